@@ -1,0 +1,66 @@
+//! `leno`: the tool people type.
+
+mod exec;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io;
+use std::iter;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use leno_lab::{demo, echo, relay_cost};
+
+/// A gRPC service mesh: its demo, its proxy and its lab
+#[derive(Parser)]
+#[command(name = "leno", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// See what balancing does when one gRPC server of five is slow (about 30 s)
+    Demo(demo::Options),
+    /// Run the proxy; the same as the program leno-proxy
+    #[command(disable_help_flag = true)]
+    Proxy {
+        /// Arguments of leno-proxy; --help lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Run a gRPC echo server, with reflection for grpcurl
+    Echo(echo::Options),
+    /// Measure what relaying a call costs, beside HAProxy
+    RelayCost(relay_cost::Options),
+    /// Say which version this is
+    Version,
+    /// Become another program that ends with its parent
+    #[command(hide = true)]
+    Exec(exec::Options),
+}
+
+fn main() -> ExitCode {
+    run(Cli::parse().command).unwrap_or_else(|error| {
+        eprintln!("leno: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+    match command {
+        Command::Demo(options) => demo::run(&options)?,
+        Command::Proxy { args } => return Ok(run_proxy(args)),
+        Command::Echo(options) => echo::run(&options)?,
+        Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
+        Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),
+        Command::Exec(options) => return Err(options.become_program().into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_proxy(args: Vec<OsString>) -> ExitCode {
+    let name = OsString::from("leno-proxy");
+    leno_proxy::main_with_args(iter::once(name).chain(args))
+}

@@ -1,0 +1,103 @@
+//! Memory that a burst took goes back, and what peers do over and over adds up to nothing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::*;
+use crate::frame::{flag, kind, write, write_rst_stream, write_window_update};
+
+/// A server whose client wants no content yet: its connection window is used up, its streams' are not.
+fn server_without_connection_window() -> (Connection, Instant) {
+    let now = Instant::now();
+    let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);
+    let mut greeting = PREFACE.to_vec();
+    write(&mut greeting, kind::SETTINGS, 0, 0, &[]);
+    feed(&mut server, now, &greeting);
+    let key = ask(&mut server, now, 1);
+    server.send_data(key, &[0; 65_535], true);
+    (server, now)
+}
+
+fn feed(connection: &mut Connection, now: Instant, bytes: &[u8]) -> Vec<StreamKey> {
+    let (mut input, mut fields, mut requests) = (bytes, FieldSection::new(), Vec::new());
+    while let Some(event) = connection.receive(now, &mut input, &mut fields).expect("the client is honest") {
+        if let Event::Headers { stream, .. } = event {
+            requests.push(stream);
+        }
+    }
+    let written = connection.output().len();
+    connection.advance_output(written);
+    requests
+}
+
+/// Opens a stream with a request and answers it as far as the header section.
+fn ask(server: &mut Connection, now: Instant, id: u32) -> StreamKey {
+    let mut request = Vec::new();
+    // Method GET, scheme http, path /.
+    write(&mut request, kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, id, &[0x82, 0x86, 0x84]);
+    let key = *feed(server, now, &request).first().expect("a request");
+    let mut response = FieldSection::new();
+    response.push(b":status", b"200");
+    server.send_headers(key, Section::Response, &response, false);
+    key
+}
+
+fn write_all(connection: &mut Connection) {
+    while !connection.output().is_empty() {
+        let n = connection.pending_output();
+        connection.advance_output(n);
+    }
+}
+
+#[test]
+fn streams_that_end_while_they_wait_leave_no_places_behind() {
+    let (mut server, mut now) = server_without_connection_window();
+    for i in 1..10_000 {
+        let key = ask(&mut server, now, 1 + 2 * i);
+        assert_eq!(server.send_data(key, b"never wanted", true), 0);
+        now += crate::limits::RAPID_RESET_AGE;
+        let mut cancel = Vec::new();
+        write_rst_stream(&mut cancel, key.id, ErrorCode::CANCEL);
+        feed(&mut server, now, &cancel);
+        assert!(server.ready.len() <= 2 * server.streams.len() + 17);
+    }
+    assert_eq!((server.queued_bytes(), server.stream_count()), (0, 0));
+}
+
+#[test]
+fn an_idle_connection_holds_no_buffers() {
+    let (mut server, now) = server_without_connection_window();
+    for i in 1..300 {
+        let key = ask(&mut server, now, 1 + 2 * i);
+        server.send_data(key, &[0; 1_000], true);
+    }
+    let mut window = Vec::new();
+    write_window_update(&mut window, 0, 1_000_000);
+    feed(&mut server, now, &window);
+    write_all(&mut server);
+    while server.next_drained().is_some() {}
+    assert_eq!(server.stream_count(), 0);
+    let held = [server.out.capacity(), server.drained.capacity(), server.ready.capacity(), server.partial.capacity()];
+    assert_eq!(held, [0; 4]);
+}
+
+#[test]
+fn a_frame_that_came_in_pieces_leaves_no_buffer_behind() {
+    let (mut server, now) = server_without_connection_window();
+    let mut frame = Vec::new();
+    write(&mut frame, 0xee, 0, 0, &[0; 16_000]);
+    for part in frame.chunks(1_000) {
+        feed(&mut server, now, part);
+    }
+    assert!(server.partial.capacity() <= 16);
+}
+
+#[test]
+fn resets_are_remembered_to_a_limit() {
+    let (mut server, now) = server_without_connection_window();
+    for i in 1..5_000 {
+        let key = ask(&mut server, now, 1 + 2 * i);
+        server.reset(key, ErrorCode::CANCEL);
+    }
+    assert_eq!(server.reset_by_us.len(), 1_024);
+}

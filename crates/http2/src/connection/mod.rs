@@ -1,0 +1,335 @@
+//! One HTTP/2 connection, either role, without a socket or a clock (RFC 9113).
+//!
+//! In: [`Connection::receive`] turns bytes into [`Event`]s, one at a time, so that DATA can point into the caller's
+//! buffer. Out: whatever is sent gathers in one buffer, [`Connection::output`], and leaves as one write.
+//! Not read here: what a request means. The owner gives every stream a token and gets it back with every event.
+
+mod floods;
+mod receive;
+mod send;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::{ConnectionError, ErrorCode};
+use crate::fields::FieldSection;
+use crate::frame::{self, FrameHeader, MAX_31_BITS, PREFACE};
+use crate::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
+use crate::limits::Limits;
+use crate::message::Section;
+use crate::settings::{self, DEFAULT_WINDOW_BYTES, PeerSettings};
+use crate::stream::{Half, StreamKey, Streams};
+use floods::Floods;
+
+pub use send::{Drained, OpenError};
+
+/// Which side of the connection we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// We opened the connection and send requests.
+    Client,
+    /// The peer opened the connection; we answer.
+    Server,
+}
+
+/// What a batch of input meant.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A field section, which is in the `fields` given to [`Connection::receive`].
+    Headers {
+        /// The stream.
+        stream: StreamKey,
+        /// The owner's token; 0 for a new request.
+        token: u32,
+        /// What the section is.
+        section: Section,
+        /// The peer sends nothing more on the stream.
+        end_stream: bool,
+        /// The section exceeds our limit and is cut short (RFC 9113 section 10.5.1); answer 431 or reset.
+        oversize: bool,
+    },
+    /// Content of a message. Return the room with [`Connection::release`] when the bytes have gone on.
+    Data {
+        /// The stream.
+        stream: StreamKey,
+        /// The owner's token.
+        token: u32,
+        /// The content, without padding.
+        bytes: &'a [u8],
+        /// The peer sends nothing more on the stream.
+        end_stream: bool,
+    },
+    /// The stream is gone: the peer reset it, or broke a rule on it and we have reset it.
+    Reset {
+        /// The stream.
+        stream: StreamKey,
+        /// The owner's token.
+        token: u32,
+        /// The code that was received or sent.
+        code: ErrorCode,
+        /// Whether the peer sent the reset.
+        by_peer: bool,
+    },
+    /// The peer goes away; streams above `last_stream` were not processed ([`Connection::streams_above`]).
+    GoAway {
+        /// The highest stream that the peer may have processed.
+        last_stream: u32,
+        /// Why.
+        code: ErrorCode,
+    },
+    /// The peer's settings changed ([`Connection::peer_settings`]).
+    Settings,
+}
+
+/// What the next bytes of input are.
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    /// The rest of the client's preface, of which this much has come.
+    Preface(usize),
+    Header,
+    Payload(FrameHeader),
+    Data(DataFrame),
+    /// After a connection error nothing is read.
+    Dead,
+}
+
+/// A DATA frame that is being read.
+#[derive(Debug, Clone, Copy)]
+struct DataFrame {
+    /// `None`: the stream is gone, the content is dropped.
+    stream: Option<StreamKey>,
+    awaits_pad_length: bool,
+    data_left: u32,
+    pad_left: u32,
+    end_stream: bool,
+}
+
+/// A header block whose CONTINUATION frames are still coming.
+#[derive(Debug)]
+struct OpenBlock {
+    stream: u32,
+    end_stream: bool,
+    depends_on_itself: bool,
+    fragments: Vec<u8>,
+    continuations: u32,
+}
+
+/// A connection. One owner; nothing here blocks, locks or reads a clock.
+#[derive(Debug)]
+pub struct Connection {
+    role: Role,
+    limits: Arc<Limits>,
+    started: Instant,
+    streams: Streams,
+    peer: PeerSettings,
+
+    input: Input,
+    /// The front of a frame whose rest has not come.
+    partial: Vec<u8>,
+    block: Option<Box<OpenBlock>>,
+    /// When the frame or header block that is not complete began.
+    incomplete_since: Option<Instant>,
+    settings_received: bool,
+    /// The peer knows our settings.
+    settings_acknowledged: bool,
+    decoder: Decoder,
+    receive_window: i64,
+    connection_credit: u32,
+    highest_peer_stream: u32,
+    /// Streams that we reset, whose frames may still be under way.
+    reset_by_us: VecDeque<u32>,
+    floods: Floods,
+    /// An error found while sending, reported by the next [`Connection::receive`].
+    fault: Option<ConnectionError>,
+
+    encoder: Encoder,
+    out: Vec<u8>,
+    out_start: usize,
+    last_data: Option<send::LastData>,
+    send_window: i64,
+    next_stream: u32,
+    /// Streams with DATA in their queue and room in their window, in the order they take turns.
+    ready: VecDeque<StreamKey>,
+    drained: VecDeque<Drained>,
+    queued_bytes: usize,
+
+    /// The last stream that our final GOAWAY named.
+    goaway_sent: Option<u32>,
+    shutting_down: bool,
+    goaway_received: Option<u32>,
+}
+
+/// Opaque data of the PING that asks "have you seen my GOAWAY?" (RFC 9113 section 6.8).
+const SHUTDOWN_PING: [u8; 8] = *b"lenobye!";
+/// Opaque data of keepalive pings.
+const KEEPALIVE_PING: [u8; 8] = *b"lenolive";
+
+impl Connection {
+    /// A connection that has sent its preface and SETTINGS; they wait in [`Connection::output`].
+    pub fn new(role: Role, limits: Arc<Limits>, now: Instant) -> Self {
+        let mut out = Vec::with_capacity(128);
+        let as_server = role == Role::Server;
+        if !as_server {
+            out.extend_from_slice(PREFACE);
+        }
+        settings::write_initial(&mut out, &limits, as_server);
+        let extra = limits.connection_window_bytes.saturating_sub(DEFAULT_WINDOW_BYTES);
+        if extra > 0 {
+            frame::write_window_update(&mut out, 0, extra);
+        }
+        Self {
+            role,
+            started: now,
+            streams: Streams::default(),
+            peer: PeerSettings::default(),
+            input: if as_server { Input::Preface(0) } else { Input::Header },
+            partial: Vec::new(),
+            block: None,
+            incomplete_since: None,
+            settings_received: false,
+            settings_acknowledged: false,
+            // A smaller table holds once the peer has acknowledged it (RFC 7541 section 4.2).
+            decoder: Decoder::new((limits.header_table_bytes as usize).max(DEFAULT_TABLE_SIZE)),
+            receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
+            connection_credit: 0,
+            highest_peer_stream: 0,
+            reset_by_us: VecDeque::new(),
+            floods: Floods::new(now),
+            fault: None,
+            encoder: Encoder::new(),
+            out,
+            out_start: 0,
+            last_data: None,
+            send_window: i64::from(DEFAULT_WINDOW_BYTES),
+            next_stream: 1,
+            ready: VecDeque::new(),
+            drained: VecDeque::new(),
+            queued_bytes: 0,
+            goaway_sent: None,
+            shutting_down: false,
+            goaway_received: None,
+            limits,
+        }
+    }
+
+    /// Reads from the front of `input`, until an event or the end of the input (`None`).
+    ///
+    /// `fields` is overwritten, and holds the section of an [`Event::Headers`].
+    ///
+    /// # Errors
+    /// The peer broke the connection: a GOAWAY is queued; flush [`Connection::output`] and close.
+    pub fn receive<'a>(
+        &mut self,
+        now: Instant,
+        input: &mut &'a [u8],
+        fields: &mut FieldSection,
+    ) -> Result<Option<Event<'a>>, ConnectionError> {
+        if matches!(self.input, Input::Dead) {
+            *input = &[];
+            return Ok(None);
+        }
+        let result = match self.fault.take() {
+            Some(fault) => Err(fault),
+            None => self.read_frames(now, input, fields),
+        };
+        if let Err(error) = &result {
+            self.input = Input::Dead;
+            // A last stream that was named once may not rise again (section 6.8).
+            let last_stream = self.goaway_sent.unwrap_or(self.highest_peer_stream);
+            frame::write_goaway(&mut self.out, last_stream, error.code, &error.why.to_string());
+        }
+        result
+    }
+
+    /// Sets the token that comes with every later event of `stream`.
+    pub fn set_token(&mut self, stream: StreamKey, token: u32) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.token = token;
+        }
+    }
+
+    /// What the peer announced.
+    pub fn peer_settings(&self) -> &PeerSettings {
+        &self.peer
+    }
+
+    /// Whether the peer's SETTINGS have come, without which it is not known to speak HTTP/2.
+    pub fn is_established(&self) -> bool {
+        self.settings_received
+    }
+
+    /// Open streams.
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether the stream is still open in some direction.
+    pub fn is_open(&self, stream: StreamKey) -> bool {
+        self.streams.get(stream).is_some()
+    }
+
+    /// Whether we may still send on `stream`: END_STREAM has not been sent or queued.
+    pub fn can_send(&self, stream: StreamKey) -> bool {
+        self.streams
+            .get(stream)
+            .is_some_and(|s| s.send != Half::Closed && !s.end_after_queue && s.trailers.is_none())
+    }
+
+    /// Tokens of the streams above `last_stream`, which a GOAWAY says were not processed.
+    pub fn streams_above(&self, last_stream: u32) -> Vec<(StreamKey, u32)> {
+        self.streams.iter().filter(|(key, _)| key.id > last_stream).map(|(key, stream)| (key, stream.token)).collect()
+    }
+
+    /// All open streams and their tokens.
+    pub fn open_streams(&self) -> Vec<(StreamKey, u32)> {
+        self.streams_above(0)
+    }
+
+    /// When the frame or header block that is not complete began; a slow writer's is old.
+    pub fn incomplete_since(&self) -> Option<Instant> {
+        self.incomplete_since
+    }
+
+    /// The last stream of the peer's GOAWAY, if one came.
+    pub fn goaway_received(&self) -> Option<u32> {
+        self.goaway_received
+    }
+
+    /// Announces the end (RFC 9113 section 6.8): streams under way finish, new ones are still taken until the peer has
+    /// seen the announcement, none after. Done when [`Connection::is_drained`].
+    pub fn shut_down(&mut self) {
+        if self.shutting_down || matches!(self.input, Input::Dead) {
+            return;
+        }
+        self.shutting_down = true;
+        frame::write_goaway(&mut self.out, MAX_31_BITS, ErrorCode::NO_ERROR, "");
+        frame::write(&mut self.out, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
+    }
+
+    /// Names the last stream that is answered; later ones are ignored, and so may be sent elsewhere.
+    pub fn go_away(&mut self, code: ErrorCode, debug: &str) {
+        if self.goaway_sent.is_none() && !matches!(self.input, Input::Dead) {
+            self.shutting_down = true;
+            self.goaway_sent = Some(self.highest_peer_stream);
+            frame::write_goaway(&mut self.out, self.highest_peer_stream, code, debug);
+        }
+    }
+
+    /// Whether [`Connection::shut_down`] is complete: the peer knows, and no stream is open.
+    pub fn is_drained(&self) -> bool {
+        self.goaway_sent.is_some() && self.streams.len() == 0
+    }
+
+    /// Asks the peer for a sign of life; the answer shows as input.
+    pub fn ping(&mut self) {
+        frame::write(&mut self.out, frame::kind::PING, 0, 0, &KEEPALIVE_PING);
+    }
+
+    fn age_ms(&self, now: Instant) -> u32 {
+        u32::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod memory_tests;

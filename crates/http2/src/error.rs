@@ -1,0 +1,176 @@
+//! What goes wrong on a connection, and whose fault it is (RFC 9113 section 5.4, section 7).
+
+use std::fmt;
+
+/// An error code of RST_STREAM and GOAWAY (RFC 9113 section 7). Unknown codes are kept as they came.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub u32);
+
+impl ErrorCode {
+    /// Graceful end, or "stop sending, the answer is complete".
+    pub const NO_ERROR: Self = Self(0x0);
+    /// The peer broke the protocol.
+    pub const PROTOCOL_ERROR: Self = Self(0x1);
+    /// The sender of the code failed by itself.
+    pub const INTERNAL_ERROR: Self = Self(0x2);
+    /// A window was overrun or overflowed.
+    pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
+    /// SETTINGS were not acknowledged in time.
+    pub const SETTINGS_TIMEOUT: Self = Self(0x4);
+    /// A frame for a stream that is closed.
+    pub const STREAM_CLOSED: Self = Self(0x5);
+    /// A frame of a wrong size.
+    pub const FRAME_SIZE_ERROR: Self = Self(0x6);
+    /// The stream was not processed at all, so it may be sent again (section 8.7).
+    pub const REFUSED_STREAM: Self = Self(0x7);
+    /// The answer is no longer wanted.
+    pub const CANCEL: Self = Self(0x8);
+    /// The field compression context is lost.
+    pub const COMPRESSION_ERROR: Self = Self(0x9);
+    /// The tunnel of a CONNECT request broke.
+    pub const CONNECT_ERROR: Self = Self(0xa);
+    /// The peer causes too much load.
+    pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
+    /// The transport does not meet minimum requirements.
+    pub const INADEQUATE_SECURITY: Self = Self(0xc);
+    /// HTTP/1.1 is wanted for this request.
+    pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
+
+    /// The registered name, or `UNKNOWN`.
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; 14] = [
+            "NO_ERROR",
+            "PROTOCOL_ERROR",
+            "INTERNAL_ERROR",
+            "FLOW_CONTROL_ERROR",
+            "SETTINGS_TIMEOUT",
+            "STREAM_CLOSED",
+            "FRAME_SIZE_ERROR",
+            "REFUSED_STREAM",
+            "CANCEL",
+            "COMPRESSION_ERROR",
+            "CONNECT_ERROR",
+            "ENHANCE_YOUR_CALM",
+            "INADEQUATE_SECURITY",
+            "HTTP_1_1_REQUIRED",
+        ];
+        NAMES.get(self.0 as usize).copied().unwrap_or("UNKNOWN")
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (0x{:x})", self.name(), self.0)
+    }
+}
+
+impl fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The peer broke the connection's rules: a GOAWAY with `code` is already queued, the connection must be flushed and
+/// closed (RFC 9113 section 5.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{why}: {code}")]
+pub struct ConnectionError {
+    /// The code that the GOAWAY carries.
+    pub code: ErrorCode,
+    /// What the peer did, for logs and metrics.
+    pub why: Violation,
+}
+
+/// What a peer did to lose its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// The first bytes are not the client's preface (RFC 9113 section 3.4).
+    #[error("the connection does not begin with the HTTP/2 preface")]
+    BadPreface,
+    /// A broken rule of the protocol; the text names it.
+    #[error("{0}")]
+    Protocol(&'static str),
+    /// More of something than a peer in good faith sends.
+    #[error("{}", .0.explanation())]
+    Flood(Flood),
+}
+
+/// The floods that a connection is closed for. Each has a limit in [`crate::limits::Limits`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Flood {
+    /// Streams opened and reset at once (CVE-2023-44487).
+    RapidReset,
+    /// Frames that make us reset streams (CVE-2025-8671).
+    MadeYouReset,
+    /// A header block that does not end (CVE-2024-27316).
+    Continuation,
+    /// PING frames (CVE-2019-9512).
+    Ping,
+    /// SETTINGS frames (CVE-2019-9515).
+    Settings,
+    /// Frames that carry nothing (CVE-2019-9518).
+    EmptyFrames,
+    /// PRIORITY frames (CVE-2019-9513).
+    Priority,
+    /// WINDOW_UPDATE frames, or windows so small that answers leave byte by byte (CVE-2019-9511).
+    WindowUpdate,
+    /// Bodies cut into frames of a few bytes, without end.
+    DataDribble,
+    /// Answers to control frames that the peer does not read (CVE-2019-9517).
+    UnreadOutput,
+    /// Field sections over the size limit, again and again.
+    HeaderList,
+}
+
+impl Flood {
+    /// How many kinds there are.
+    pub const COUNT: usize = 11;
+
+    /// The kind's name in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::RapidReset => "rapid_reset",
+            Self::MadeYouReset => "made_you_reset",
+            Self::Continuation => "continuation",
+            Self::Ping => "ping",
+            Self::Settings => "settings",
+            Self::EmptyFrames => "empty_frames",
+            Self::Priority => "priority",
+            Self::WindowUpdate => "window_update",
+            Self::DataDribble => "data_dribble",
+            Self::UnreadOutput => "unread_output",
+            Self::HeaderList => "header_list",
+        }
+    }
+
+    fn explanation(self) -> &'static str {
+        match self {
+            Self::RapidReset => "too many streams opened and reset at once",
+            Self::MadeYouReset => "too many stream errors",
+            Self::Continuation => "a header block of too many frames or bytes",
+            Self::Ping => "too many PING frames",
+            Self::Settings => "too many SETTINGS frames",
+            Self::EmptyFrames => "too many empty frames",
+            Self::Priority => "too many PRIORITY frames",
+            Self::WindowUpdate => "too many WINDOW_UPDATE frames or too small windows",
+            Self::DataDribble => "too many DATA frames of a few bytes",
+            Self::UnreadOutput => "control frames are sent, their answers are not read",
+            Self::HeaderList => "too many field sections over the size limit",
+        }
+    }
+}
+
+impl ConnectionError {
+    pub(crate) fn protocol(why: &'static str) -> Self {
+        Self { code: ErrorCode::PROTOCOL_ERROR, why: Violation::Protocol(why) }
+    }
+
+    pub(crate) fn coded(code: ErrorCode, why: &'static str) -> Self {
+        Self { code, why: Violation::Protocol(why) }
+    }
+
+    pub(crate) fn flood(flood: Flood) -> Self {
+        Self { code: ErrorCode::ENHANCE_YOUR_CALM, why: Violation::Flood(flood) }
+    }
+}

@@ -1,0 +1,311 @@
+//! Field sections: the header or trailer fields of one message.
+//!
+//! All names and values lie in one vector of bytes and all lines in another, so that a section that is cleared
+//! and used again allocates nothing. What is wrong with a section is noted while it is filled.
+//! Invariant: every line's range lies within `bytes`, and its name directly precedes its value.
+
+mod defects;
+mod known;
+
+pub use defects::Defects;
+pub(crate) use defects::Facts;
+pub use known::Known;
+
+use std::fmt;
+
+/// What a field counts for in a list's or table's size, beside its bytes (RFC 7541 section 4.1).
+pub(crate) const LINE_OVERHEAD: usize = 32;
+
+/// The fields of one message, in the order of the wire (RFC 9113 section 8.1, RFC 9110 section 6.3).
+#[derive(Clone, Default)]
+pub struct FieldSection {
+    bytes: Vec<u8>,
+    lines: Vec<Line>,
+    list_size: usize,
+    /// One bit per [`Known`] that is present.
+    names: u128,
+    defects: Defects,
+    has_regular: bool,
+}
+
+#[derive(Clone)]
+struct Line {
+    start: u32,
+    name_len: u32,
+    value_len: u32,
+    facts: Facts,
+    never_indexed: bool,
+}
+
+/// One field of a section.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FieldLine<'a> {
+    /// The name as it was on the wire, valid or not.
+    pub name: &'a [u8],
+    /// The value, valid or not.
+    pub value: &'a [u8],
+    /// Which name it is.
+    pub known: Known,
+    /// Whether no hop may put the field in a compression table (RFC 7541 section 7.1.3).
+    pub never_indexed: bool,
+    /// The name and then the value.
+    pub(crate) text: &'a [u8],
+    pub(crate) hash: u32,
+}
+
+impl FieldSection {
+    /// An empty section, which allocates nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Removes all fields and defects and keeps the memory; see [`FieldSection::shrink`].
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+        self.list_size = 0;
+        self.names = 0;
+        self.defects = Defects::NONE;
+        self.has_regular = false;
+    }
+
+    /// How many fields are stored.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether no field is stored.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The size in bytes: names, values and 32 per field (RFC 9113 section 6.5.2).
+    ///
+    /// With [`Defects::OVERSIZE`] it includes the fields that were not stored.
+    pub fn list_size(&self) -> usize {
+        self.list_size
+    }
+
+    /// What was found wrong while the fields were decoded or pushed. Removing a field does not take its defect back.
+    pub fn defects(&self) -> Defects {
+        self.defects
+    }
+
+    /// Appends a field.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.push_with(name, value, false);
+    }
+
+    /// Appends a field that no hop may put in a compression table (RFC 7541 section 7.1.3).
+    pub fn push_never_indexed(&mut self, name: &[u8], value: &[u8]) {
+        self.push_with(name, value, true);
+    }
+
+    /// The fields in order.
+    pub fn iter(&self) -> impl Iterator<Item = FieldLine<'_>> {
+        self.lines.iter().map(|line| self.line(line))
+    }
+
+    /// The value of the first field of that name; none for [`Known::Other`] and [`Known::UnknownPseudo`].
+    pub fn get(&self, known: Known) -> Option<&[u8]> {
+        if !self.contains(known) {
+            return None;
+        }
+        let line = self.lines.iter().find(|line| line.facts.known == known)?;
+        Some(self.line(line).value)
+    }
+
+    /// Whether there is a field of that name; false for [`Known::Other`] and [`Known::UnknownPseudo`].
+    pub fn contains(&self, known: Known) -> bool {
+        self.names & known.bit() != 0
+    }
+
+    /// Gives the first field of that name another value, or adds the field: a pseudo-header field after the others
+    /// of its kind, a regular one at the end.
+    ///
+    /// Does nothing for [`Known::Other`] and [`Known::UnknownPseudo`], which are no single name.
+    pub fn set(&mut self, known: Known, value: &[u8]) {
+        let name = known.name().as_bytes();
+        if name.is_empty() {
+            return;
+        }
+        let (start, facts) = self.write(name, value);
+        if !self.admit(start, name.len() + value.len(), usize::MAX) {
+            self.bytes.truncate(start);
+            return;
+        }
+        let mut line = Line::new(start, name.len(), value.len(), facts);
+        self.defects |= facts.defects;
+        self.names |= known.bit();
+        if let Some(old) = self.lines.iter_mut().find(|line| line.facts.known == known) {
+            self.list_size = self.list_size.saturating_sub(old.list_size());
+            line.never_indexed = old.never_indexed;
+            *old = line;
+        } else if known.is_pseudo() {
+            let pseudo_count = self.lines.iter().take_while(|line| line.facts.known.is_pseudo()).count();
+            self.lines.insert(pseudo_count, line);
+        } else {
+            self.has_regular = true;
+            self.lines.push(line);
+        }
+    }
+
+    /// Removes every field of that name; does nothing for [`Known::Other`] and [`Known::UnknownPseudo`].
+    pub fn remove(&mut self, known: Known) {
+        if !self.contains(known) {
+            return;
+        }
+        let mut removed_size = 0;
+        self.lines.retain(|line| {
+            let keep = line.facts.known != known;
+            if !keep {
+                removed_size += line.list_size();
+            }
+            keep
+        });
+        self.list_size = self.list_size.saturating_sub(removed_size);
+        self.names &= !known.bit();
+    }
+
+    /// The memory that is held for fields, in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        self.bytes.capacity() + self.lines.capacity() * size_of::<Line>()
+    }
+
+    /// Gives memory back if more than `max_capacity_bytes` is held; fields that are stored stay.
+    pub fn shrink(&mut self, max_capacity_bytes: usize) {
+        if self.capacity_bytes() > max_capacity_bytes {
+            self.bytes.shrink_to_fit();
+            self.lines.shrink_to_fit();
+        }
+    }
+
+    /// Appends a copy of a field that is already examined, unless the list is then larger than `max_list_size`.
+    pub(crate) fn append(&mut self, text: &[u8], name_len: usize, facts: Facts, max_list_size: usize) {
+        let start = self.bytes.len();
+        if self.admit(start, text.len(), max_list_size) {
+            self.bytes.extend_from_slice(text);
+            self.add_line(start, name_len, facts, false);
+        }
+    }
+
+    /// Where a decoder writes the name and the value of a literal, to be kept by [`FieldSection::commit`].
+    pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// What was written to the tail since it was `start` bytes long.
+    pub(crate) fn tail_from(&self, start: usize) -> &[u8] {
+        self.bytes.get(start..).unwrap_or_default()
+    }
+
+    /// Makes a field of the tail's bytes from `start`, or drops them if the list is then larger than `max_list_size`.
+    pub(crate) fn commit(
+        &mut self,
+        start: usize,
+        name_len: usize,
+        facts: Facts,
+        never_indexed: bool,
+        max_list_size: usize,
+    ) {
+        let text_len = self.bytes.len().saturating_sub(start);
+        if self.admit(start, text_len, max_list_size) {
+            self.add_line(start, name_len, facts, never_indexed);
+        } else {
+            self.bytes.truncate(start);
+        }
+    }
+
+    fn push_with(&mut self, name: &[u8], value: &[u8], never_indexed: bool) {
+        let (start, facts) = self.write(name, value);
+        self.commit(start, name.len(), facts, never_indexed, usize::MAX);
+    }
+
+    /// Writes a field to the tail and examines it; returns where it starts.
+    fn write(&mut self, name: &[u8], value: &[u8]) -> (usize, Facts) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        (start, Facts::of_field(Facts::of_name(name), self.tail_from(start), name.len()))
+    }
+
+    /// Counts a field of `text_len` bytes at `start` and decides whether it is stored.
+    fn admit(&mut self, start: usize, text_len: usize, max_list_size: usize) -> bool {
+        self.list_size = self.list_size.saturating_add(text_len).saturating_add(LINE_OVERHEAD);
+        let addressable = start.saturating_add(text_len) <= u32::MAX as usize;
+        let admitted = addressable && self.list_size <= max_list_size;
+        if !admitted {
+            self.defects |= Defects::OVERSIZE;
+        }
+        admitted
+    }
+
+    /// Adds the line of the bytes from `start` to the end, which are admitted.
+    fn add_line(&mut self, start: usize, name_len: usize, facts: Facts, never_indexed: bool) {
+        self.note(facts);
+        let value_len = self.bytes.len().saturating_sub(start).saturating_sub(name_len);
+        self.lines.push(Line { never_indexed, ..Line::new(start, name_len, value_len, facts) });
+    }
+
+    /// Notes which name is present and what is wrong with the field at this place.
+    fn note(&mut self, facts: Facts) {
+        self.defects |= facts.defects;
+        let bit = facts.known.bit();
+        if !facts.known.is_pseudo() {
+            self.has_regular = true;
+        } else if self.has_regular {
+            self.defects |= Defects::PSEUDO_AFTER_REGULAR;
+        } else if self.names & bit != 0 {
+            self.defects |= Defects::DUPLICATE_PSEUDO;
+        }
+        self.names |= bit;
+    }
+
+    fn line(&self, line: &Line) -> FieldLine<'_> {
+        let start = line.start as usize;
+        let name_len = line.name_len as usize;
+        let text = self.bytes.get(start..start + name_len + line.value_len as usize).unwrap_or_default();
+        let (name, value) = text.split_at_checked(name_len).unwrap_or_default();
+        FieldLine {
+            name,
+            value,
+            known: line.facts.known,
+            never_indexed: line.never_indexed,
+            text,
+            hash: line.facts.hash,
+        }
+    }
+}
+
+impl Line {
+    /// `FieldSection::admit` has made sure that 32 bits hold the positions.
+    fn new(start: usize, name_len: usize, value_len: usize, facts: Facts) -> Self {
+        Self {
+            start: start as u32,
+            name_len: name_len as u32,
+            value_len: value_len as u32,
+            facts,
+            never_indexed: false,
+        }
+    }
+
+    fn list_size(&self) -> usize {
+        self.name_len as usize + self.value_len as usize + LINE_OVERHEAD
+    }
+}
+
+impl fmt::Debug for FieldSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for FieldLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name.escape_ascii(), self.value.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+#[path = "fields_tests.rs"]
+mod tests;

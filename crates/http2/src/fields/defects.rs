@@ -1,0 +1,144 @@
+//! What can be wrong with a field, found once per distinct field instead of once per message.
+
+use std::hash::Hasher;
+use std::ops::{BitOr, BitOrAssign};
+
+use rustc_hash::FxHasher;
+
+use super::Known;
+
+/// A set of reasons for which a field section is malformed (RFC 9113 sections 8.2 and 8.3) or too large.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Defects(u8);
+
+impl Defects {
+    /// Nothing is wrong.
+    pub const NONE: Self = Self(0);
+    /// A name is empty, has upper case, or a byte that no token has (RFC 9113 section 8.2.1).
+    pub const BAD_NAME: Self = Self(1);
+    /// A value holds NUL, CR or LF, or starts or ends with white space (RFC 9113 section 8.2.1).
+    pub const BAD_VALUE: Self = Self(1 << 1);
+    /// A pseudo-header field follows a regular one (RFC 9113 section 8.3).
+    pub const PSEUDO_AFTER_REGULAR: Self = Self(1 << 2);
+    /// A field about one HTTP/1.1 connection, or `te` with more than `trailers` (RFC 9113 section 8.2.2).
+    pub const CONNECTION_SPECIFIC: Self = Self(1 << 3);
+    /// A pseudo-header field that no specification known here defines.
+    pub const UNKNOWN_PSEUDO: Self = Self(1 << 4);
+    /// A defined pseudo-header field appears twice.
+    pub const DUPLICATE_PSEUDO: Self = Self(1 << 5);
+    /// The section is larger than allowed; it is counted in full but only its beginning is stored.
+    pub const OVERSIZE: Self = Self(1 << 6);
+
+    /// Whether there is no defect at all.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether any of the defects of `other` is in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The defects that a name alone has, whatever its value.
+    pub(crate) const fn of_name(self) -> Self {
+        Self(self.0 & (Self::BAD_NAME.0 | Self::UNKNOWN_PSEUDO.0))
+    }
+}
+
+impl BitOr for Defects {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Defects {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// What is known of one name, or of one field, without looking at its neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Facts {
+    /// Finds the field in an encoder's table. 0 for a bare name and for the fields of the static table.
+    pub(crate) hash: u32,
+    pub(crate) known: Known,
+    pub(crate) defects: Defects,
+}
+
+impl Facts {
+    /// Examines a name.
+    pub(crate) fn of_name(name: &[u8]) -> Self {
+        let known = Known::of(name);
+        let defects = match known {
+            Known::Other => bad_name_unless(is_token(name)),
+            Known::UnknownPseudo => {
+                let after_colon = name.get(1..).unwrap_or_default();
+                Defects::UNKNOWN_PSEUDO | bad_name_unless(is_token(after_colon))
+            }
+            _ => Defects::NONE,
+        };
+        Self { hash: 0, known, defects }
+    }
+
+    /// Examines a field whose name is already examined: `text` is the name, `name_len` bytes, and then the value.
+    pub(crate) fn of_field(name: Self, text: &[u8], name_len: usize) -> Self {
+        let value = text.get(name_len..).unwrap_or_default();
+        let mut defects = name.defects.of_name();
+        if !is_value(value) {
+            defects |= Defects::BAD_VALUE;
+        }
+        let te_beyond_trailers = name.known == Known::Te && !value.eq_ignore_ascii_case(b"trailers");
+        if te_beyond_trailers || name.known.is_connection_specific() {
+            defects |= Defects::CONNECTION_SPECIFIC;
+        }
+        Self { hash: hash(text, name_len), known: name.known, defects }
+    }
+}
+
+/// How much of a long field's beginning, and of its end, is hashed: a peer can make long fields with few bytes.
+const HASHED_END_BYTES: usize = 64;
+
+/// Not keyed: a collision costs compression and never correctness, because bytes are compared before use.
+fn hash(text: &[u8], name_len: usize) -> u32 {
+    let mut hasher = FxHasher::default();
+    match (text.first_chunk::<HASHED_END_BYTES>(), text.last_chunk::<HASHED_END_BYTES>()) {
+        (Some(first), Some(last)) if text.len() > 2 * HASHED_END_BYTES => {
+            hasher.write(first);
+            hasher.write(last);
+            hasher.write_usize(text.len());
+        }
+        _ => hasher.write(text),
+    }
+    hasher.write_usize(name_len);
+    hasher.finish() as u32
+}
+
+fn bad_name_unless(valid: bool) -> Defects {
+    if valid { Defects::NONE } else { Defects::BAD_NAME }
+}
+
+fn is_token(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| is_lower_case_token_byte(byte))
+}
+
+/// RFC 9110 section 5.6.2, without upper case.
+fn is_lower_case_token_byte(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'!' | b'#' | b'$' | b'%' | b'&'
+        | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~')
+}
+
+fn is_value(value: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    if is_space(value.first()) || is_space(value.last()) {
+        return false;
+    }
+    // Without an early exit, so that the compiler makes it a vector loop.
+    value.iter().fold(true, |valid, &byte| valid & (byte != 0) & (byte != b'\r') & (byte != b'\n'))
+}
+
+#[cfg(test)]
+#[path = "defects_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+use super::*;
+
+fn section(fields: &[(&str, &str)]) -> FieldSection {
+    let mut section = FieldSection::new();
+    for (name, value) in fields {
+        section.push(name.as_bytes(), value.as_bytes());
+    }
+    section
+}
+
+fn lines(section: &FieldSection) -> Vec<String> {
+    section.iter().map(|field| format!("{field:?}")).collect()
+}
+
+#[test]
+fn fields_come_back_in_order() {
+    let section = section(&[(":method", "POST"), ("te", "trailers"), ("x", "1"), ("x", "2")]);
+    assert_eq!(lines(&section), [":method: POST", "te: trailers", "x: 1", "x: 2"]);
+    assert_eq!((section.len(), section.is_empty()), (4, false));
+    assert_eq!(section.list_size(), 4 * 32 + 11 + 10 + 2 + 2);
+    let known: Vec<_> = section.iter().map(|field| field.known).collect();
+    assert_eq!(known, [Known::Method, Known::Te, Known::Other, Known::Other]);
+}
+
+#[test]
+fn get_finds_the_first_field_of_a_name() {
+    let section = section(&[("host", "a"), ("host", "b"), ("x", "1")]);
+    assert_eq!(section.get(Known::Host), Some(&b"a"[..]));
+    assert_eq!(section.get(Known::Te), None);
+    assert_eq!(section.get(Known::Other), None);
+}
+
+#[test]
+fn cleared_section_is_as_new_and_keeps_its_memory() {
+    let mut section = section(&[("connection", "close"), (":path", "/")]);
+    let capacity = section.capacity_bytes();
+    section.clear();
+    assert!(section.is_empty() && section.defects().is_empty());
+    assert_eq!((section.list_size(), section.capacity_bytes()), (0, capacity));
+    assert_eq!(section.get(Known::Path), None);
+    section.push(b":path", b"/");
+    assert!(section.defects().is_empty(), "nothing is left of the fields before");
+}
+
+#[test]
+fn shrink_gives_memory_back_above_the_bound_only() {
+    let mut section = section(&[("x", &"v".repeat(10_000))]);
+    section.clear();
+    section.shrink(20_000);
+    assert!(section.capacity_bytes() >= 10_000);
+    section.shrink(9_999);
+    assert_eq!(section.capacity_bytes(), 0);
+}
+
+#[test]
+fn set_replaces_the_first_field_of_a_name_in_its_place() {
+    let mut section = section(&[("grpc-timeout", "1S"), ("x", "1"), ("grpc-timeout", "2S")]);
+    section.set(Known::GrpcTimeout, b"999874u");
+    assert_eq!(lines(&section), ["grpc-timeout: 999874u", "x: 1", "grpc-timeout: 2S"]);
+    assert_eq!(section.list_size(), 3 * 32 + 19 + 2 + 14);
+}
+
+#[test]
+fn set_appends_a_regular_field_and_puts_a_pseudo_field_before_the_regular_ones() {
+    let mut section = section(&[(":method", "GET"), ("x", "1")]);
+    section.set(Known::GrpcTimeout, b"1S");
+    section.set(Known::Authority, b"echo");
+    assert_eq!(lines(&section), [":method: GET", ":authority: echo", "x: 1", "grpc-timeout: 1S"]);
+    assert_eq!(section.get(Known::Authority), Some(&b"echo"[..]));
+    assert_eq!(section.list_size(), 4 * 32 + 10 + 14 + 2 + 14);
+    assert!(section.defects().is_empty());
+}
+
+#[test]
+fn set_and_remove_do_nothing_for_what_is_no_single_name() {
+    let mut section = section(&[("x", "1"), (":y", "2")]);
+    for known in [Known::Other, Known::UnknownPseudo] {
+        section.set(known, b"3");
+        section.remove(known);
+    }
+    assert_eq!(lines(&section), ["x: 1", ":y: 2"]);
+}
+
+#[test]
+fn set_keeps_a_field_never_indexed() {
+    let mut section = FieldSection::new();
+    section.push_never_indexed(b"host", b"a");
+    section.set(Known::Host, b"b");
+    assert_eq!(section.iter().map(|field| field.never_indexed).collect::<Vec<_>>(), [true]);
+}
+
+#[test]
+fn remove_takes_every_field_of_a_name() {
+    let mut section = section(&[("cookie", "a"), ("x", "1"), ("cookie", "b")]);
+    section.remove(Known::Cookie);
+    section.remove(Known::Te);
+    assert_eq!(lines(&section), ["x: 1"]);
+    assert_eq!(section.list_size(), 34);
+    assert_eq!(section.get(Known::Cookie), None);
+}
+
+#[test]
+fn pseudo_field_after_a_regular_one_is_a_defect() {
+    assert_eq!(section(&[(":method", "GET"), ("x", "1")]).defects(), Defects::NONE);
+    assert_eq!(section(&[("x", "1"), (":method", "GET")]).defects(), Defects::PSEUDO_AFTER_REGULAR);
+}
+
+#[test]
+fn second_pseudo_field_of_a_name_is_a_defect_and_a_second_regular_one_is_not() {
+    assert_eq!(section(&[(":path", "/"), (":path", "/")]).defects(), Defects::DUPLICATE_PSEUDO);
+    assert_eq!(section(&[("te", "trailers"), ("te", "trailers")]).defects(), Defects::NONE);
+}
+
+#[test]
+fn defects_of_all_fields_add_up() {
+    let section = section(&[(":new", "1"), ("Bad", " "), ("upgrade", "h2c")]);
+    for defect in [Defects::UNKNOWN_PSEUDO, Defects::BAD_NAME, Defects::BAD_VALUE, Defects::CONNECTION_SPECIFIC] {
+        assert!(section.defects().contains(defect), "{defect:?}");
+    }
+    assert!(!section.defects().contains(Defects::OVERSIZE | Defects::DUPLICATE_PSEUDO));
+}
+
+#[test]
+fn new_section_allocates_nothing() {
+    assert_eq!(FieldSection::new().capacity_bytes(), 0);
+}

@@ -1,0 +1,180 @@
+//! Decoding a field block (RFC 7541 section 3).
+
+use super::huffman::{self, InvalidHuffman};
+use super::integer;
+use super::static_table;
+use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
+use crate::fields::{Facts, FieldSection};
+
+/// Why a field block cannot be decoded. Each is a connection error of type COMPRESSION_ERROR, because the tables of
+/// the two sides no longer agree (RFC 9113 section 4.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The block ends within a representation.
+    #[error("the field block ends within a field")]
+    Truncated,
+    /// An integer has too many bytes or more than 32 bits (RFC 7541 section 5.1).
+    #[error("an integer of the field block is too large")]
+    IntegerOverflow,
+    /// Index 0, or one that neither table has (RFC 7541 sections 2.3.3 and 6.1).
+    #[error("index {0} is in no table")]
+    InvalidIndex(usize),
+    /// EOS within a string, or wrong padding after it (RFC 7541 section 5.2).
+    #[error("a string is not validly Huffman-coded")]
+    InvalidHuffman,
+    /// A size update above what was announced (RFC 7541 section 6.3).
+    #[error("table size {requested} is more than {allowed}, which was announced")]
+    SizeUpdateTooLarge {
+        /// What the block asks for, in bytes.
+        requested: usize,
+        /// What this side announced, in bytes.
+        allowed: usize,
+    },
+    /// A size update after a field (RFC 7541 section 4.2).
+    #[error("a table size update follows a field")]
+    SizeUpdateMisplaced,
+    /// This side announced a smaller table, and the next block does not start by shrinking it (RFC 9113 section 4.3.1).
+    #[error("no table size update acknowledges the smaller table")]
+    SizeUpdateMissing,
+}
+
+impl From<InvalidHuffman> for DecodeError {
+    fn from(_: InvalidHuffman) -> Self {
+        Self::InvalidHuffman
+    }
+}
+
+/// Decodes the field blocks of one direction of a connection.
+#[derive(Debug)]
+pub struct Decoder {
+    pub(super) table: DynamicTable,
+    /// What this side announced and the peer acknowledged.
+    allowed_size: usize,
+    must_shrink: bool,
+}
+
+/// What the peer asks the receiver of a literal to do with it (RFC 7541 section 6.2).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Indexing {
+    Incremental,
+    Without,
+    Never,
+}
+
+impl Decoder {
+    /// A decoder whose table the peer may fill up to `max_table_size` bytes: at most [`MAX_TABLE_SIZE`], and
+    /// [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE) until the peer has acknowledged another size.
+    pub fn new(max_table_size: usize) -> Self {
+        let table = DynamicTable::new(max_table_size);
+        Self { allowed_size: table.max_size(), table, must_shrink: false }
+    }
+
+    /// Changes what the peer may use, in bytes, after it acknowledged the SETTINGS that say so.
+    ///
+    /// At most [`MAX_TABLE_SIZE`]; never announce more. If the table shrinks, the next block must say so.
+    pub fn set_max_table_size(&mut self, max_table_size: usize) {
+        self.allowed_size = max_table_size.min(MAX_TABLE_SIZE);
+        self.must_shrink |= self.allowed_size < self.table.max_size();
+    }
+
+    /// Decodes one complete field block and appends its fields to `out`, which the caller has cleared.
+    ///
+    /// A list that is larger than `max_list_size` bytes is decoded to its end, to keep the table right, but what
+    /// exceeds is only counted: [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE) is set.
+    ///
+    /// # Errors
+    /// See [`DecodeError`]; the decoder and `out` are then of no further use.
+    pub fn decode(&mut self, block: &[u8], max_list_size: usize, out: &mut FieldSection) -> Result<(), DecodeError> {
+        let mut input = block;
+        self.decode_size_updates(&mut input)?;
+        while let Some((&first, rest)) = input.split_first() {
+            input = rest;
+            match first {
+                0x80.. => {
+                    let index = integer::decode(first, 7, &mut input)?;
+                    let field = self.field(index)?;
+                    out.append(field.text, field.name_len, field.facts, max_list_size);
+                }
+                0x40.. => self.decode_literal(first, Indexing::Incremental, &mut input, max_list_size, out)?,
+                0x20.. => return Err(DecodeError::SizeUpdateMisplaced),
+                0x10.. => self.decode_literal(first, Indexing::Never, &mut input, max_list_size, out)?,
+                _ => self.decode_literal(first, Indexing::Without, &mut input, max_list_size, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory that the table holds, in bytes, beside the decoder itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+    }
+
+    fn decode_size_updates(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        while let Some((&first @ 0x20..=0x3f, rest)) = input.split_first() {
+            *input = rest;
+            let requested = integer::decode(first, 5, input)?;
+            if requested > self.allowed_size {
+                return Err(DecodeError::SizeUpdateTooLarge { requested, allowed: self.allowed_size });
+            }
+            self.table.set_max_size(requested);
+            self.must_shrink = false;
+        }
+        if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(()) }
+    }
+
+    fn decode_literal(
+        &mut self,
+        first: u8,
+        indexing: Indexing,
+        input: &mut &[u8],
+        max_list_size: usize,
+        out: &mut FieldSection,
+    ) -> Result<(), DecodeError> {
+        let prefix_bits = if indexing == Indexing::Incremental { 6 } else { 4 };
+        let name_index = integer::decode(first, prefix_bits, input)?;
+        let start = out.tail().len();
+        let name = if name_index == 0 {
+            decode_string(input, out.tail())?;
+            Facts::of_name(out.tail_from(start))
+        } else {
+            let field = self.field(name_index)?;
+            out.tail().extend_from_slice(field.name());
+            field.facts
+        };
+        let name_len = out.tail_from(start).len();
+        decode_string(input, out.tail())?;
+        let facts = Facts::of_field(name, out.tail_from(start), name_len);
+        if indexing == Indexing::Incremental {
+            self.table.insert(out.tail_from(start), name_len, facts);
+        }
+        out.commit(start, name_len, facts, indexing == Indexing::Never, max_list_size);
+        Ok(())
+    }
+
+    fn field(&self, index: usize) -> Result<Field<'_>, DecodeError> {
+        let field = match index.checked_sub(static_table::LEN + 1) {
+            Some(age) => self.table.get(age),
+            None => static_table::get(index),
+        };
+        field.ok_or(DecodeError::InvalidIndex(index))
+    }
+}
+
+/// Decodes a string (RFC 7541 section 5.2) to the end of `output`.
+fn decode_string(input: &mut &[u8], output: &mut Vec<u8>) -> Result<(), DecodeError> {
+    let (&first, rest) = input.split_first().ok_or(DecodeError::Truncated)?;
+    *input = rest;
+    let len = integer::decode(first, 7, input)?;
+    let (string, rest) = input.split_at_checked(len).ok_or(DecodeError::Truncated)?;
+    *input = rest;
+    if first & 0x80 == 0 {
+        output.extend_from_slice(string);
+    } else {
+        huffman::decode(string, output)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "decoder_tests.rs"]
+mod tests;

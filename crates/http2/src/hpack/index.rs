@@ -1,0 +1,70 @@
+//! What an encoder remembers of the fields it has sent: where they are in its table, or that it saw them once.
+//!
+//! Both memories have a fixed size and forget rather than grow or probe further, so that a peer which chooses
+//! colliding fields costs compression and nothing else.
+
+use super::table::DynamicTable;
+
+const SETS: usize = 32;
+const WAYS: usize = 8;
+const SEEN: usize = 64;
+
+/// Insertions are numbered modulo 2^16, far more than a table has entries, so that a number tells an entry's age.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// The numbers of the entries whose hash falls in each set. Numbers of evicted entries are free places.
+    sets: [[u16; WAYS]; SETS],
+    /// Parts of the hashes of fields that were seen once and not inserted; 0 is none.
+    seen: [u16; SEEN],
+    /// The number of the next insertion; that of the first is 1, so that a set starts free.
+    next: u16,
+}
+
+impl Index {
+    pub(super) fn new() -> Self {
+        Self { sets: [[0; WAYS]; SETS], seen: [0; SEEN], next: 1 }
+    }
+
+    /// The age of the entry of `table` that is this field.
+    pub(super) fn find(&self, table: &DynamicTable, hash: u32, text: &[u8], name_len: usize) -> Option<usize> {
+        let set = self.sets.get(hash as usize % SETS)?;
+        set.iter().map(|&number| age(self.next, number)).find(|&age| {
+            table
+                .get(age)
+                .is_some_and(|field| field.facts.hash == hash && field.name_len == name_len && field.text == text)
+        })
+    }
+
+    /// Notes that a field is about to be inserted in `table`; false if there is no place to remember it.
+    pub(super) fn add(&mut self, table: &DynamicTable, hash: u32) -> bool {
+        let next = self.next;
+        let set = self.sets.get_mut(hash as usize % SETS);
+        let free = set.and_then(|set| set.iter_mut().find(|number| age(next, **number) >= table.len()));
+        let Some(number) = free else {
+            return false;
+        };
+        *number = next;
+        self.next = next.wrapping_add(1);
+        true
+    }
+
+    /// Whether the field was seen before, lately and not more than once; every second sight forgets it.
+    pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
+        let Some(seen) = self.seen.get_mut((hash >> 5) as usize % SEEN) else {
+            return false;
+        };
+        let mark = (hash >> 16) as u16 | 1;
+        let second = *seen == mark;
+        *seen = if second { 0 } else { mark };
+        second
+    }
+}
+
+/// How many insertions came after that of `number`.
+fn age(next: u16, number: u16) -> usize {
+    usize::from(next.wrapping_sub(number).wrapping_sub(1))
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+//! The static table (RFC 7541 Appendix A).
+
+use super::table::Field;
+use crate::fields::{Defects, Facts, Known};
+
+/// How many entries there are; the dynamic table's indices follow.
+pub(super) const LEN: usize = 61;
+
+macro_rules! fields {
+    ($($known:ident $name:literal $value:literal,)*) => {
+        [$(Field {
+            text: concat!($name, $value).as_bytes(),
+            name_len: $name.len(),
+            facts: facts(Known::$known),
+        },)*]
+    };
+}
+
+/// The entries; that of index 1 comes first.
+static FIELDS: [Field<'static>; LEN] = fields![
+    Authority ":authority" "",
+    Method ":method" "GET",
+    Method ":method" "POST",
+    Path ":path" "/",
+    Path ":path" "/index.html",
+    Scheme ":scheme" "http",
+    Scheme ":scheme" "https",
+    Status ":status" "200",
+    Status ":status" "204",
+    Status ":status" "206",
+    Status ":status" "304",
+    Status ":status" "400",
+    Status ":status" "404",
+    Status ":status" "500",
+    AcceptCharset "accept-charset" "",
+    AcceptEncoding "accept-encoding" "gzip, deflate",
+    AcceptLanguage "accept-language" "",
+    AcceptRanges "accept-ranges" "",
+    Accept "accept" "",
+    AccessControlAllowOrigin "access-control-allow-origin" "",
+    Age "age" "",
+    Allow "allow" "",
+    Authorization "authorization" "",
+    CacheControl "cache-control" "",
+    ContentDisposition "content-disposition" "",
+    ContentEncoding "content-encoding" "",
+    ContentLanguage "content-language" "",
+    ContentLength "content-length" "",
+    ContentLocation "content-location" "",
+    ContentRange "content-range" "",
+    ContentType "content-type" "",
+    Cookie "cookie" "",
+    Date "date" "",
+    Etag "etag" "",
+    Expect "expect" "",
+    Expires "expires" "",
+    From "from" "",
+    Host "host" "",
+    IfMatch "if-match" "",
+    IfModifiedSince "if-modified-since" "",
+    IfNoneMatch "if-none-match" "",
+    IfRange "if-range" "",
+    IfUnmodifiedSince "if-unmodified-since" "",
+    LastModified "last-modified" "",
+    Link "link" "",
+    Location "location" "",
+    MaxForwards "max-forwards" "",
+    ProxyAuthenticate "proxy-authenticate" "",
+    ProxyAuthorization "proxy-authorization" "",
+    Range "range" "",
+    Referer "referer" "",
+    Refresh "refresh" "",
+    RetryAfter "retry-after" "",
+    Server "server" "",
+    SetCookie "set-cookie" "",
+    StrictTransportSecurity "strict-transport-security" "",
+    TransferEncoding "transfer-encoding" "",
+    UserAgent "user-agent" "",
+    Vary "vary" "",
+    Via "via" "",
+    WwwAuthenticate "www-authenticate" "",
+];
+
+/// The index of the first entry of each name, by the number of the name; 0 where the table has none.
+static FIRST_OF_NAME: [u8; Known::COUNT] = first_of_name();
+
+/// How much of a field the static table has.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    /// The whole field, at this index.
+    Field(usize),
+    /// The name, at this index.
+    Name(usize),
+    /// Nothing.
+    None,
+}
+
+/// The entry of an index, which starts at 1.
+pub(super) fn get(index: usize) -> Option<Field<'static>> {
+    FIELDS.get(index.checked_sub(1)?).copied()
+}
+
+/// Looks for a field; entries of one name lie side by side.
+pub(super) fn find(known: Known, value: &[u8]) -> Match {
+    let first = FIRST_OF_NAME.get(known as usize).copied().map_or(0, usize::from);
+    if first == 0 {
+        return Match::None;
+    }
+    let entries = FIELDS.iter().skip(first - 1).take_while(|field| field.facts.known == known);
+    let same_value = (first..).zip(entries).find(|(_, field)| field.value() == value);
+    same_value.map_or(Match::Name(first), |(index, _)| Match::Field(index))
+}
+
+/// An encoder finds these by name, so that they need no hash.
+const fn facts(known: Known) -> Facts {
+    let defects = match known {
+        Known::TransferEncoding => Defects::CONNECTION_SPECIFIC,
+        _ => Defects::NONE,
+    };
+    Facts { hash: 0, known, defects }
+}
+
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time only")]
+const fn first_of_name() -> [u8; Known::COUNT] {
+    let fields = &FIELDS;
+    let mut first = [0; Known::COUNT];
+    let mut index = LEN;
+    while index > 0 {
+        first[fields[index - 1].facts.known as usize] = index as u8;
+        index -= 1;
+    }
+    first
+}
+
+#[cfg(test)]
+#[path = "static_table_tests.rs"]
+mod tests;

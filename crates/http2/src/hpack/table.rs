@@ -1,0 +1,158 @@
+//! The dynamic table (RFC 7541 sections 2.3.2 and 4), the same for both directions.
+//!
+//! The entries' bytes lie in one vector, oldest first. Evicted bytes stay at its front until they are worth a
+//! compaction, so that an insertion allocates nothing in the steady state and an entry is always one slice.
+//! Invariant: the entries' bytes, and 32 more for each, are `size`, and `size` <= `max_size` <= [`MAX_TABLE_SIZE`].
+
+use std::collections::VecDeque;
+
+use crate::fields::{Facts, LINE_OVERHEAD};
+
+/// The largest table that is supported, in bytes, so that an entry's lengths fit in 16 bits each.
+pub const MAX_TABLE_SIZE: usize = 65_536;
+
+/// The first allocation, in bytes: what the fields of one kind of gRPC call need.
+const MIN_CAPACITY: usize = 256;
+
+/// An entry of either table.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'a> {
+    /// The name and then the value.
+    pub(super) text: &'a [u8],
+    pub(super) name_len: usize,
+    pub(super) facts: Facts,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn name(&self) -> &'a [u8] {
+        self.text.get(..self.name_len).unwrap_or_default()
+    }
+
+    pub(super) fn value(&self) -> &'a [u8] {
+        self.text.get(self.name_len..).unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct DynamicTable {
+    bytes: Vec<u8>,
+    /// Oldest first.
+    entries: VecDeque<Entry>,
+    /// The position of `bytes`' beginning among all bytes that were ever inserted, modulo 2^32.
+    base: u32,
+    size: usize,
+    max_size: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    facts: Facts,
+    /// Counted as `base` is.
+    start: u32,
+    name_len: u16,
+    value_len: u16,
+}
+
+impl DynamicTable {
+    /// An empty table, which allocates nothing yet; `max_size` is cut to [`MAX_TABLE_SIZE`].
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { bytes: Vec::new(), entries: VecDeque::new(), base: 0, size: 0, max_size: max_size.min(MAX_TABLE_SIZE) }
+    }
+
+    pub(super) fn max_size(&self) -> usize {
+        self.max_size
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry that `age` newer ones follow.
+    pub(super) fn get(&self, age: usize) -> Option<Field<'_>> {
+        let position = self.entries.len().checked_sub(age)?.checked_sub(1)?;
+        let entry = self.entries.get(position)?;
+        let start = entry.start.wrapping_sub(self.base) as usize;
+        let name_len = usize::from(entry.name_len);
+        let text = self.bytes.get(start..start + name_len + usize::from(entry.value_len))?;
+        Some(Field { text, name_len, facts: entry.facts })
+    }
+
+    /// Adds an entry and evicts what has no room beside it; one that is larger than the table only empties it.
+    pub(super) fn insert(&mut self, text: &[u8], name_len: usize, facts: Facts) {
+        let added = text.len().saturating_add(LINE_OVERHEAD);
+        let Some(others_size) = self.max_size.checked_sub(added) else {
+            self.evict_until(0);
+            return;
+        };
+        self.evict_until(others_size);
+        self.make_room(text.len());
+        self.entries.push_back(Entry {
+            facts,
+            start: self.base.wrapping_add(self.bytes.len() as u32),
+            name_len: name_len as u16,
+            value_len: text.len().saturating_sub(name_len) as u16,
+        });
+        self.bytes.extend_from_slice(text);
+        self.size += added;
+    }
+
+    /// Changes the maximum size (RFC 7541 section 4.3) and gives back the memory that it no longer needs.
+    pub(super) fn set_max_size(&mut self, max_size: usize) {
+        self.max_size = max_size.min(MAX_TABLE_SIZE);
+        self.evict_until(self.max_size);
+        if self.bytes.capacity() > self.max_size {
+            self.compact();
+            self.bytes.shrink_to(self.max_size);
+            self.entries.shrink_to_fit();
+        }
+    }
+
+    /// The memory that is held for entries, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    fn evict_until(&mut self, size: usize) {
+        while self.size > size {
+            let Some(entry) = self.entries.pop_front() else {
+                return;
+            };
+            let text_len = usize::from(entry.name_len) + usize::from(entry.value_len);
+            self.size = self.size.saturating_sub(text_len + LINE_OVERHEAD);
+        }
+    }
+
+    /// Makes room for `added` bytes. Entries count for 32 bytes more than they hold, so `max_size` always suffices.
+    fn make_room(&mut self, added: usize) {
+        let needed = self.bytes.len() + added;
+        if needed <= self.bytes.capacity() {
+            return;
+        }
+        let grown = (self.bytes.capacity() * 2).max(MIN_CAPACITY).min(self.max_size);
+        if needed > grown || self.evicted_len() * 2 >= self.bytes.len() {
+            self.compact();
+        }
+        if self.bytes.len() + added > self.bytes.capacity() {
+            let capacity = grown.max(self.bytes.len() + added);
+            self.bytes.reserve_exact(capacity - self.bytes.len());
+        }
+    }
+
+    /// How many bytes at the front belong to entries that are gone.
+    fn evicted_len(&self) -> usize {
+        match self.entries.front() {
+            Some(oldest) => oldest.start.wrapping_sub(self.base) as usize,
+            None => self.bytes.len(),
+        }
+    }
+
+    fn compact(&mut self) {
+        let evicted = self.evicted_len();
+        self.bytes.drain(..evicted);
+        self.base = self.base.wrapping_add(evicted as u32);
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,143 @@
+//! Well-formed messages (RFC 9113 section 8): which field sections make a request, a response, trailers.
+
+use crate::fields::{Defects, FieldSection, Known};
+
+/// What a field section turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// A request's header section.
+    Request,
+    /// An interim response, 1xx (RFC 9110 section 15.2).
+    Interim,
+    /// A final response's header section.
+    Response,
+    /// Trailers of either.
+    Trailers,
+}
+
+/// Why a message is malformed; a stream error of type PROTOCOL_ERROR (RFC 9113 section 8.1.1).
+pub(crate) type Malformed = &'static str;
+
+/// What the connection must know of a request or response that is well-formed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Framing {
+    /// Value of `content-length`.
+    pub(crate) content_length: Option<u64>,
+    /// `:status`, for responses.
+    pub(crate) status: u16,
+    /// Method is HEAD.
+    pub(crate) head: bool,
+    /// Method is CONNECT.
+    pub(crate) connect: bool,
+}
+
+/// Checks a request's header section (RFC 9113 sections 8.2 and 8.3.1, CONNECT: 8.5).
+pub(crate) fn check_request(fields: &FieldSection) -> Result<Framing, Malformed> {
+    check_lines(fields)?;
+    if fields.get(Known::Status).is_some() {
+        return Err("a request has :status");
+    }
+    if fields.get(Known::Protocol).is_some() {
+        return Err("extended CONNECT is not enabled");
+    }
+    let method = fields.get(Known::Method).ok_or("a request has no :method")?;
+    let (scheme, path) = (fields.get(Known::Scheme), fields.get(Known::Path));
+    let connect = method == b"CONNECT";
+    if connect {
+        if scheme.is_some() || path.is_some() || fields.get(Known::Authority).is_none() {
+            return Err("a CONNECT request has :scheme or :path, or no :authority");
+        }
+    } else {
+        if !scheme.is_some_and(is_scheme) {
+            return Err("a request has no valid :scheme");
+        }
+        if path.is_none_or(<[u8]>::is_empty) {
+            return Err("a request has no :path");
+        }
+    }
+    if method.is_empty() {
+        return Err("a request has an empty :method");
+    }
+    Ok(Framing { content_length: content_length(fields)?, status: 0, head: method == b"HEAD", connect })
+}
+
+/// RFC 3986 section 3.1: a letter, then letters, digits, `+`, `-` and `.`.
+fn is_scheme(scheme: &[u8]) -> bool {
+    scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
+}
+
+/// Checks a response's header section, interim ones too (RFC 9113 section 8.3.2).
+pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed> {
+    check_lines(fields)?;
+    if [Known::Method, Known::Path, Known::Scheme, Known::Authority, Known::Protocol]
+        .iter()
+        .any(|&pseudo| fields.get(pseudo).is_some())
+    {
+        return Err("a response has a request's pseudo-header field");
+    }
+    let status = match fields.get(Known::Status).ok_or("a response has no :status")? {
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')
+        }
+        _ => return Err("a :status is not three digits"),
+    };
+    if status == 101 {
+        return Err("HTTP/2 has no 101 response");
+    }
+    Ok(Framing { content_length: content_length(fields)?, status, ..Framing::default() })
+}
+
+/// Checks trailers (RFC 9113 section 8.1): no pseudo-header fields.
+pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
+    check_lines(fields)?;
+    // A pseudo-header field further back is a defect already.
+    if fields.iter().next().is_some_and(|line| line.name.starts_with(b":")) {
+        return Err("trailers have a pseudo-header field");
+    }
+    Ok(())
+}
+
+fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
+    let defects = fields.defects();
+    for (defect, why) in [
+        (Defects::BAD_NAME, "a field name has a character that is not allowed"),
+        (Defects::BAD_VALUE, "a field value has a character that is not allowed"),
+        (Defects::PSEUDO_AFTER_REGULAR, "a pseudo-header field follows a regular one"),
+        (Defects::CONNECTION_SPECIFIC, "a connection-specific field is not allowed in HTTP/2"),
+        (Defects::UNKNOWN_PSEUDO, "an unknown pseudo-header field"),
+        (Defects::DUPLICATE_PSEUDO, "a pseudo-header field stands twice"),
+    ] {
+        if defects.contains(defect) {
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// One length, or several equal ones (RFC 9110 section 8.6).
+fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
+    let mut length = None;
+    for line in fields.iter().filter(|line| line.known == Known::ContentLength) {
+        let value = parse_length(line.value).ok_or("content-length is not a number")?;
+        if length.is_some_and(|first| first != value) {
+            return Err("two content-length fields differ");
+        }
+        length = Some(value);
+    }
+    Ok(length)
+}
+
+fn parse_length(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |n, c| match c {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(c - b'0')),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+//! One stream: its states (RFC 9113 section 5.1), windows (section 5.2) and the DATA that waits to leave.
+
+use rustc_hash::FxHashMap;
+
+use crate::fields::FieldSection;
+
+/// Names a stream of one connection. An identifier is never used twice, so a stale key finds nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamKey {
+    pub(crate) slot: u32,
+    /// The stream identifier (RFC 9113 section 5.1.1).
+    pub id: u32,
+}
+
+/// How far one direction of a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Half {
+    /// The final header section has not passed.
+    #[default]
+    Headers,
+    /// DATA, then perhaps trailers.
+    Body,
+    /// END_STREAM has passed.
+    Closed,
+}
+
+/// An open stream.
+///
+/// Invariants: `send_window <= 2^31-1`, negative only after a SETTINGS change (section 6.9.2);
+/// `receive_window + unreleased + credit == receive_target` while the peer keeps to its window.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    pub(crate) id: u32,
+    /// The owner's name for the stream.
+    pub(crate) token: u32,
+    pub(crate) receive: Half,
+    pub(crate) send: Half,
+    /// The peer opened it, so it counts against our announced limit.
+    pub(crate) by_peer: bool,
+    /// Method is HEAD: the response has a content-length and no content.
+    pub(crate) head: bool,
+    /// Method is CONNECT: a successful response starts a tunnel.
+    pub(crate) connect: bool,
+    /// It stands in `Connection::ready`.
+    pub(crate) in_ready: bool,
+    /// The owner ends the queue with END_STREAM.
+    pub(crate) end_after_queue: bool,
+    /// The owner wants no more of the request once the answer is out.
+    pub(crate) stop_when_sent: bool,
+    /// Milliseconds after the connection's start.
+    pub(crate) opened_ms: u32,
+    pub(crate) send_window: i64,
+    /// What the peer may still send.
+    pub(crate) receive_window: i64,
+    /// Released by the owner, not yet announced.
+    pub(crate) credit: u32,
+    /// Received, not yet released by the owner.
+    pub(crate) unreleased: u32,
+    pub(crate) receive_target: u32,
+    /// Bytes of content still owed by content-length.
+    pub(crate) content_left: Option<u64>,
+    queue: Vec<u8>,
+    queue_start: usize,
+    /// Trailers that wait for the queue.
+    pub(crate) trailers: Option<Box<FieldSection>>,
+}
+
+impl Stream {
+    pub(crate) fn new(id: u32, opened_ms: u32, send_window: u32, receive_window: u32) -> Self {
+        Self {
+            id,
+            opened_ms,
+            send_window: i64::from(send_window),
+            receive_window: i64::from(receive_window),
+            receive_target: receive_window,
+            ..Self::default()
+        }
+    }
+
+    /// DATA that waits.
+    pub(crate) fn queued(&self) -> &[u8] {
+        self.queue.get(self.queue_start..).unwrap_or_default()
+    }
+
+    pub(crate) fn enqueue(&mut self, bytes: &[u8]) {
+        if self.queue_start > 0 && self.queue_start >= self.queue.len() / 2 {
+            self.queue.drain(..self.queue_start);
+            self.queue_start = 0;
+        }
+        self.queue.extend_from_slice(bytes);
+    }
+
+    /// Lends the queue out, so that a frame can be written from it; give it back with [`Stream::return_queue`].
+    pub(crate) fn lend_queue(&mut self) -> (Vec<u8>, usize) {
+        (std::mem::take(&mut self.queue), self.queue_start)
+    }
+
+    /// Takes the queue back, of which everything before `start` has gone. An empty queue holds no memory.
+    pub(crate) fn return_queue(&mut self, queue: Vec<u8>, start: usize) {
+        let empty = start >= queue.len();
+        self.queue_start = if empty { 0 } else { start };
+        self.queue = if empty { Vec::new() } else { queue };
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.receive == Half::Closed && self.send == Half::Closed
+    }
+}
+
+/// The open streams of a connection, by identifier and by slot.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    slots: Vec<Option<Stream>>,
+    free: Vec<u32>,
+    by_id: FxHashMap<u32, u32>,
+    by_peer: u32,
+}
+
+impl Streams {
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// How many of the streams the peer opened.
+    pub(crate) fn opened_by_peer(&self) -> u32 {
+        self.by_peer
+    }
+
+    pub(crate) fn insert(&mut self, stream: Stream) -> StreamKey {
+        let id = stream.id;
+        self.by_peer += u32::from(stream.by_peer);
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                self.slots.len() as u32 - 1
+            }
+        };
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = Some(stream);
+        }
+        self.by_id.insert(id, slot);
+        StreamKey { slot, id }
+    }
+
+    pub(crate) fn find(&self, id: u32) -> Option<StreamKey> {
+        self.by_id.get(&id).map(|&slot| StreamKey { slot, id })
+    }
+
+    pub(crate) fn get(&self, key: StreamKey) -> Option<&Stream> {
+        self.slots.get(key.slot as usize)?.as_ref().filter(|stream| stream.id == key.id)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: StreamKey) -> Option<&mut Stream> {
+        self.slots.get_mut(key.slot as usize)?.as_mut().filter(|stream| stream.id == key.id)
+    }
+
+    pub(crate) fn remove(&mut self, key: StreamKey) -> Option<Stream> {
+        self.get(key)?;
+        let stream = self.slots.get_mut(key.slot as usize)?.take()?;
+        self.by_id.remove(&key.id);
+        self.by_peer -= u32::from(stream.by_peer);
+        self.free.push(key.slot);
+        // Memory of a burst goes back as soon as the connection is idle.
+        if self.by_id.is_empty() && self.slots.len() > 16 {
+            *self = Self::default();
+        }
+        Some(stream)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (StreamKey, &Stream)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(slot, place)| place.as_ref().map(|s| (StreamKey { slot: slot as u32, id: s.id }, s)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut Stream)> {
+        self.slots
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(slot, place)| place.as_mut().map(|s| (StreamKey { slot: slot as u32, id: s.id }, s)))
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

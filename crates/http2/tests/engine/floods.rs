@@ -1,0 +1,314 @@
+//! Each flood closes the connection at its limit, not before it; honest peers never come near.
+
+use std::time::Duration;
+
+use leno_http2::limits::{FLOOD_WINDOW, RAPID_RESET_AGE};
+use leno_http2::{ConnectionError, ErrorCode, Flood, Limits, Violation};
+
+use crate::endpoint::{Endpoint, request, response, trailers};
+use crate::frames::{self, flag, frame, kind};
+use crate::pair::Pair;
+
+fn closed_for(flood: Flood) -> Option<ConnectionError> {
+    Some(ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, why: Violation::Flood(flood) })
+}
+
+/// `event` may happen `allowed` times in a window, again in the next one, and no more.
+#[track_caller]
+fn assert_limit(mut server: Endpoint, flood: Flood, allowed: u32, mut event: impl FnMut(&mut Endpoint, u32)) {
+    for i in 0..2 * allowed {
+        if i == allowed {
+            server.wait(FLOOD_WINDOW);
+        }
+        event(&mut server, i);
+        server.written();
+        assert_eq!(server.error, None, "event {i} of {allowed}");
+    }
+    event(&mut server, 2 * allowed);
+    assert_eq!(server.error, closed_for(flood));
+}
+
+/// Limits that are small, all of them different, and trip for their own reason only.
+fn strict() -> Limits {
+    Limits {
+        max_rapid_resets: 11,
+        max_stream_errors: 12,
+        max_pings: 13,
+        max_settings: 14,
+        max_empty_frames: 16,
+        max_priority_frames: 15,
+        max_window_updates: 17,
+        max_dribbled_frames: 18,
+        max_oversize_sections: 19,
+        max_continuation_frames: 4,
+        ..Limits::server()
+    }
+}
+
+fn server() -> Endpoint {
+    Endpoint::server(strict())
+}
+
+fn server_with_stream() -> Endpoint {
+    let mut server = server();
+    server.feed(&frames::request(1));
+    server
+}
+
+#[test]
+fn rapid_resets() {
+    assert_limit(server(), Flood::RapidReset, 11, |server, i| {
+        server.feed(&[frames::request(1 + 2 * i), frames::rst_stream(1 + 2 * i, 8)].concat());
+    });
+}
+
+#[test]
+fn stream_errors_of_the_peers_making() {
+    assert_limit(server(), Flood::MadeYouReset, 12, |server, i| {
+        server.feed(&[frames::request(1 + 2 * i), frames::window_update(1 + 2 * i, 0)].concat());
+    });
+    assert_limit(server(), Flood::MadeYouReset, 12, |server, i| {
+        server.feed(&frames::headers(1 + 2 * i, &[(":path", "/")], true));
+    });
+}
+
+#[test]
+fn refused_streams() {
+    let mut server = Endpoint::server(Limits { max_concurrent_streams: 1, ..strict() });
+    server.feed(&frames::request(1));
+    assert_limit(server, Flood::MadeYouReset, 12, |server, i| server.feed(&frames::request(3 + 2 * i)));
+}
+
+#[test]
+fn continuations_by_number() {
+    let block = frames::block(&frames::REQUEST);
+    let start = frame(kind::HEADERS, 0, 1, &block);
+    let mut bytes = start.clone();
+    (0..4).for_each(|_| bytes.extend_from_slice(&frame(kind::CONTINUATION, 0, 1, b"\0\x01a\x01b")));
+    let mut server = server();
+    server.feed(&bytes);
+    assert_eq!(server.error, None);
+    server.feed(&frame(kind::CONTINUATION, flag::END_HEADERS, 1, b"\0\x01a\x01b"));
+    assert_eq!(server.error, closed_for(Flood::Continuation));
+}
+
+#[test]
+fn continuations_by_bytes() {
+    let mut server = Endpoint::server(Limits { max_header_block_bytes: 20_000, ..strict() });
+    let mut block = frames::block(&frames::REQUEST);
+    block.extend_from_slice(&frames::block(&[("x", &"y".repeat(16_000))]));
+    server.feed(&frame(kind::HEADERS, 0, 1, &block));
+    let more = frames::block(&[("z", &"z".repeat(20_000 - block.len() - 6))]);
+    server.feed(&frame(kind::CONTINUATION, 0, 1, &more));
+    assert_eq!(server.error, None);
+    server.feed(&frame(kind::CONTINUATION, flag::END_HEADERS, 1, &[0; 8]));
+    assert_eq!(server.error, closed_for(Flood::Continuation));
+}
+
+#[test]
+fn pings() {
+    assert_limit(server(), Flood::Ping, 13, |server, _| server.feed(&frames::ping()));
+}
+
+#[test]
+fn settings() {
+    // The window before holds the settings of the handshake.
+    let mut server = server();
+    server.wait(FLOOD_WINDOW);
+    assert_limit(server, Flood::Settings, 14, |server, i| server.feed(&frames::settings(&[(4, i)])));
+}
+
+#[test]
+fn empty_frames() {
+    let events: [fn() -> Vec<u8>; 3] = [
+        || frames::data(1, b"", false),
+        || frame(0xee, 0, 0, b""),
+        || [frame(kind::HEADERS, 0, 3, b""), frame(kind::CONTINUATION, flag::END_HEADERS, 3, &[])].concat(),
+    ];
+    for (event, empty_frames) in events.into_iter().zip([1, 1, 2]) {
+        let mut server = server_with_stream();
+        server.feed(&frames::request(3));
+        server.http2.reset(server.key(3), ErrorCode::CANCEL);
+        server.wait(FLOOD_WINDOW);
+        assert_limit(server, Flood::EmptyFrames, 16 / empty_frames, |server, _| server.feed(&event()));
+    }
+}
+
+#[test]
+fn priorities() {
+    assert_limit(server(), Flood::Priority, 15, |server, _| server.feed(&frame(kind::PRIORITY, 0, 9, &[0; 5])));
+}
+
+#[test]
+fn window_updates_without_anything_sent() {
+    assert_limit(server_with_stream(), Flood::WindowUpdate, 17, |server, i| server.feed(&frames::window_update(i % 2, 1)));
+}
+
+#[test]
+fn dribbled_data() {
+    // Eight more for the stream that was opened in the first window.
+    let mut server = server_with_stream();
+    server.wait(FLOOD_WINDOW);
+    assert_limit(server, Flood::DataDribble, 18, |server, _| server.feed(&frames::data(1, b"x", false)));
+}
+
+#[test]
+fn windows_that_let_data_out_byte_by_byte() {
+    let mut server = server();
+    server.feed(&frames::settings(&[(4, 0)]));
+    server.feed(&frames::whole_request(1));
+    server.respond(1, &response(), false);
+    server.send(1, &[0; 1_000], true);
+    server.wait(FLOOD_WINDOW);
+    assert_limit(server, Flood::DataDribble, 18, |server, _| {
+        server.feed(&frames::window_update(1, 1));
+        server.written();
+        server.feed(b"");
+    });
+}
+
+#[test]
+fn field_sections_over_the_limit() {
+    let large = frames::block(&[&frames::REQUEST[..], &[("a", "b"); 500]].concat());
+    assert_limit(server(), Flood::HeaderList, 19, |server, i| {
+        server.feed(&frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1 + 2 * i, &large));
+    });
+}
+
+#[test]
+fn answers_that_are_not_read() {
+    let mut server = Endpoint::server(Limits { max_unread_output_bytes: 500, ..Limits::server() });
+    for _ in 0..30 {
+        server.feed(&frames::ping());
+    }
+    assert!(server.error.is_none() && server.http2.pending_output() > 500);
+    server.feed(&frames::ping());
+    assert_eq!(server.error, closed_for(Flood::UnreadOutput));
+}
+
+#[test]
+fn a_limit_of_zero_forbids() {
+    let mut server = Endpoint::server(Limits { max_pings: 0, ..Limits::server() });
+    server.feed(&frames::ping());
+    assert_eq!(server.error, closed_for(Flood::Ping));
+}
+
+#[test]
+fn every_flood_has_a_label_of_its_own() {
+    use Flood::*;
+    let all = [
+        RapidReset, MadeYouReset, Continuation, Ping, Settings, EmptyFrames, Priority, WindowUpdate, DataDribble,
+        UnreadOutput, HeaderList,
+    ];
+    let labels: std::collections::HashSet<_> = all.iter().map(|flood| flood.label()).collect();
+    assert_eq!((all.len(), labels.len()), (Flood::COUNT, Flood::COUNT));
+}
+
+// --- honest peers ---
+
+#[test]
+fn a_hundred_thousand_calls_in_a_few_seconds_are_fine() {
+    let mut pair = Pair::new(0);
+    for round in 0..1_000 {
+        let streams: Vec<u32> = (0..100).map(|_| {
+            let key = pair.client.open(&request(), false);
+            pair.client.send(key.id, &[0; 20], true);
+            key.id
+        }).collect();
+        while pair.server.http2.stream_count() < 100 {
+            pair.step();
+        }
+        pair.run();
+        for stream in streams {
+            pair.server.respond(stream, &response(), false);
+            pair.server.send(stream, &[0; 20], false);
+            pair.server.trail(stream, &trailers());
+        }
+        pair.run();
+        assert_eq!((pair.client.error, pair.server.error), (None, None), "round {round}");
+        assert_eq!(pair.client.http2.stream_count(), 0);
+        assert_eq!((pair.client.take().len(), pair.server.take().len()), (300, 200));
+    }
+}
+
+#[test]
+fn ten_thousand_calls_that_are_cancelled_later_are_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    for i in 0..10_000 {
+        server.feed(&frames::request(1 + 2 * i));
+        if let Some(old) = i.checked_sub(100) {
+            server.feed(&frames::rst_stream(1 + 2 * old, 8));
+        }
+        server.wait(RAPID_RESET_AGE / 100);
+    }
+    assert_eq!(server.error, None);
+}
+
+#[test]
+fn a_client_that_hedges_half_of_its_calls_is_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    for i in 0..10_000 {
+        server.feed(&frames::whole_request(1 + 4 * i));
+        server.feed(&[frames::request(3 + 4 * i), frames::rst_stream(3 + 4 * i, 8)].concat());
+        server.respond(1 + 4 * i, &response(), true);
+        server.written();
+        server.wait(Duration::from_millis(1));
+    }
+    assert_eq!(server.error, None);
+}
+
+/// As grpc-go and gRPC's C core measure the bandwidth: a PING after each read that brought DATA.
+#[test]
+fn pings_that_measure_bandwidth_while_data_flows_are_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::settings(&[(4, 1 << 30)]));
+    server.feed(&[frames::window_update(0, 1 << 30), frames::whole_request(1)].concat());
+    server.respond(1, &response(), false);
+    for _ in 0..20_000 {
+        server.send(1, &[0; 1_000], false);
+        server.written();
+        server.feed(&frames::ping());
+        server.written();
+        server.wait(Duration::from_micros(100));
+    }
+    assert_eq!(server.error, None);
+}
+
+/// As grpc-go returns credit: for the stream and the connection, after each message.
+#[test]
+fn window_updates_for_each_message_are_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::whole_request(1));
+    server.respond(1, &response(), false);
+    for _ in 0..100_000 {
+        server.send(1, &[0; 100], false);
+        server.written();
+        server.feed(&[frames::window_update(1, 100), frames::window_update(0, 100)].concat());
+        server.wait(Duration::from_micros(20));
+    }
+    assert_eq!((server.error, server.http2.queued_bytes()), (None, 0));
+}
+
+#[test]
+fn a_stream_of_small_messages_is_fine() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::request(1));
+    for _ in 0..100_000 {
+        server.feed(&frames::data(1, &[0; 25], false));
+        server.wait(Duration::from_micros(50));
+    }
+    assert_eq!(server.error, None);
+}
+
+/// As browsers send PRIORITY_UPDATE (RFC 9218) with each request.
+#[test]
+fn an_extension_frame_with_each_request_is_fine() {
+    const PRIORITY_UPDATE: u8 = 0x10;
+    let mut server = Endpoint::server(Limits::server());
+    for i in 0..10_000 {
+        server.feed(&[frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=1"), frames::whole_request(1 + 2 * i)].concat());
+        server.respond(1 + 2 * i, &response(), true);
+        server.written();
+    }
+    assert_eq!(server.error, None);
+}

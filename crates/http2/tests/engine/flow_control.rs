@@ -1,0 +1,218 @@
+//! Windows of both directions (RFC 9113 sections 5.2 and 6.9).
+
+use leno_http2::limits::FLOOD_WINDOW;
+use leno_http2::{ErrorCode, Limits};
+
+use crate::endpoint::{Endpoint, Happening, data, request, reset, response};
+use crate::frames::{self, Frame, flag, kind};
+use crate::pair::{Pair, SEEDS};
+
+fn window_updates(endpoint: &mut Endpoint, stream: u32) -> Vec<u32> {
+    let updates = endpoint.sent().into_iter().filter(|frame| frame.kind == kind::WINDOW_UPDATE && frame.stream == stream);
+    updates.map(|frame| frame.value()).collect()
+}
+
+fn sent_data(endpoint: &mut Endpoint) -> Vec<u8> {
+    endpoint.sent().into_iter().filter(|frame| frame.kind == kind::DATA).flat_map(|frame| frame.payload).collect()
+}
+
+fn server_with_request(limits: Limits) -> Endpoint {
+    let mut server = Endpoint::server(limits);
+    server.feed(&frames::request(1));
+    server
+}
+
+#[test]
+fn a_stream_that_is_not_released_gets_no_more_than_its_window() {
+    for seed in SEEDS {
+        let mut pair = Pair::new(seed);
+        pair.server.releases = false;
+        pair.client.open(&request(), false);
+        assert_eq!(pair.client.send(1, &[7; 200_000], true), 65_535);
+        pair.run();
+        assert_eq!(pair.server.take()[1], data(1, &[7; 65_535], false));
+        let key = pair.server.key(1);
+        pair.server.http2.release(key, 65_535);
+        pair.run();
+        let Some(Happening::Data { bytes, .. }) = pair.server.take().pop() else { panic!("content follows its window") };
+        assert_eq!(bytes.len(), 2 * 65_535, "the window has grown to twice its size");
+    }
+}
+
+#[test]
+fn a_stalled_stream_does_not_hold_up_its_neighbours() {
+    for seed in SEEDS {
+        let mut pair = Pair::new(seed);
+        pair.server.releases = false;
+        for stream in [1, 3, 5, 7] {
+            pair.client.open(&request(), false);
+            pair.client.send(stream, &[7; 65_535], false);
+        }
+        for _ in 0..100 {
+            pair.run();
+            let key = pair.server.key(7);
+            pair.server.http2.release(key, 65_535);
+            pair.client.send(7, &[8; 65_535], false);
+        }
+        pair.run();
+        assert_eq!(pair.client.http2.queued_bytes(), 0);
+    }
+}
+
+#[test]
+fn the_connection_gets_its_room_back_at_once_and_the_stream_when_released() {
+    let limits = Limits { connection_window_bytes: 65_535, ..Limits::server() };
+    let mut server = server_with_request(limits);
+    server.releases = false;
+    server.written();
+    server.feed(&frames::data(1, &[0; 16_384], false));
+    server.feed(&frames::data(1, &[0; 16_384], false));
+    let sent = server.sent();
+    assert_eq!(sent, [Frame { kind: kind::WINDOW_UPDATE, flags: 0, stream: 0, payload: 32_768u32.to_be_bytes().into() }]);
+    server.http2.release(server.key(1), 16_384);
+    assert_eq!(window_updates(&mut server, 1), [], "small credits are merged");
+    server.http2.release(server.key(1), 16_383);
+    assert_eq!(window_updates(&mut server, 1), [32_767]);
+}
+
+#[test]
+fn no_more_is_given_back_than_was_received() {
+    let mut server = server_with_request(Limits::server());
+    server.releases = false;
+    server.feed(&frames::data(1, &[0; 1_000], false));
+    server.written();
+    server.http2.release(server.key(1), usize::MAX);
+    assert_eq!(server.sent(), []);
+    for _ in 0..2 {
+        server.feed(&frames::data(1, &[0; 16_384], false));
+    }
+    server.http2.release(server.key(1), usize::MAX);
+    let total = 1_000 + 2 * 16_384;
+    assert_eq!(window_updates(&mut server, 1), [total + 65_535], "the credit and the growth");
+}
+
+#[test]
+fn a_window_grows_to_its_limit_while_everything_is_taken() {
+    let limits = Limits { max_stream_window_bytes: 200_000, ..Limits::server() };
+    let mut server = server_with_request(limits);
+    let mut granted = 65_535i64;
+    for _ in 0..200 {
+        server.feed(&frames::data(1, &[0; 10_000], false));
+        granted += window_updates(&mut server, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
+        assert!(granted <= 200_000);
+    }
+    assert!(granted > 100_000);
+}
+
+#[test]
+fn a_window_does_not_grow_while_the_far_side_is_slow() {
+    let mut server = server_with_request(Limits::server());
+    server.releases = false;
+    server.written();
+    for _ in 0..4 {
+        server.feed(&frames::data(1, &[0; 16_000], false));
+    }
+    server.http2.release(server.key(1), 40_000);
+    assert_eq!(window_updates(&mut server, 1), [40_000]);
+}
+
+#[test]
+fn padding_is_given_back_by_the_engine() {
+    let limits = Limits { initial_window_bytes: 2_000, max_stream_window_bytes: 2_000, ..Limits::server() };
+    let mut server = server_with_request(limits);
+    server.releases = false;
+    let mut payload = vec![255; 256];
+    payload[1..].fill(0);
+    let mut granted = 0;
+    for _ in 0..100 {
+        server.feed(&frames::frame(kind::DATA, flag::PADDED, 1, &payload));
+        granted += window_updates(&mut server, 1).iter().sum::<u32>();
+    }
+    assert_eq!(server.error, None);
+    assert!((100 * 256 - 1_000..=100 * 256).contains(&granted), "{granted}");
+}
+
+#[test]
+fn data_beyond_the_streams_window_resets_the_stream() {
+    let mut server = server_with_request(Limits::server());
+    server.releases = false;
+    for _ in 0..5 {
+        server.feed(&frames::data(1, &[0; 16_000], false));
+    }
+    assert_eq!(server.take().last(), Some(&reset(1, ErrorCode::FLOW_CONTROL_ERROR, false)));
+    assert_eq!(server.error, None);
+}
+
+#[test]
+fn data_for_streams_that_are_gone_does_not_eat_the_connections_window() {
+    let limits = Limits { connection_window_bytes: 65_535, ..Limits::server() };
+    let mut server = server_with_request(limits);
+    server.http2.reset(server.key(1), ErrorCode::CANCEL);
+    for _ in 0..50 {
+        server.feed(&frames::data(1, &[0; 16_000], false));
+    }
+    assert_eq!(server.error, None);
+    let returned: u32 = window_updates(&mut server, 0).iter().sum();
+    assert!(returned > 50 * 16_000 - 32_768);
+}
+
+#[test]
+fn a_smaller_initial_window_makes_windows_negative_until_enough_comes_back() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::settings(&[(4, 100)]));
+    server.feed(&frames::whole_request(1));
+    server.respond(1, &response(), false);
+    assert_eq!(server.send(1, &[7; 300], false), 100);
+    server.feed(&frames::settings(&[(4, 20)]));
+    server.written();
+    server.feed(&frames::window_update(1, 80));
+    assert_eq!(server.sent(), [], "the window is 0");
+    server.feed(&frames::window_update(1, 30));
+    assert_eq!(server.sent()[0].payload.len(), 30);
+    server.feed(&frames::settings(&[(4, 50)]));
+    assert_eq!(server.sent()[1].payload.len(), 30, "a larger initial window wakes the stream");
+}
+
+#[test]
+fn initial_windows_that_change_all_the_time_lose_nothing() {
+    for seed in SEEDS {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut server = Endpoint::server(Limits::server());
+        server.feed(&frames::whole_request(1));
+        server.respond(1, &response(), false);
+        let body: Vec<u8> = (0..200_000).map(|i| (i % 251) as u8).collect();
+        server.send(1, &body, true);
+        server.feed(&frames::window_update(0, 1 << 20));
+        let mut received = sent_data(&mut server);
+        let (mut window, mut initial) = (0, 65_535);
+        while received.len() < body.len() {
+            let (next, increment) = (rng.i64(0..100_000), rng.i64(1..20_000));
+            server.feed(&frames::settings(&[(4, next as u32)]));
+            server.feed(&frames::window_update(1, increment as u32));
+            server.wait(FLOOD_WINDOW);
+            window += next - initial + increment;
+            initial = next;
+            let sent = sent_data(&mut server);
+            let allowed = usize::try_from(window).unwrap_or(0).min(body.len() - received.len());
+            assert_eq!(sent.len(), allowed, "seed {seed}");
+            window -= sent.len() as i64;
+            received.extend_from_slice(&sent);
+        }
+        assert_eq!(received, body);
+    }
+}
+
+#[test]
+fn the_connections_window_is_shared_and_never_overrun() {
+    let mut server = Endpoint::server(Limits::server());
+    for stream in [1, 3] {
+        server.feed(&frames::whole_request(stream));
+        server.respond(stream, &response(), false);
+        server.send(stream, &[0; 60_000], true);
+    }
+    assert_eq!((server.http2.send_window_bytes(), sent_data(&mut server).len()), (0, 65_535));
+    assert!(!server.http2.wants_write());
+    server.feed(&frames::window_update(0, 1_000));
+    assert!(server.http2.wants_write());
+    assert_eq!(sent_data(&mut server).len(), 1_000);
+}

@@ -1,0 +1,200 @@
+//! Child processes that never outlive us: servers, proxies and load.
+//!
+//! Each is started through the hidden `leno exec`, which asks the kernel for a SIGKILL when the
+//! parent dies (also by SIGKILL or a panic), pins the process, and then becomes the program. The
+//! process id is therefore the program's own, as reading its CPU time needs.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::error::{Error, Result, io};
+
+/// How long a child may take until it serves.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const READY_POLL: Duration = Duration::from_millis(10);
+
+/// What to start.
+pub struct Launch {
+    /// What the run calls it, unique within the run.
+    pub name: String,
+    /// The program's path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// The CPUs that it may use; empty for all.
+    pub cpus: Vec<usize>,
+}
+
+impl Launch {
+    /// A program with its arguments, on all CPUs.
+    pub fn new<I, A>(name: impl Into<String>, program: impl Into<PathBuf>, args: I) -> Self
+    where
+        I: IntoIterator<Item = A>,
+        A: Into<OsString>,
+    {
+        Self {
+            name: name.into(),
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Pins the program to these CPUs.
+    pub fn on_cpus(mut self, cpus: &[usize]) -> Self {
+        self.cpus = cpus.to_vec();
+        self
+    }
+
+    /// The command that becomes the program.
+    pub fn command(&self) -> Result<Command> {
+        let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
+        let mut command = Command::new(leno);
+        command.arg("exec").arg("--parent");
+        command.arg(std::process::id().to_string());
+        for cpu in &self.cpus {
+            command.arg("--cpu").arg(cpu.to_string());
+        }
+        command.arg("--").arg(&self.program).args(&self.args);
+        command.stdin(Stdio::null());
+        Ok(command)
+    }
+}
+
+/// A running child process; dropping it kills it.
+pub struct Child {
+    name: String,
+    process: std::process::Child,
+    log: PathBuf,
+}
+
+impl Child {
+    /// Starts a program that writes its output to `<log_dir>/<name>.log`.
+    pub fn start(launch: &Launch, log_dir: &Path) -> Result<Self> {
+        let log = log_dir.join(format!("{}.log", launch.name));
+        let cannot_log = || format!("writing {}", log.display());
+        let output = File::create(&log).map_err(io(cannot_log()))?;
+        let errors = output.try_clone().map_err(io(cannot_log()))?;
+        let process =
+            launch.command()?.stdout(output).stderr(errors).spawn().map_err(io(format!("starting {}", launch.name)))?;
+        Ok(Self { name: launch.name.clone(), process, log })
+    }
+
+    /// The program's process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Fails when the program has ended.
+    pub fn ensure_running(&mut self) -> Result<()> {
+        match self.process.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(Error::ChildEnded {
+                name: self.name.clone(),
+                status: status.to_string(),
+                last_line: self.last_line(),
+            }),
+            Err(error) => Err(io(format!("watching {}", self.name))(error)),
+        }
+    }
+
+    /// Waits until something accepts connections on `address`.
+    pub fn wait_for_listener(&mut self, address: SocketAddr) -> Result<()> {
+        self.wait_until(address, || TcpStream::connect(address).is_ok())
+    }
+
+    /// Waits until `GET <path>` on `address` is answered with 200.
+    pub fn wait_for_http_ok(&mut self, address: SocketAddr, path: &str) -> Result<()> {
+        self.wait_until(address, || crate::http::is_ok(address, path))
+    }
+
+    fn wait_until(&mut self, address: SocketAddr, ready: impl Fn() -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !ready() {
+            self.ensure_running()?;
+            if start.elapsed() > READY_TIMEOUT {
+                return Err(Error::NotReady {
+                    name: self.name.clone(),
+                    address,
+                    waited_ms: READY_TIMEOUT.as_millis(),
+                    last_line: self.last_line(),
+                });
+            }
+            thread::sleep(READY_POLL);
+        }
+        // Another program may have answered on the address that ours could not bind.
+        self.ensure_running()
+    }
+
+    fn last_line(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        last_line(&text)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Fails only when the program has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The last line of a program's output that is not empty, for an error of one line.
+pub(crate) fn last_line(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().rev().map(str::trim).find(|l| !l.is_empty());
+    line.unwrap_or("it wrote nothing").to_owned()
+}
+
+/// Turns this process into `program`, bound to the life of its parent; returns only on failure.
+///
+/// `parent` is the process id that is expected to be the parent: if it is not any more, the parent
+/// died before the kernel could be asked, and nothing is started.
+pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsString]) -> io::Error {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    if getppid().map(Pid::as_raw_pid) != i32::try_from(parent).ok() {
+        return io::Error::other("the parent has ended");
+    }
+    if let Err(error) = pin(cpus) {
+        return error;
+    }
+    Command::new(program).args(args).exec()
+}
+
+fn pin(cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU) {
+        set.set(cpu);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// A loopback address on which nothing listens at the moment.
+pub fn free_address() -> Result<SocketAddr> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map_err(io("finding a free port on 127.0.0.1"))
+}
+
+/// Finds a program in PATH, and where Debian keeps servers that are not in a user's PATH.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    places.map(|dir| dir.join(name)).find(|path| path.is_file())
+}

@@ -1,0 +1,34 @@
+//! The demo's last words: the table, and where to go next.
+
+use std::fmt::Write as _;
+
+use super::Options;
+use super::row::{HEADER, Row};
+
+const BOLD: &str = "\x1b[1m";
+const PLAIN: &str = "\x1b[0m";
+
+/// The table of all ways, with explanations.
+pub(super) fn text(rows: &[Row], options: &Options, colours: bool) -> String {
+    let (bold, plain) = if colours { (BOLD, PLAIN) } else { ("", "") };
+    let (rate, slow_ms) = (options.rate, options.slow_ms);
+    let mut text = format!(
+        "\n{bold}Five gRPC servers, s5 {slow_ms} ms slower than the others, {rate} calls/s{plain}\n\n\
+         {HEADER}\n"
+    );
+    let last = rows.len().saturating_sub(1);
+    for (index, row) in rows.iter().enumerate() {
+        let (start, end) = if index == last { (bold, plain) } else { ("", "") };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{start}{row}{end}");
+    }
+    text.push_str(
+        "\n\
+         pinned: five clients with a connection each; whose connection is on s5 has it until it ends.\n\
+         round robin and Leno: one client with one connection to leno-proxy, which spreads its calls.\n\
+         \n\
+         What each number means: README.md. How it works: ARCHITECTURE.md and docs/.\n\
+         Your own services: leno-proxy --config examples/echo --outbound 127.0.0.1:4140 --admin 127.0.0.1:4191\n",
+    );
+    text
+}

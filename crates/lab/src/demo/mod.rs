@@ -1,0 +1,164 @@
+//! The demo: five real gRPC servers, one of them slow, and what three ways of balancing make of it.
+
+mod closing;
+mod lines;
+mod row;
+mod screen;
+mod stage;
+mod way;
+
+use std::io::{self, IsTerminal, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result, io as io_error};
+use crate::load::{Load, Plan, Snapshot};
+use lines::Lines;
+use row::Row;
+use screen::Screen;
+use stage::Stage;
+use way::Way;
+
+/// Time of each way before anything is counted: connections open, balancers learn.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// How often the view is drawn.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// Options of `leno demo`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Measured time of each way of balancing
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds_per_phase: u32,
+    /// How much slower than the others the slow server is, in ms
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub slow_ms: u32,
+    /// Calls per second, sent whether or not earlier ones were answered
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
+    pub rate: u32,
+    /// Calls that may wait for an answer; one more is not sent and counts as failed
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub concurrency: u32,
+    /// Plain lines also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+}
+
+impl Options {
+    fn measured(&self) -> Duration {
+        Duration::from_secs(self.seconds_per_phase.into())
+    }
+}
+
+/// What a view shows at one moment.
+struct Moment<'a> {
+    options: &'a Options,
+    /// The way that runs.
+    way: Way,
+    /// Its numbers so far.
+    snapshot: &'a Snapshot,
+    /// The rows of the ways before it.
+    done: &'a [Row],
+    /// Until the last way ends.
+    time_left: Duration,
+}
+
+/// How the run is shown.
+enum View {
+    Screen(Screen),
+    Lines(Lines),
+}
+
+impl View {
+    /// The live screen where there is one.
+    fn open(options: &Options) -> Self {
+        let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        if options.plain || !terminal || dumb {
+            return Self::Lines(Lines::default());
+        }
+        // A terminal that cannot say where its cursor is still shows lines.
+        Screen::open().map_or_else(|_| Self::Lines(Lines::default()), Self::Screen)
+    }
+
+    fn show(&mut self, moment: &Moment<'_>) -> io::Result<()> {
+        match self {
+            Self::Screen(screen) => screen.show(moment),
+            Self::Lines(lines) => lines.show(moment, &mut io::stdout()),
+        }
+    }
+
+    /// Whether the person at the terminal wants to leave.
+    fn is_left(&self) -> io::Result<bool> {
+        match self {
+            Self::Screen(screen) => screen.is_left(),
+            Self::Lines(_) => Ok(false),
+        }
+    }
+}
+
+/// Runs the demo on the terminal.
+///
+/// # Errors
+/// When anything that it started fails, and when any call failed.
+pub fn run(options: &Options) -> Result<()> {
+    let mut stage = Stage::set_up(options)?;
+    let mut view = View::open(options);
+    let mut rows = Vec::new();
+    let mut failures = Vec::new();
+    for way in Way::ALL {
+        let Some(snapshot) = run_way(way, options, &mut stage, &mut view, &rows)? else {
+            return Ok(());
+        };
+        rows.extend(way.rows(&snapshot));
+        failures.extend(failure(way, &snapshot));
+    }
+    drop(view);
+    let colours = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    write!(io::stdout(), "{}", closing::text(&rows, options, colours)).map_err(cannot_print())?;
+    failures.into_iter().next().map_or(Ok(()), Err)
+}
+
+/// One way's numbers; none when the person at the terminal left.
+fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done: &[Row]) -> Result<Option<Snapshot>> {
+    let load = Load::start(Plan {
+        clients: stage.clients(way),
+        servers: stage.server_names(),
+        rate: options.rate,
+        max_in_flight: options.concurrency as usize,
+        warm_up: WARM_UP,
+        measured: options.measured(),
+    });
+    let one_way = WARM_UP + options.measured();
+    let end = Instant::now() + one_way * way.and_later();
+    while !load.is_finished() {
+        let moment = Moment {
+            options,
+            way,
+            snapshot: &load.snapshot(),
+            done,
+            time_left: end.saturating_duration_since(Instant::now()),
+        };
+        view.show(&moment).map_err(cannot_print())?;
+        if view.is_left().map_err(io_error("reading the keyboard"))? {
+            return Ok(None);
+        }
+        stage.ensure_running()?;
+        thread::sleep(REFRESH);
+    }
+    load.finish().map(Some)
+}
+
+fn failure(way: Way, snapshot: &Snapshot) -> Option<Error> {
+    let why = snapshot.first_failure.clone()?;
+    Some(Error::CallsFailed {
+        target: way.to_string(),
+        failed: snapshot.failed,
+        calls: snapshot.failed + snapshot.total.calls,
+        why,
+    })
+}
+
+fn cannot_print() -> impl FnOnce(io::Error) -> Error {
+    io_error("writing to the terminal")
+}

@@ -1,0 +1,72 @@
+//! The ways of balancing that the demo compares.
+
+use std::fmt;
+
+use super::row::Row;
+use crate::load::Snapshot;
+
+/// A way to spread calls over servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Five clients, each with one connection to one server, as kube-proxy spreads them.
+    Pinned,
+    /// One client through leno-proxy, each call to the next server.
+    RoundRobin,
+    /// One client through leno-proxy as it comes.
+    Leno,
+}
+
+impl Way {
+    /// In the order of the demo.
+    pub(super) const ALL: [Self; 3] = [Self::Pinned, Self::RoundRobin, Self::Leno];
+
+    /// How many ways run from this one on, itself included.
+    pub(super) fn and_later(self) -> u32 {
+        match self {
+            Self::Pinned => 3,
+            Self::RoundRobin => 2,
+            Self::Leno => 1,
+        }
+    }
+
+    /// What happens, in one line.
+    pub(super) fn explanation(self) -> &'static str {
+        match self {
+            Self::Pinned => "5 clients, 1 connection each, spread by connection as kube-proxy does",
+            Self::RoundRobin => "1 client, 1 connection to leno-proxy, each call to the next server",
+            Self::Leno => "1 client, 1 connection to leno-proxy, each call to the best server",
+        }
+    }
+
+    /// The numbers as rows: two for `Pinned`, because there it depends on who you are.
+    pub(super) fn rows(self, snapshot: &Snapshot) -> Vec<Row> {
+        if self != Self::Pinned {
+            return vec![Row::of_all(self.to_string(), snapshot)];
+        }
+        let by_p99 = |&(_, a): &(usize, f64), &(_, b): &(usize, f64)| a.total_cmp(&b);
+        let p99 = || snapshot.servers.iter().map(|server| server.p99_ms).enumerate();
+        let (Some((best, _)), Some((worst, _))) = (p99().min_by(by_p99), p99().max_by(by_p99)) else {
+            return Vec::new();
+        };
+        // Client n has its connection to server n, so the server's latencies are the client's.
+        let row = |index: usize, which: &str| {
+            let label = format!("{self}, {which} client (s{})", index + 1);
+            Row::of_server(label, snapshot, index)
+        };
+        vec![row(best, "best"), row(worst, "worst")]
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pinned => "pinned",
+            Self::RoundRobin => "round robin",
+            Self::Leno => "Leno",
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "way_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, stream};
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
+
+use super::proto::echo_client::EchoClient;
+use super::proto::{EchoRequest, EchoResponse, SetDelayRequest};
+use super::*;
+
+/// Starts a server that lives as long as the test's runtime; returns its address.
+pub(crate) async fn start_server(name: &str, delay_ms: u32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound listener");
+    let work = Work::new(delay_ms, 0);
+    tokio::spawn(serve_on(listener, name.to_owned(), work, std::future::pending()));
+    address
+}
+
+async fn client_of_a_new_server() -> EchoClient<Channel> {
+    let address = start_server("s1", 0).await;
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("a valid address");
+    EchoClient::new(endpoint.connect().await.expect("the server listens"))
+}
+
+fn request(payload: &str) -> EchoRequest {
+    EchoRequest { payload: payload.into(), ..EchoRequest::default() }
+}
+
+fn response(number: u32, payload: &str) -> EchoResponse {
+    EchoResponse { server: "s1".to_owned(), payload: payload.into(), number }
+}
+
+#[tokio::test]
+async fn unary_echoes_the_payload_and_names_the_server() {
+    let mut client = client_of_a_new_server().await;
+    let answer = client.unary(request("hello")).await.expect("an answer");
+    assert_eq!(answer.into_inner(), response(0, "hello"));
+}
+
+#[tokio::test]
+async fn response_bytes_replaces_the_payload_by_zeros() {
+    let mut client = client_of_a_new_server().await;
+    let asked = EchoRequest { response_bytes: 3, ..request("hello") };
+    let answer = client.unary(asked).await.expect("an answer");
+    assert_eq!(answer.into_inner().payload, [0; 3]);
+}
+
+#[tokio::test]
+async fn a_field_out_of_range_is_refused_by_name() {
+    let mut client = client_of_a_new_server().await;
+    let asked = EchoRequest { response_bytes: MAX_PAYLOAD_BYTES + 1, ..EchoRequest::default() };
+    let status = client.unary(asked).await.expect_err("over the limit");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(status.message(), "response_bytes is 16777217; use 0 to 16777216");
+}
+
+#[tokio::test]
+async fn server_stream_sends_its_messages_and_then_the_status_asked_for() {
+    let mut client = client_of_a_new_server().await;
+    let asked = EchoRequest { messages: 2, fail_with: Code::Aborted as u32, ..request("x") };
+    let mut answers = client.server_stream(asked).await.expect("an answer").into_inner();
+    assert_eq!(answers.message().await.expect("a message"), Some(response(0, "x")));
+    assert_eq!(answers.message().await.expect("a message"), Some(response(1, "x")));
+    let status = answers.message().await.expect_err("the end that was asked for");
+    assert_eq!(status.code(), Code::Aborted);
+}
+
+#[tokio::test]
+async fn client_stream_joins_the_payloads() {
+    let mut client = client_of_a_new_server().await;
+    let requests = stream::iter([request("a"), request("b"), request("c")]);
+    let answer = client.client_stream(requests).await.expect("an answer");
+    assert_eq!(answer.into_inner(), response(0, "abc"));
+}
+
+#[tokio::test]
+async fn bidi_answers_each_message_before_the_next_is_sent() {
+    let mut client = client_of_a_new_server().await;
+    let (send, receive) = tokio::sync::mpsc::channel(1);
+    let requests =
+        stream::unfold(receive, |mut receive| async { receive.recv().await.map(|request| (request, receive)) });
+    send.send(request("0")).await.expect("room");
+    let mut answers = client.bidi(requests.boxed()).await.expect("an answer").into_inner();
+    for number in 0..3u32 {
+        let answer = answers.message().await.expect("a message");
+        assert_eq!(answer, Some(response(number, &number.to_string())));
+        send.send(request(&(number + 1).to_string())).await.expect("room");
+    }
+}
+
+#[tokio::test]
+async fn set_delay_slows_the_calls_that_follow() {
+    let mut client = client_of_a_new_server().await;
+    let delay = SetDelayRequest { delay_ms: 40, spread_ms: 0 };
+    client.set_delay(delay).await.expect("an answer");
+    let start = Instant::now();
+    client.unary(request("")).await.expect("an answer");
+    assert!(start.elapsed() >= Duration::from_millis(40));
+}

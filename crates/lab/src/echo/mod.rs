@@ -1,0 +1,102 @@
+//! A gRPC echo server, as `leno echo` runs it: all four kinds of streaming, reflection, and a delay
+//! that can be changed while it runs.
+
+mod service;
+mod work;
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::error::{Error, Result, io};
+use proto::echo_server::EchoServer;
+use service::EchoService;
+use work::Work;
+
+/// The protobuf messages, the client and the server of `leno.echo.v1.Echo`.
+#[allow(missing_docs, clippy::all)]
+pub mod proto {
+    tonic::include_proto!("leno.echo.v1");
+
+    pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/echo_descriptors.bin"));
+}
+
+/// The longest request message that a server takes, and the longest payload that it makes.
+pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
+/// Room for the other fields of a message with the longest payload.
+const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
+
+/// Options of `leno echo`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Where to serve; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:50061")]
+    pub listen: SocketAddr,
+    /// The name in its answers [default: the address]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// What each call takes, in ms; the SetDelay call changes it
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
+    pub delay_ms: u32,
+    /// A random part on top of the delay: 0 to this, in ms
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
+    pub spread_ms: u32,
+}
+
+fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(..=i64::from(work::MAX_DELAY_MS))
+}
+
+/// Serves until SIGTERM or SIGINT, then finishes the calls that it has.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub fn run(options: &Options) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("starting the echo server"))?;
+    runtime.block_on(serve(options))
+}
+
+async fn serve(options: &Options) -> Result<()> {
+    let cannot_listen = || format!("--listen {}", options.listen);
+    let listener = TcpListener::bind(options.listen).await.map_err(io(cannot_listen()))?;
+    let address = listener.local_addr().map_err(io(cannot_listen()))?;
+    let name = options.name.clone().unwrap_or_else(|| address.to_string());
+    eprintln!("{name} serves leno.echo.v1.Echo on {address}");
+    let work = Work::new(options.delay_ms, options.spread_ms);
+    serve_on(listener, name, work, until_told_to_stop()?).await
+}
+
+async fn serve_on(listener: TcpListener, name: String, work: Work, stop: impl Future<Output = ()>) -> Result<()> {
+    let echo = EchoServer::new(EchoService::new(name, work)).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let reflection =
+        || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(proto::DESCRIPTORS);
+    let reflection_error = |error| Error::Usage(format!("the echo server's protobuf: {error}"));
+    Server::builder()
+        .add_service(echo)
+        .add_service(reflection().build_v1().map_err(reflection_error)?)
+        // Older grpcurl asks for this one.
+        .add_service(reflection().build_v1alpha().map_err(reflection_error)?)
+        .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
+        .await
+        .map_err(|error| io("serving")(std::io::Error::other(error)))
+}
+
+fn until_told_to_stop() -> Result<impl Future<Output = ()>> {
+    let watch = |kind| signal(kind).map_err(io("watching for signals"));
+    let mut terminate = watch(SignalKind::terminate())?;
+    let mut interrupt = watch(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+#[path = "echo_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,41 @@
+//! The work that an echo server pretends to do.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The longest delay of one call, in ms.
+pub(super) const MAX_DELAY_MS: u32 = 60_000;
+
+/// How long each call takes; changed while calls run.
+#[derive(Debug)]
+pub(super) struct Work {
+    delay_ms: AtomicU32,
+    spread_ms: AtomicU32,
+}
+
+impl Work {
+    /// Every call takes `delay_ms`, and up to `spread_ms` more.
+    pub(super) fn new(delay_ms: u32, spread_ms: u32) -> Self {
+        Self { delay_ms: AtomicU32::new(delay_ms), spread_ms: AtomicU32::new(spread_ms) }
+    }
+
+    /// Changes what calls take from now on.
+    pub(super) fn set(&self, delay_ms: u32, spread_ms: u32) {
+        self.delay_ms.store(delay_ms, Ordering::Relaxed);
+        self.spread_ms.store(spread_ms, Ordering::Relaxed);
+    }
+
+    /// Takes the time of one call, and `extra_ms` more.
+    pub(super) async fn take(&self, extra_ms: u32) {
+        let duration = self.one_call() + Duration::from_millis(extra_ms.into());
+        if !duration.is_zero() {
+            tokio::time::sleep(duration).await;
+        }
+    }
+
+    fn one_call(&self) -> Duration {
+        let spread_ms = self.spread_ms.load(Ordering::Relaxed);
+        let delay = Duration::from_millis(self.delay_ms.load(Ordering::Relaxed).into());
+        delay + Duration::from_millis(spread_ms.into()).mul_f64(fastrand::f64())
+    }
+}

@@ -1,0 +1,14 @@
+//! Leno's lab: echo servers, load, scenarios and reports.
+//!
+//! It judges proxies from outside. It shares no code with Leno's data plane: clients, clocks and
+//! histograms are its own.
+
+pub mod child;
+pub mod demo;
+pub mod echo;
+pub mod error;
+mod http;
+pub mod load;
+mod manifest;
+pub mod procfs;
+pub mod relay_cost;

@@ -1,0 +1,60 @@
+//! What a process has cost: CPU time and memory, as the kernel counts them.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::error::{Error, Result, io};
+
+/// Resident memory of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Memory {
+    /// Resident now (`VmRSS`).
+    pub resident_kib: u64,
+    /// The most that was ever resident (`VmHWM`).
+    pub peak_kib: u64,
+}
+
+/// CPU time that all threads of a process have used, in user and kernel mode.
+pub fn cpu_time(pid: u32) -> Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).map_err(io(format!("reading {path}")))?;
+    parse_cpu_ticks(&stat)
+        .map(|ticks| Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
+        .ok_or_else(|| unreadable("CPU time in /proc/PID/stat", &stat))
+}
+
+/// Memory of a process.
+pub fn memory(pid: u32) -> Result<Memory> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).map_err(io(format!("reading {path}")))?;
+    parse_memory(&status).ok_or_else(|| unreadable("VmRSS in /proc/PID/status", &status))
+}
+
+fn ticks_per_second() -> f64 {
+    rustix::param::clock_ticks_per_second() as f64
+}
+
+/// `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5); the name in field 2 may hold anything.
+fn parse_cpu_ticks(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    user.checked_add(system)
+}
+
+fn parse_memory(status: &str) -> Option<Memory> {
+    let kib = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    Some(Memory { resident_kib: kib("VmRSS:")?, peak_kib: kib("VmHWM:")? })
+}
+
+fn unreadable(wanted: &'static str, text: &str) -> Error {
+    Error::Unreadable { program: "the kernel", wanted, last_line: crate::child::last_line(text.as_bytes()) }
+}
+
+#[cfg(test)]
+#[path = "procfs_tests.rs"]
+mod tests;

@@ -1,0 +1,34 @@
+use std::time::Instant;
+
+use super::*;
+
+#[test]
+fn cpu_ticks_are_read_past_a_name_with_spaces_and_brackets() {
+    let stat = "42 (a ) b (c) S 1 42 42 0 -1 4194304 100 0 0 0 17 25 3 4 20 0 1 0 9";
+    assert_eq!(parse_cpu_ticks(stat), Some(42));
+}
+
+#[test]
+fn a_cut_off_stat_line_is_not_read_as_zero() {
+    assert_eq!(parse_cpu_ticks("42 (a) S 1 2"), None);
+}
+
+#[test]
+fn memory_is_read_from_status() {
+    let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    8000 kB\n";
+    let memory = parse_memory(status);
+    assert_eq!(memory, Some(Memory { resident_kib: 8000, peak_kib: 9000 }));
+    assert_eq!(parse_memory("VmRSS:\t8000 kB\n"), None);
+}
+
+#[test]
+fn our_own_cpu_time_grows_while_we_spin() {
+    let pid = std::process::id();
+    let before = cpu_time(pid).expect("this process exists");
+    let start = Instant::now();
+    while start.elapsed().as_millis() < 200 {
+        std::hint::spin_loop();
+    }
+    let used = cpu_time(pid).expect("this process exists") - before;
+    assert!(used.as_millis() >= 20, "used {used:?}");
+}

@@ -1,0 +1,139 @@
+//! The five backends, cleartext, with one thread each.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+
+use crate::child::{Child, Launch, find_program, free_address};
+use crate::echo::proto::{EchoRequest, EchoResponse};
+use crate::error::{Error, Result, io as io_error};
+
+/// The path of unary calls. `nghttpd` takes the content type from the ending.
+pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
+/// Size of a gRPC message's prefix.
+const PREFIX_BYTES: usize = 5;
+const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
+const COUNT: usize = 5;
+/// More than one client connection through a proxy ever has in flight here.
+const MAX_STREAMS: &str = "2000";
+/// Messages of a server stream, and what each carries.
+const STREAM_MESSAGES: u32 = 10_000;
+const STREAM_PAYLOAD_BYTES: usize = 50;
+/// The name in every streaming backend's answers; one name, so that all answers have one size.
+const STREAM_SERVER: &str = "backend";
+
+/// One call, as every client makes it.
+pub(super) struct Call {
+    /// Its `:path`.
+    pub(super) path: &'static str,
+    /// The file with the request's body: a gRPC-framed message.
+    pub(super) request: PathBuf,
+    /// Size of the response's body: its messages with their prefixes.
+    pub(super) response_bytes: u64,
+}
+
+/// The running backends.
+pub(super) struct Backends {
+    /// Where they serve.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// What they answer.
+    pub(super) call: Call,
+    _children: Vec<Child>,
+}
+
+impl Backends {
+    /// Starts `nghttpd`, which answers every POST with the same message, and `grpc-status: 0` in
+    /// the trailers. Requests and responses have `body_bytes`.
+    pub(super) fn unary(body_bytes: u32, dir: &Path, cpus: &[usize]) -> Result<Self> {
+        let program = find_program("nghttpd")
+            .ok_or(Error::MissingProgram { program: "nghttpd", install: "apt-get install nghttp2-server" })?;
+        let call = Call {
+            path: UNARY_PATH,
+            request: write_files(body_bytes, dir).map_err(cannot_write())?,
+            response_bytes: u64::from(body_bytes),
+        };
+        Self::start(call, dir, cpus, |address| {
+            let args = [
+                "--no-tls".to_owned(),
+                format!("--address={}", address.ip()),
+                format!("--htdocs={}", dir.display()),
+                format!("--mime-types-file={}", dir.join("mime.types").display()),
+                format!("--max-concurrent-streams={MAX_STREAMS}"),
+                "--no-content-length".to_owned(),
+                "--trailer=grpc-status: 0".to_owned(),
+                address.port().to_string(),
+            ];
+            (program.clone(), args.into())
+        })
+    }
+
+    /// Starts `leno echo`, which answers with a stream of small messages.
+    pub(super) fn streaming(dir: &Path, cpus: &[usize]) -> Result<Self> {
+        let program = std::env::current_exe().map_err(io_error("finding leno's own executable"))?;
+        let asked =
+            EchoRequest { payload: vec![0; STREAM_PAYLOAD_BYTES], messages: STREAM_MESSAGES, ..EchoRequest::default() };
+        let request = dir.join("request.grpc");
+        fs::write(&request, framed(&asked.encode_to_vec())).map_err(cannot_write())?;
+        let call =
+            Call { path: STREAM_PATH, request, response_bytes: (0..STREAM_MESSAGES).map(stream_message_bytes).sum() };
+        Self::start(call, dir, cpus, |address| {
+            let args = ["echo".to_owned(), format!("--listen={address}"), format!("--name={STREAM_SERVER}")];
+            (program.clone(), args.into())
+        })
+    }
+
+    fn start(
+        call: Call,
+        dir: &Path,
+        cpus: &[usize],
+        command: impl Fn(SocketAddr) -> (PathBuf, Vec<String>),
+    ) -> Result<Self> {
+        let mut addresses = Vec::new();
+        let mut children = Vec::new();
+        for number in 1..=COUNT {
+            let address = free_address()?;
+            let (program, args) = command(address);
+            let launch = Launch::new(format!("backend-{number}"), program, args).on_cpus(cpus);
+            let mut child = Child::start(&launch, dir)?;
+            child.wait_for_listener(address)?;
+            addresses.push(address);
+            children.push(child);
+        }
+        Ok(Self { addresses, call, _children: children })
+    }
+}
+
+fn cannot_write() -> impl FnOnce(io::Error) -> Error {
+    io_error("writing the backends' files")
+}
+
+/// Size of one message of a stream, with its prefix.
+fn stream_message_bytes(number: u32) -> u64 {
+    let response = EchoResponse { server: STREAM_SERVER.to_owned(), payload: vec![0; STREAM_PAYLOAD_BYTES], number };
+    framed(&response.encode_to_vec()).len() as u64
+}
+
+/// Writes what `nghttpd` serves; the response is also every request's body.
+fn write_files(body_bytes: u32, dir: &Path) -> io::Result<PathBuf> {
+    let body = dir.join(UNARY_PATH.trim_start_matches('/'));
+    fs::create_dir_all(body.parent().unwrap_or(dir))?;
+    let message = vec![0; (body_bytes as usize).saturating_sub(PREFIX_BYTES)];
+    fs::write(&body, framed(&message))?;
+    fs::write(dir.join("mime.types"), "application/grpc grpc\n")?;
+    Ok(body)
+}
+
+/// A message of less than 4 GiB behind its gRPC prefix: not compressed, length.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0];
+    frame.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    frame.extend_from_slice(message);
+    frame
+}
+
+#[cfg(test)]
+#[path = "backends_tests.rs"]
+mod tests;

@@ -1,0 +1,119 @@
+//! `h2load`: the load, and reading what it says.
+
+use std::path::PathBuf;
+
+use super::backends::Call;
+use super::targets::{Target, TargetKind};
+use super::{Options, Stage};
+use crate::child::{Launch, find_program, last_line};
+use crate::error::{Error, Result, io};
+
+/// Share of the calls that warm a target up, unmeasured.
+const WARM_UP_DIVISOR: u64 = 10;
+
+/// What is sent in each round.
+pub(super) struct Load {
+    program: PathBuf,
+    /// Calls of all connections together.
+    pub(super) calls: u64,
+    /// Client connections.
+    pub(super) connections: u32,
+    /// Calls in flight on each connection.
+    pub(super) concurrency: u32,
+}
+
+/// What h2load says of one round.
+#[derive(Debug, PartialEq)]
+struct LoadResult {
+    calls_per_second: f64,
+    calls_ok: u64,
+    data_bytes: u64,
+}
+
+impl Load {
+    /// The load that the options ask for.
+    pub(super) fn new(options: &Options) -> Result<Self> {
+        let load = Self {
+            program: find_program("h2load")
+                .ok_or(Error::MissingProgram { program: "h2load", install: "apt-get install nghttp2-client" })?,
+            calls: options.calls.unwrap_or(options.scenario.usual_calls()),
+            connections: options.connections.unwrap_or(1),
+            concurrency: options.concurrency.unwrap_or(options.scenario.usual_concurrency()),
+        };
+        if u64::from(load.connections) > load.calls {
+            let what = "--connections is more than --calls: each connection needs a call";
+            return Err(Error::Usage(what.to_owned()));
+        }
+        Ok(load)
+    }
+
+    /// Makes a part of the calls.
+    pub(super) fn warm_up(&self, target: &Target, stage: &Stage) -> Result<()> {
+        let calls = (self.calls / WARM_UP_DIVISOR).max(u64::from(self.connections));
+        self.make(calls, target, stage).map(|_| ())
+    }
+
+    /// Makes all calls; returns how many were answered per second.
+    ///
+    /// # Errors
+    /// When any call fails: a status other than 200, or a response without all its messages, as
+    /// gRPC answers errors.
+    pub(super) fn run(&self, target: &Target, stage: &Stage) -> Result<f64> {
+        self.make(self.calls, target, stage)
+    }
+
+    fn make(&self, calls: u64, target: &Target, stage: &Stage) -> Result<f64> {
+        let Call { path, request, response_bytes } = &stage.backends.call;
+        let args = [
+            format!("--clients={}", self.connections),
+            format!("--max-concurrent-streams={}", self.concurrency),
+            format!("--requests={calls}"),
+            format!("--data={}", request.display()),
+            "--header=content-type: application/grpc".to_owned(),
+            "--header=te: trailers".to_owned(),
+            format!("http://{}{path}", target.address),
+        ];
+        let launch = Launch::new("h2load", &self.program, args).on_cpus(&stage.cpus.others);
+        let output = launch.command()?.output().map_err(io("running h2load"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let result = parse(&text).ok_or_else(|| Error::Unreadable {
+            program: "h2load",
+            wanted: "result",
+            last_line: last_line(&[output.stdout.as_slice(), &output.stderr].concat()),
+        })?;
+        result.ensure_complete(target.kind, calls, *response_bytes)?;
+        Ok(result.calls_per_second)
+    }
+}
+
+impl LoadResult {
+    fn ensure_complete(&self, target: TargetKind, calls: u64, response_bytes: u64) -> Result<()> {
+        let failed = calls.saturating_sub(self.calls_ok);
+        let lost_bytes = (calls * response_bytes).saturating_sub(self.data_bytes);
+        if failed == 0 && lost_bytes == 0 {
+            return Ok(());
+        }
+        Err(Error::CallsFailed {
+            target: target.to_string(),
+            // An error in gRPC is a 200 without a message.
+            failed: failed.max(lost_bytes.div_ceil(response_bytes)),
+            calls,
+            why: format!("{failed} without status 200, {lost_bytes} bytes of messages missing"),
+        })
+    }
+}
+
+/// Reads the lines `finished in`, `status codes:` and `traffic:` of h2load's report.
+fn parse(report: &str) -> Option<LoadResult> {
+    let line = |start: &str| report.lines().find_map(|line| line.strip_prefix(start));
+    let (_, rate) = line("finished in ")?.split_once(", ")?;
+    let calls_per_second = rate.split_once(" req/s")?.0.parse().ok()?;
+    let calls_ok = line("status codes: ")?.split_once(" 2xx")?.0.parse().ok()?;
+    let data = line("traffic: ")?.strip_suffix(") data")?;
+    let data_bytes = data.rsplit_once('(')?.1.parse().ok()?;
+    Some(LoadResult { calls_per_second, calls_ok, data_bytes })
+}
+
+#[cfg(test)]
+#[path = "h2load_tests.rs"]
+mod tests;

@@ -1,0 +1,226 @@
+//! What relaying one call costs: Leno's proxy beside HAProxy, under the same load.
+//!
+//! Everything is a process of its own: five backends, the proxy under test, and `h2load`.
+//! The rounds are interleaved, so that a noisy minute hits every target; the proxy has a CPU for
+//! itself where there are at least two, and the kernel says how much of it was used.
+
+mod backends;
+mod h2load;
+mod idle;
+mod summary;
+mod targets;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result, io as io_error};
+use crate::procfs;
+
+use backends::Backends;
+use h2load::Load;
+use summary::Sample;
+use targets::{Target, TargetKind};
+
+/// Pause between a target's start and its first measured call.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenario {
+    /// Unary calls, as fast as they go.
+    Unary,
+    /// Server streams of 10,000 small messages, each sent on its own.
+    ServerStream,
+    /// Memory of connections that made one call each and then stay open.
+    IdleConnections,
+}
+
+impl Scenario {
+    /// Calls of a round that takes a few seconds.
+    fn usual_calls(self) -> u64 {
+        match self {
+            Self::Unary | Self::IdleConnections => 200_000,
+            Self::ServerStream => 200,
+        }
+    }
+
+    fn usual_concurrency(self) -> u32 {
+        match self {
+            Self::Unary | Self::IdleConnections => 200,
+            Self::ServerStream => 10,
+        }
+    }
+}
+
+/// Options of `leno relay-cost`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// What is measured
+    #[arg(long, value_enum, default_value_t = Scenario::Unary)]
+    pub scenario: Scenario,
+    /// What the calls go through; `direct` is one backend without a proxy
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = TargetKind::ALL)]
+    pub targets: Vec<TargetKind>,
+    /// Calls of each round [default: 200000, and 200 for server-stream]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub calls: Option<u64>,
+    /// Rounds of each target
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Client connections [default: 1, and 10000 for idle-connections]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=19_000))]
+    pub connections: Option<u32>,
+    /// Calls in flight on each connection [default: 200, and 10 for server-stream]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub concurrency: Option<u32>,
+    /// Size of each unary request and response, with the gRPC prefix of 5 bytes
+    #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(5..=16 << 20))]
+    pub body_bytes: u32,
+    /// CPU of the proxy; the load and the backends have the others
+    #[arg(long, default_value_t = 0)]
+    pub proxy_cpu: usize,
+    /// Let the system choose CPUs
+    #[arg(long)]
+    pub no_pin: bool,
+    /// The leno-proxy binary [default: beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub leno_proxy: Option<PathBuf>,
+    /// Write every round as a line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+impl Options {
+    fn cpus(&self) -> Result<Cpus> {
+        let known = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.no_pin || known < 2 {
+            return Ok(Cpus::default());
+        }
+        if self.proxy_cpu >= known {
+            let last = known - 1;
+            return Err(Error::Usage(format!("--proxy-cpu is 0 to {last} here")));
+        }
+        Ok(Cpus { proxy: vec![self.proxy_cpu], others: (0..known).filter(|&cpu| cpu != self.proxy_cpu).collect() })
+    }
+}
+
+/// Which CPUs the processes may use; empty for all.
+#[derive(Debug, Clone, Default)]
+struct Cpus {
+    proxy: Vec<usize>,
+    others: Vec<usize>,
+}
+
+/// Where the backends serve, what they answer, and where their files are.
+struct Stage {
+    dir: tempfile::TempDir,
+    cpus: Cpus,
+    backends: Backends,
+}
+
+impl Stage {
+    fn set_up(options: &Options) -> Result<Self> {
+        let dir = tempfile::tempdir().map_err(io_error("making a temporary directory"))?;
+        let cpus = options.cpus()?;
+        let backends = match options.scenario {
+            Scenario::ServerStream => Backends::streaming(dir.path(), &cpus.others),
+            _ => Backends::unary(options.body_bytes, dir.path(), &cpus.others),
+        }?;
+        Ok(Self { dir, cpus, backends })
+    }
+}
+
+/// Measures, and writes progress and tables to `out`.
+///
+/// # Errors
+/// When a program that is needed is missing or ends, or when any call fails. A proxy that is not
+/// installed is no error: its row is skipped and says how to install it.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
+    match options.scenario {
+        Scenario::Unary | Scenario::ServerStream => run_calls(options, out),
+        Scenario::IdleConnections => idle::run(options, out),
+    }
+}
+
+fn run_calls(options: &Options, out: &mut dyn Write) -> Result<()> {
+    let load = Load::new(options)?;
+    let stage = Stage::set_up(options)?;
+    let mut lines = JsonLines::create(options)?;
+    let mut targets = start_targets(options, &stage, out)?;
+    for target in &targets {
+        load.warm_up(target, &stage)?;
+    }
+    let mut samples = Vec::new();
+    for round in 1..=options.repeat {
+        for target in &mut targets {
+            let sample = measure(target, &load, round, &stage)?;
+            print(out, &format!("  {sample}"))?;
+            lines.write(&sample)?;
+            samples.push(sample);
+        }
+    }
+    print(out, &summary::table(&samples))
+}
+
+fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    for &kind in &options.targets {
+        match Target::start(kind, options.leno_proxy.as_deref(), stage) {
+            Ok(target) => targets.push(target),
+            Err(error @ (Error::MissingProgram { .. } | Error::NotBuilt { .. })) => {
+                print(out, &format!("  {kind} skipped: {error}"))?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    std::thread::sleep(SETTLE);
+    Ok(targets)
+}
+
+fn measure(target: &mut Target, load: &Load, round: u32, stage: &Stage) -> Result<Sample> {
+    let cpu_before = target.cpu_time()?;
+    let start = Instant::now();
+    let calls_per_second = load.run(target, stage)?;
+    let elapsed = start.elapsed();
+    let cpu_after = target.cpu_time()?;
+    let cpu = cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+    let memory = target.pid().map(procfs::memory).transpose()?;
+    Ok(Sample {
+        target: target.kind,
+        round,
+        calls: load.calls,
+        connections: load.connections,
+        concurrency: load.concurrency,
+        response_bytes: stage.backends.call.response_bytes,
+        calls_per_second,
+        cpu_us_per_call: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / load.calls as f64),
+        cpu_busy: cpu.map(|cpu| cpu.as_secs_f64() / elapsed.as_secs_f64()),
+        memory,
+    })
+}
+
+fn print(out: &mut dyn Write, text: &str) -> Result<()> {
+    writeln!(out, "{text}").map_err(io_error("writing to the terminal"))
+}
+
+/// The file of `--out`, if there is to be one.
+struct JsonLines(Option<File>);
+
+impl JsonLines {
+    fn create(options: &Options) -> Result<Self> {
+        let create = |path: &PathBuf| File::create(path).map_err(io_error(format!("--out {}", path.display())));
+        options.out.as_ref().map(create).transpose().map(Self)
+    }
+
+    fn write(&mut self, line: &impl serde::Serialize) -> Result<()> {
+        let Some(file) = &mut self.0 else {
+            return Ok(());
+        };
+        serde_json::to_writer(&mut *file, line)
+            .map_err(io::Error::from)
+            .and_then(|()| file.write_all(b"\n"))
+            .map_err(io_error("writing the file of --out"))
+    }
+}

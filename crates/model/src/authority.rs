@@ -1,0 +1,155 @@
+//! Reading `:authority` (RFC 9113 section 8.3.1): which Service a call is for.
+//!
+//! The bytes are a peer's. Nothing here allocates unless the answer is a refusal, and a refusal repeats only
+//! host names and numbers, so it may go into a `grpc-message` as it is.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The longest authority that is read; DNS names are no longer.
+pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
+/// The port of an authority that names none (RFC 9110 section 4.2.1).
+pub(crate) const DEFAULT_PORT: u16 = 80;
+
+/// Why a call's `:authority` leads nowhere. Its text is for the caller: ASCII, below 512 bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unroutable {
+    /// Not `host` or `host:port`.
+    #[error("the :authority is not a host name or address with an optional port")]
+    NotAnAuthority,
+    /// A host name that no Service can have.
+    #[error("{host} is not the name of a Service: use service.namespace or service.namespace.svc.cluster.local")]
+    NotAService {
+        /// The host, as received.
+        host: Box<str>,
+    },
+    /// The name of a Service that the mesh does not know.
+    #[error("there is no Service {service} in namespace {namespace}: check the :authority, or define it")]
+    UnknownService {
+        /// The Service's name.
+        service: Box<str>,
+        /// Its namespace.
+        namespace: Box<str>,
+    },
+    /// A Service without that port.
+    #[error("Service {service} in namespace {namespace} has no port {port}: write {service}.{namespace}:{known}")]
+    UnknownPort {
+        /// The Service's name.
+        service: Box<str>,
+        /// Its namespace.
+        namespace: Box<str>,
+        /// The port that was asked for.
+        port: u16,
+        /// The ports that it has.
+        known: KnownPorts,
+    },
+    /// An address that belongs to no Service.
+    #[error("no Service has the clusterIP {ip} with port {port}: use a Service's name or clusterIP")]
+    UnknownAddress {
+        /// The address.
+        ip: IpAddr,
+        /// The port.
+        port: u16,
+    },
+}
+
+/// Some of a Service's ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownPorts {
+    /// The lowest ones, at most [`KnownPorts::SHOWN_MAX`].
+    pub shown: Box<[u16]>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl KnownPorts {
+    /// How many ports are shown.
+    pub const SHOWN_MAX: usize = 8;
+}
+
+impl fmt::Display for KnownPorts {
+    /// `50051`, or `80 or 443`, or `1 or 2 or ... (20 ports)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, port) in self.shown.iter().enumerate() {
+            let or = if index > 0 { " or " } else { "" };
+            write!(f, "{or}{port}")?;
+        }
+        if self.count > self.shown.len() {
+            write!(f, " or ... ({} ports)", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// What an authority names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Authority<'a> {
+    pub(crate) host: Host<'a>,
+    pub(crate) port: u16,
+}
+
+/// The host of an authority; the names' case is as received.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Host<'a> {
+    Address(IpAddr),
+    Service { name: &'a str, namespace: Option<&'a str> },
+}
+
+/// Reads an authority.
+///
+/// # Errors
+/// [`Unroutable::NotAnAuthority`] and [`Unroutable::NotAService`].
+pub(crate) fn parse(authority: &[u8]) -> Result<Authority<'_>, Unroutable> {
+    if authority.is_empty() || authority.len() > AUTHORITY_MAX_BYTES {
+        return Err(Unroutable::NotAnAuthority);
+    }
+    let text = std::str::from_utf8(authority).map_err(|_| Unroutable::NotAnAuthority)?;
+    if let Some(bracketed) = text.strip_prefix('[') {
+        let (address, rest) = bracketed.split_once(']').ok_or(Unroutable::NotAnAuthority)?;
+        let address: Ipv6Addr = address.parse().map_err(|_| Unroutable::NotAnAuthority)?;
+        let port = port(rest)?;
+        return Ok(Authority { host: Host::Address(address.into()), port });
+    }
+    let (host, rest) = text.split_at_checked(text.find(':').unwrap_or(text.len())).unwrap_or((text, ""));
+    Ok(Authority { host: parse_host(host)?, port: port(rest)? })
+}
+
+/// Reads what follows the host: nothing, or a colon and digits (RFC 3986 section 3.2.3 lets them be none).
+fn port(text: &str) -> Result<u16, Unroutable> {
+    let digits = match text.strip_prefix(':') {
+        Some("") => return Ok(DEFAULT_PORT),
+        None if text.is_empty() => return Ok(DEFAULT_PORT),
+        Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits,
+        _ => return Err(Unroutable::NotAnAuthority),
+    };
+    match digits.parse() {
+        Ok(0) | Err(_) => Err(Unroutable::NotAnAuthority),
+        Ok(port) => Ok(port),
+    }
+}
+
+fn parse_host(host: &str) -> Result<Host<'_>, Unroutable> {
+    if let Ok(address) = host.parse::<Ipv4Addr>() {
+        return Ok(Host::Address(address.into()));
+    }
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if !host.split('.').all(is_label) {
+        return Err(Unroutable::NotAnAuthority);
+    }
+    let (name, rest) = host.split_once('.').unwrap_or((host, ""));
+    let (namespace, rest) = rest.split_once('.').unwrap_or((rest, ""));
+    let is_service = ["", "svc", "svc.cluster.local"].iter().any(|suffix| rest.eq_ignore_ascii_case(suffix));
+    if !is_service {
+        return Err(Unroutable::NotAService { host: host.into() });
+    }
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+    Ok(Host::Service { name, namespace })
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;

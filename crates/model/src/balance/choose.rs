@@ -1,0 +1,144 @@
+//! The ways to choose one endpoint out of many.
+
+use super::endpoints::{Endpoint, EndpointId};
+use super::random::Random;
+
+/// Up to so many endpoints are all compared; of more, a few are drawn.
+const COMPARE_ALL_MAX: usize = 16;
+/// Endpoints drawn from a large cluster for one pick.
+const DRAWS: usize = 4;
+
+/// Which endpoint, and why.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Choice {
+    pub(super) index: usize,
+    pub(super) why: Why,
+}
+
+/// What decided a pick.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Why {
+    NextInTurn,
+    Drawn,
+    /// Whether a slow or failing endpoint has recovered; counts its good answers so far.
+    Probe {
+        good_answers: u32,
+    },
+    Fewest {
+        winner: Contender,
+        runner_up: Option<Contender>,
+    },
+}
+
+/// How welcome a call is at an endpoint, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    Ready,
+    Warming,
+    Slow,
+    Failing,
+}
+
+/// One endpoint in a comparison.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contender {
+    index: usize,
+    pub(super) id: EndpointId,
+    pub(super) rank: Rank,
+    pub(super) in_flight: u32,
+    turn: u64,
+}
+
+impl Contender {
+    fn beats(&self, other: &Self) -> bool {
+        (self.rank, self.in_flight, self.turn) < (other.rank, other.in_flight, other.turn)
+    }
+}
+
+/// The best rank, in it the fewest calls in flight, of equals the one that waited longest.
+///
+/// `rank` is none for an endpoint that cannot be used; it is also given how many are compared.
+pub(super) fn fewest_in_flight(
+    list: &[Endpoint],
+    random: &mut Random,
+    mut rank: impl FnMut(&Endpoint, usize, &mut Random) -> Option<Rank>,
+) -> Option<Choice> {
+    if list.len() > COMPARE_ALL_MAX {
+        let mut contest = Contest::default();
+        for _ in 0..DRAWS {
+            let index = random.below(list.len());
+            contest.enter(index, &list[index], rank(&list[index], DRAWS, random));
+        }
+        if contest.winner.is_some_and(|winner| winner.rank == Rank::Ready) {
+            return contest.choice();
+        }
+    }
+    let mut contest = Contest::default();
+    for (index, endpoint) in list.iter().enumerate() {
+        contest.enter(index, endpoint, rank(endpoint, list.len(), random));
+    }
+    contest.choice()
+}
+
+#[derive(Default)]
+struct Contest {
+    winner: Option<Contender>,
+    runner_up: Option<Contender>,
+}
+
+impl Contest {
+    fn enter(&mut self, index: usize, endpoint: &Endpoint, rank: Option<Rank>) {
+        let Some(rank) = rank else { return };
+        let entrant = Contender { index, id: endpoint.id, rank, in_flight: endpoint.in_flight, turn: endpoint.turn };
+        match &self.winner {
+            Some(winner) if winner.index == index => {}
+            Some(winner) if !entrant.beats(winner) => {
+                if self.runner_up.is_none_or(|runner_up| entrant.beats(&runner_up)) {
+                    self.runner_up = Some(entrant);
+                }
+            }
+            _ => self.runner_up = self.winner.replace(entrant),
+        }
+    }
+
+    fn choice(self) -> Option<Choice> {
+        self.winner.map(|winner| Choice { index: winner.index, why: Why::Fewest { winner, runner_up: self.runner_up } })
+    }
+}
+
+/// The first usable endpoint at or after `next`, which then moves past it.
+pub(super) fn next_in_turn(
+    list: &[Endpoint],
+    next: &mut usize,
+    mut usable: impl FnMut(EndpointId) -> bool,
+) -> Option<Choice> {
+    let start = (*next).min(list.len());
+    let index = (start..list.len()).chain(0..start).find(|index| usable(list[*index].id))?;
+    *next = (index + 1) % list.len();
+    Some(Choice { index, why: Why::NextInTurn })
+}
+
+/// Any usable endpoint, each with the same chance.
+pub(super) fn drawn(
+    list: &[Endpoint],
+    random: &mut Random,
+    mut usable: impl FnMut(EndpointId) -> bool,
+) -> Option<Choice> {
+    let lucky = (0..DRAWS)
+        .map(|_| random.below(list.len()))
+        .find(|index| list.get(*index).is_some_and(|endpoint| usable(endpoint.id)));
+    let index = lucky.or_else(|| {
+        let mut seen = 0;
+        let mut kept = None;
+        for (index, endpoint) in list.iter().enumerate() {
+            if usable(endpoint.id) {
+                seen += 1;
+                if random.below(seen) == 0 {
+                    kept = Some(index);
+                }
+            }
+        }
+        kept
+    })?;
+    Some(Choice { index, why: Why::Drawn })
+}

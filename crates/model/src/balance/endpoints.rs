@@ -1,0 +1,147 @@
+//! The endpoints of one cluster, in the order of their addresses, and the handles that name them.
+//!
+//! Invariants: addresses are unique and ascending; an [`EndpointId`] finds the endpoint it was made
+//! for or none, because a slot's generation changes when its endpoint goes.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::health::Health;
+
+/// Names one endpoint of one [`Balancer`](super::Balancer) for as long as it is a member.
+///
+/// The id of a removed endpoint never names another (until 2^32 endpoints have used its slot).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EndpointId {
+    slot: u32,
+    generation: u32,
+}
+
+impl EndpointId {
+    /// A small number, unique among the current endpoints and used again after a removal: fit to
+    /// index a table beside the balancer.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// One endpoint and all that the balancer knows of it.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) id: EndpointId,
+    pub(super) address: SocketAddr,
+    /// Picks not yet finished.
+    pub(super) in_flight: u32,
+    /// Those of `in_flight` that have had no answer yet.
+    pub(super) unanswered: u32,
+    /// The number of its latest pick: the lowest has waited longest.
+    pub(super) turn: u64,
+    pub(super) picks: u64,
+    pub(super) failures: u64,
+    pub(super) health: Health,
+}
+
+impl Endpoint {
+    /// Notes the start of a call.
+    pub(super) fn picked(&mut self, now: Instant, turn: u64) {
+        if self.unanswered == 0 {
+            self.health.heard(now);
+        }
+        self.in_flight += 1;
+        self.unanswered += 1;
+        self.picks += 1;
+        self.turn = turn;
+        self.health.picked(now);
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    /// Where in `Endpoints::list` it is.
+    index: Option<u32>,
+}
+
+/// The endpoints, ascending by address.
+#[derive(Debug, Default)]
+pub(super) struct Endpoints {
+    pub(super) list: Vec<Endpoint>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Endpoints {
+    pub(super) fn index(&self, id: EndpointId) -> Option<usize> {
+        let slot = self.slots.get(id.slot())?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.index.map(|index| index as usize)
+    }
+
+    pub(super) fn get(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.index(id).and_then(|index| self.list.get(index))
+    }
+
+    pub(super) fn get_mut(&mut self, id: EndpointId) -> Option<&mut Endpoint> {
+        self.index(id).and_then(|index| self.list.get_mut(index))
+    }
+
+    /// Makes `addresses` the members: keeps what is known of those that stay, makes `health` and a
+    /// `turn` for those that come, and returns the slots of those that go.
+    pub(super) fn replace(
+        &mut self,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+        mut health: impl FnMut() -> Health,
+        mut turn: impl FnMut() -> u64,
+    ) -> Vec<usize> {
+        let mut addresses: Vec<SocketAddr> = addresses.into_iter().collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+
+        let mut gone = Vec::new();
+        let mut old = std::mem::take(&mut self.list).into_iter().peekable();
+        for address in addresses {
+            while let Some(endpoint) = old.next_if(|endpoint| endpoint.address < address) {
+                gone.push(endpoint.id);
+            }
+            let kept = old.next_if(|endpoint| endpoint.address == address);
+            let endpoint = kept.unwrap_or_else(|| Endpoint {
+                id: self.occupy(),
+                address,
+                in_flight: 0,
+                unanswered: 0,
+                turn: turn(),
+                picks: 0,
+                failures: 0,
+                health: health(),
+            });
+            self.list.push(endpoint);
+        }
+        gone.extend(old.map(|endpoint| endpoint.id));
+
+        // After the newcomers took theirs, so that a slot is not passed on within one change.
+        for id in &gone {
+            self.vacate(*id);
+        }
+        for (index, endpoint) in self.list.iter().enumerate() {
+            self.slots[endpoint.id.slot()].index = Some(index as u32);
+        }
+        gone.into_iter().map(EndpointId::slot).collect()
+    }
+
+    fn occupy(&mut self) -> EndpointId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, index: None });
+            (self.slots.len() - 1) as u32
+        });
+        EndpointId { slot, generation: self.slots[slot as usize].generation }
+    }
+
+    fn vacate(&mut self, id: EndpointId) {
+        let slot = &mut self.slots[id.slot()];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.index = None;
+        self.free.push(id.slot);
+    }
+}

@@ -1,0 +1,151 @@
+//! The balancer's view, for people: what it knows of each endpoint, and why the last pick fell as it did.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::Balancer;
+use super::choose::{Contender, Rank, Why};
+use super::endpoints::Endpoint;
+use super::health::{Probation, State};
+
+/// What the balancer knows of one endpoint.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Explanation {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// `ready`, `warming`, `slow` or `failing`. Only the `latency` policy acts on it.
+    pub state: &'static str,
+    /// The part of a full share of the calls that the state grants, 0 to 1.
+    pub weight: f64,
+    /// Calls to it that have not ended.
+    pub in_flight: u32,
+    /// The mean of recent latencies; none before the first answer.
+    pub latency_estimate_ms: Option<f64>,
+    /// The estimate above which it is called slow; none while there is nothing to compare with.
+    pub latency_limit_ms: Option<f64>,
+    /// The part of its recent calls that failed, 0 to 1.
+    pub failure_rate: f64,
+    /// Its part of the cluster's last 1,024 picks, 0 to 1.
+    pub share: f64,
+    /// How many of the cluster's last 1,024 picks it got.
+    pub recent_picks: usize,
+    /// All calls sent to it since it came.
+    pub picks: u64,
+    /// All calls that failed there since it came.
+    pub failures: u64,
+    /// The state in words and numbers.
+    pub reason: String,
+    /// Why the cluster's most recent pick fell on it; none if it fell on another.
+    pub last_pick: Option<String>,
+}
+
+impl Balancer {
+    /// Explains every endpoint, ascending by address.
+    pub fn explain(&self, now: Instant) -> Vec<Explanation> {
+        self.endpoints.list.iter().map(|endpoint| self.explain_endpoint(now, endpoint)).collect()
+    }
+
+    fn explain_endpoint(&self, now: Instant, endpoint: &Endpoint) -> Explanation {
+        let health = &endpoint.health;
+        let (recent_picks, of) = self.recent.count(endpoint.id.slot());
+        let last_pick = self.last_pick.filter(|(id, _)| *id == endpoint.id).map(|(_, why)| self.explain_pick(why));
+        Explanation {
+            address: endpoint.address,
+            state: state_name(&health.state),
+            weight: health.weight(now),
+            in_flight: endpoint.in_flight,
+            latency_estimate_ms: health.latency.map(|estimate| estimate.mean_ms),
+            latency_limit_ms: health.latency.and_then(|estimate| self.latency.norm.limit_ms(&estimate)),
+            failure_rate: health.failure_rate,
+            share: recent_picks as f64 / of.max(1) as f64,
+            recent_picks,
+            picks: endpoint.picks,
+            failures: endpoint.failures,
+            reason: self.explain_state(now, endpoint),
+            last_pick,
+        }
+    }
+
+    fn explain_state(&self, now: Instant, endpoint: &Endpoint) -> String {
+        let health = &endpoint.health;
+        let latency = match (health.latency, self.latency.norm.latency_ms) {
+            (None, _) => "no answer yet".to_owned(),
+            (Some(estimate), None) => format!("{:.1} ms", estimate.mean_ms),
+            (Some(estimate), Some(norm_ms)) => {
+                format!("{:.1} ms, {:.1} x the median {norm_ms:.1} ms", estimate.mean_ms, estimate.mean_ms / norm_ms,)
+            }
+        };
+        let failures = format!("{:.0} % fail", health.failure_rate * 100.0);
+        match &health.state {
+            State::Ready => format!("{latency}; {failures}"),
+            State::Warming { .. } => {
+                let share = health.weight(now) * 100.0;
+                format!("{latency}; {failures}; warming up, {share:.0} % of a full share")
+            }
+            State::Slow(probation) | State::Failing(probation) => {
+                format!("{latency}; {failures}; {}", Probing { now, probation })
+            }
+        }
+    }
+
+    fn explain_pick(&self, why: Why) -> String {
+        match why {
+            Why::NextInTurn => "the next in turn".to_owned(),
+            Why::Drawn => "drawn at random".to_owned(),
+            Why::Probe { good_answers } => {
+                format!("a probe whether it has recovered, after {good_answers} good answers")
+            }
+            Why::Fewest { winner, runner_up: None } => format!("{}; the only one usable", standing(&winner)),
+            Why::Fewest { winner, runner_up: Some(other) } => {
+                let tie = (winner.rank, winner.in_flight) == (other.rank, other.in_flight);
+                let tie = if tie { ", waited longer" } else { "" };
+                let address =
+                    self.address(other.id).map_or_else(|| "one that is gone".to_owned(), |address| address.to_string());
+                format!("{}{tie}; beat {address}: {}", standing(&winner), standing(&other))
+            }
+        }
+    }
+}
+
+struct Probing<'a> {
+    now: Instant,
+    probation: &'a Probation,
+}
+
+impl fmt::Display for Probing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wait = self.probation.next_probe.saturating_duration_since(self.now);
+        if wait == Duration::ZERO {
+            write!(f, "next probe due")?;
+        } else {
+            write!(f, "next probe in {} ms", wait.as_millis())?;
+        }
+        write!(f, ", {} good answers so far", self.probation.good_answers)
+    }
+}
+
+fn standing(contender: &Contender) -> String {
+    let rank = match contender.rank {
+        Rank::Ready => "ready",
+        Rank::Warming => "warming",
+        Rank::Slow => "slow",
+        Rank::Failing => "failing",
+    };
+    format!("{rank} with {} in flight", contender.in_flight)
+}
+
+fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Ready => "ready",
+        State::Warming { .. } => "warming",
+        State::Slow(_) => "slow",
+        State::Failing(_) => "failing",
+    }
+}
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

@@ -1,0 +1,105 @@
+use std::time::Duration;
+
+use super::super::simulation::{Load, Server, Simulation};
+use super::super::{Outcome, Policy};
+use super::*;
+
+fn simulated(policy: Policy) -> Simulation {
+    let mut servers = vec![Server::healthy(); 5];
+    servers[2].added_ms = 100.0;
+    servers[3].failing = 1.0;
+    let load = Load::Open { calls_per_s: 1000.0 };
+    let mut simulation = Simulation::new(policy, servers, load, 1);
+    simulation.run_for(Duration::from_secs(10));
+    simulation
+}
+
+#[test]
+fn shares_of_the_last_picks_add_up_to_one() {
+    for policy in Policy::ALL {
+        let simulation = simulated(policy);
+        let explained = simulation.balancer.explain(simulation.now());
+        let sum: f64 = explained.iter().map(|endpoint| endpoint.share).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{policy}: {sum}");
+        let picks: usize = explained.iter().map(|endpoint| endpoint.recent_picks).sum();
+        assert_eq!(picks, 1024, "{policy}");
+    }
+}
+
+#[test]
+fn a_newcomer_does_not_inherit_the_share_of_the_one_before() {
+    let mut simulation = simulated(Policy::RoundRobin);
+    simulation.load = Load::Stopped;
+    simulation.run_for(Duration::from_secs(10));
+    simulation.set_endpoints(0..4);
+    simulation.set_endpoints(0..5);
+    let newcomer = &simulation.balancer.explain(simulation.now())[4];
+    assert_eq!((newcomer.recent_picks, newcomer.picks), (0, 0));
+}
+
+#[test]
+fn states_are_told_in_words_and_numbers() {
+    let simulation = simulated(Policy::Latency);
+    let explained = simulation.balancer.explain(simulation.now());
+    let states: Vec<_> = explained.iter().map(|endpoint| endpoint.state).collect();
+    assert_eq!(states, ["ready", "ready", "slow", "failing", "ready"]);
+
+    let slow = &explained[2];
+    assert!(slow.latency_estimate_ms > slow.latency_limit_ms, "{slow:?}");
+    assert!(slow.reason.contains("x the median"), "{slow:?}");
+    assert!(slow.reason.contains("next probe in"), "{slow:?}");
+    assert!(explained[3].failure_rate > 0.1, "{:?}", explained[3]);
+    assert_eq!(explained[3].failures, explained[3].picks);
+}
+
+#[test]
+fn the_last_pick_is_explained_at_its_endpoint_and_nowhere_else() {
+    for policy in Policy::ALL {
+        let mut simulation = simulated(policy);
+        let now = simulation.now();
+        let pick = simulation.balancer.pick(now, |_| true).expect("an endpoint");
+        let address = simulation.balancer.address(pick.endpoint);
+        let explained = simulation.balancer.explain(now);
+        for endpoint in explained {
+            let picked = Some(endpoint.address) == address;
+            assert_eq!(endpoint.last_pick.is_some(), picked, "{policy}: {endpoint:?}");
+        }
+    }
+}
+
+#[test]
+fn the_reason_of_a_pick_compares_it_with_the_runner_up() {
+    let now = Instant::now();
+    let mut balancer = Balancer::new(Policy::Latency, 1);
+    let addresses = ["10.0.0.1:80", "10.0.0.2:80"].map(|text| text.parse().expect("an address"));
+    balancer.set_endpoints(now, addresses);
+    let reason = |balancer: &Balancer| {
+        let mut reasons = balancer.explain(now).into_iter().filter_map(|it| it.last_pick);
+        reasons.next().expect("one was picked")
+    };
+
+    let first = balancer.pick(now, |_| true).expect("an endpoint");
+    let other = addresses.into_iter().find(|address| Some(*address) != balancer.address(first.endpoint));
+    let other = other.expect("the other one");
+    let tie = format!("ready with 0 in flight, waited longer; beat {other}: ready with 0 in flight");
+    assert_eq!(reason(&balancer), tie);
+
+    let second = balancer.pick(now, |_| true).expect("an endpoint");
+    assert!(reason(&balancer).ends_with("ready with 1 in flight"), "{}", reason(&balancer));
+
+    balancer.finish(now, second, Outcome::NotSent);
+    let only = balancer.pick(now, |id| id == first.endpoint).expect("an endpoint");
+    assert_eq!(reason(&balancer), "ready with 1 in flight; the only one usable");
+    assert_eq!(only.endpoint, first.endpoint);
+}
+
+#[test]
+fn the_explanation_is_json_with_units_in_its_names() {
+    let simulation = simulated(Policy::Latency);
+    let explained = simulation.balancer.explain(simulation.now());
+    let json = serde_json::to_value(&explained).expect("serializable");
+    assert_eq!(json[0]["address"], "10.0.0.0:50051");
+    assert_eq!(json[2]["state"], "slow");
+    assert!(json[2]["latency_estimate_ms"].as_f64() > Some(100.0));
+    assert_eq!(serde_json::to_value(Policy::LeastRequest).expect("serializable"), "least-request");
+}

@@ -1,0 +1,139 @@
+//! The `latency` policy: calls go to the endpoints that are neither slow nor failing, and among these
+//! to the one with the fewest calls in flight.
+//!
+//! Two questions are kept apart. Which endpoints deserve calls is answered by their latencies and
+//! failures, slowly and with respect for chance ([`Health::judge`](super::health::Health::judge)).
+//! Which of those takes this call is answered by calls in flight, at once. A single score of both, as
+//! power of two choices on peak EWMA has, lets chance decide among equals, and lets a mildly slow endpoint
+//! win whenever the others are busy.
+
+use std::time::{Duration, Instant};
+
+use super::choose::{self, Choice, Rank, Why};
+use super::endpoints::{Endpoint, EndpointId, Endpoints};
+use super::health::{Probation, State};
+use super::norm::Norm;
+use super::random::Random;
+
+/// How often silence is noticed and every endpoint is measured against a new norm.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the policy keeps for the whole cluster.
+#[derive(Debug, Default)]
+pub(super) struct Latency {
+    pub(super) norm: Norm,
+    next_refresh: Option<Instant>,
+    /// No probe is due before this.
+    next_probe: Option<Instant>,
+}
+
+impl Latency {
+    /// Measures every endpoint against a new norm, if it is time to.
+    pub(super) fn refresh(&mut self, now: Instant, endpoints: &mut Endpoints) {
+        if self.next_refresh.is_some_and(|next_refresh| now < next_refresh) {
+            return;
+        }
+        self.next_refresh = Some(now + REFRESH_INTERVAL);
+        for endpoint in &mut endpoints.list {
+            if endpoint.unanswered > 0 {
+                endpoint.health.notice_silence(now);
+            }
+        }
+        self.norm.refresh(&endpoints.list);
+        for endpoint in &mut endpoints.list {
+            endpoint.health.judge(now, &self.norm);
+        }
+        promote_newcomers_without_elders(&mut endpoints.list);
+        self.next_probe = soonest_probe(&endpoints.list);
+    }
+
+    /// Judges one endpoint right after news of it, for trouble cannot wait for the next refresh.
+    pub(super) fn judge(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        endpoint.health.judge(now, &self.norm);
+        let probation = endpoint.health.probation();
+        self.next_probe = sooner(self.next_probe, probation.map(|probation| probation.next_probe));
+    }
+
+    pub(super) fn choose(
+        &mut self,
+        now: Instant,
+        endpoints: &Endpoints,
+        random: &mut Random,
+        mut usable: impl FnMut(EndpointId) -> bool,
+    ) -> Option<Choice> {
+        if self.next_probe.is_some_and(|next_probe| now >= next_probe)
+            && let Some(probe) = self.due_probe(now, &endpoints.list, &mut usable)
+        {
+            return Some(probe);
+        }
+        choose::fewest_in_flight(&endpoints.list, random, |endpoint, compared, random| {
+            usable(endpoint.id).then(|| rank(now, endpoint, compared, random))
+        })
+    }
+
+    /// The usable endpoint whose probe is most overdue.
+    fn due_probe(
+        &mut self,
+        now: Instant,
+        list: &[Endpoint],
+        mut usable: impl FnMut(EndpointId) -> bool,
+    ) -> Option<Choice> {
+        let mut found: Option<(usize, &Probation)> = None;
+        let mut later = None;
+        for (index, endpoint) in list.iter().enumerate() {
+            let Some(probation) = endpoint.health.probation() else {
+                continue;
+            };
+            // One that is due but not usable waits for the next refresh, so that this scan stays rare.
+            if now >= probation.next_probe && !usable(endpoint.id) {
+                continue;
+            }
+            let put_off = match found {
+                Some((_, best)) if best.next_probe <= probation.next_probe => Some(probation),
+                _ => found.replace((index, probation)).map(|(_, best)| best),
+            };
+            later = sooner(later, put_off.map(|probation| probation.next_probe));
+        }
+        let (index, probation) = found?;
+        if now < probation.next_probe {
+            self.next_probe = Some(probation.next_probe);
+            return None;
+        }
+        self.next_probe = later;
+        Some(Choice { index, why: Why::Probe { good_answers: probation.good_answers } })
+    }
+}
+
+fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
+}
+
+/// A warming endpoint counts as ready in just so many comparisons that it gets its weight's share.
+fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
+    match endpoint.health.state {
+        State::Ready => Rank::Ready,
+        State::Warming { .. } => {
+            let chance = endpoint.health.weight(now) / compared as f64;
+            if random.fraction() < chance { Rank::Ready } else { Rank::Warming }
+        }
+        State::Slow(_) => Rank::Slow,
+        State::Failing(_) => Rank::Failing,
+    }
+}
+
+/// When no endpoint is ready there is nobody to take the rest of a newcomer's share.
+fn promote_newcomers_without_elders(list: &mut [Endpoint]) {
+    let any_ready = list.iter().any(|endpoint| endpoint.health.state == State::Ready);
+    if any_ready {
+        return;
+    }
+    for endpoint in list {
+        if matches!(endpoint.health.state, State::Warming { .. }) {
+            endpoint.health.make_ready();
+        }
+    }
+}
+
+fn soonest_probe(list: &[Endpoint]) -> Option<Instant> {
+    list.iter().filter_map(|endpoint| endpoint.health.probation()).map(|probation| probation.next_probe).min()
+}

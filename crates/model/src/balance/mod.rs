@@ -1,0 +1,232 @@
+//! Which endpoint takes a call: a pure decision, with the time and a seed as arguments.
+//!
+//! One [`Balancer`] serves one cluster on one worker thread. [`Balancer::pick`] chooses an endpoint,
+//! [`Balancer::finish`] tells how the call ended; each pick is finished exactly once.
+//!
+//! | file | question |
+//! |---|---|
+//! | `policy` | what are the ways to balance called? |
+//! | `choose` | which of these endpoints? |
+//! | `latency` | which endpoints deserve calls, in the `latency` policy? |
+//! | `endpoints` | which endpoints are there, and what is counted for each? |
+//! | `health` | is this endpoint ready, warming, slow or failing? |
+//! | `estimate`, `norm` | how slow is it, and how slow is normal here? |
+//! | `explain` | how can people see why? |
+
+mod choose;
+mod endpoints;
+mod estimate;
+mod explain;
+mod health;
+mod latency;
+mod norm;
+mod policy;
+mod random;
+mod recent;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use choose::{Choice, Rank, Why};
+use endpoints::Endpoints;
+use health::Health;
+use latency::Latency;
+use random::Random;
+use recent::RecentPicks;
+
+pub use endpoints::EndpointId;
+pub use explain::Explanation;
+pub use policy::{Policy, UnknownPolicy};
+
+/// Chooses the endpoint of each call to one cluster, and learns from how the calls end.
+///
+/// The same seed, calls and times give the same picks.
+#[derive(Debug)]
+pub struct Balancer {
+    policy: Policy,
+    endpoints: Endpoints,
+    latency: Latency,
+    random: Random,
+    /// The number of the latest pick; starts above every newcomer's random turn.
+    turn: u64,
+    /// Where round robin goes on.
+    next_in_turn: usize,
+    recent: RecentPicks,
+    last_pick: Option<(EndpointId, Why)>,
+}
+
+/// A call on its way to an endpoint; to be given back to [`Balancer::finish`].
+#[derive(Debug)]
+#[must_use = "a pick that is not finished counts as in flight for ever"]
+pub struct Pick {
+    /// The endpoint chosen.
+    pub endpoint: EndpointId,
+    started: Instant,
+    answered: bool,
+}
+
+/// How a call ended, as far as the balancer is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The endpoint did its work, also when its answer is an error of the caller's making.
+    Success {
+        /// From sending the request to the response's headers or its end, as the caller decides; the
+        /// same for every call of a cluster.
+        latency: Duration,
+    },
+    /// UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
+    Failure {
+        /// Until the failure showed.
+        latency: Duration,
+        /// How long the server asked not to be called, if it did; at most 30 s are granted.
+        pushback: Option<Duration>,
+    },
+    /// The caller gave up: a long wait still tells that the endpoint is at least that slow.
+    Cancelled {
+        /// From sending the request to giving up.
+        waited: Duration,
+    },
+    /// Never sent, or refused before it was processed: says nothing of the endpoint.
+    NotSent,
+}
+
+impl Balancer {
+    /// A balancer without endpoints.
+    pub fn new(policy: Policy, seed: u64) -> Self {
+        Self {
+            policy,
+            endpoints: Endpoints::default(),
+            latency: Latency::default(),
+            random: Random::new(seed),
+            turn: 1 << 32,
+            next_in_turn: 0,
+            recent: RecentPicks::new(),
+            last_pick: None,
+        }
+    }
+
+    /// Makes `addresses` the endpoints, in any order; doubles count once.
+    ///
+    /// An address that stays keeps its state and its id. One that goes is forgotten, and picks in
+    /// flight to it end harmlessly. One that comes beside others starts with a small share of the calls.
+    pub fn set_endpoints(&mut self, now: Instant, addresses: impl IntoIterator<Item = SocketAddr>) {
+        let old = &self.endpoints.list;
+        let alone = old.is_empty();
+        let next_address = old.get(self.next_in_turn).map(|endpoint| endpoint.address);
+        let health = || if alone { Health::ready(now) } else { Health::warming(now) };
+        // Never picked: before all that were, and among themselves in an order no other worker shares.
+        let turn = || self.random.next() >> 32;
+        let gone = self.endpoints.replace(addresses, health, turn);
+
+        let list = &self.endpoints.list;
+        self.next_in_turn = match next_address {
+            Some(next) => list.partition_point(|endpoint| endpoint.address < next),
+            None => self.random.below(list.len()),
+        };
+        self.recent.forget(&gone);
+        self.latency.norm.reserve(list.len());
+    }
+
+    /// Changes how endpoints are chosen; what is known of them stays.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// Chooses among the endpoints for which `usable` is true; none when there is none.
+    ///
+    /// `usable` is the caller's word: a connection is possible, this call has not tried it yet. It may be
+    /// asked more than once for one endpoint, and not for all.
+    pub fn pick(&mut self, now: Instant, mut usable: impl FnMut(EndpointId) -> bool) -> Option<Pick> {
+        self.latency.refresh(now, &mut self.endpoints);
+        let Choice { index, why } = match self.policy {
+            Policy::Latency => self.latency.choose(now, &self.endpoints, &mut self.random, usable),
+            Policy::LeastRequest => {
+                choose::fewest_in_flight(&self.endpoints.list, &mut self.random, |endpoint, _, _| {
+                    usable(endpoint.id).then_some(Rank::Ready)
+                })
+            }
+            Policy::RoundRobin => choose::next_in_turn(&self.endpoints.list, &mut self.next_in_turn, usable),
+            Policy::Random => choose::drawn(&self.endpoints.list, &mut self.random, usable),
+        }?;
+        self.turn += 1;
+        let endpoint = &mut self.endpoints.list[index];
+        endpoint.picked(now, self.turn);
+        self.recent.push(endpoint.id.slot());
+        self.last_pick = Some((endpoint.id, why));
+        Some(Pick { endpoint: endpoint.id, started: now, answered: false })
+    }
+
+    /// Tells that response headers came while the call goes on, `latency` after it was sent.
+    ///
+    /// For calls that last: what the endpoint takes to answer is known long before they end, and their
+    /// silence afterwards is not slowness. Where it is not called, [`Balancer::finish`] says it all.
+    pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
+        if std::mem::replace(&mut pick.answered, true) {
+            return;
+        }
+        let Some(endpoint) = self.endpoints.get_mut(pick.endpoint) else {
+            return;
+        };
+        endpoint.unanswered -= 1;
+        endpoint.health.heard(now);
+        endpoint.health.answered(now, latency);
+        self.latency.judge(now, endpoint);
+    }
+
+    /// Ends a pick of this balancer. The pick of an endpoint removed meanwhile changes nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "by value, a pick ends only once")]
+    pub fn finish(&mut self, now: Instant, pick: Pick, outcome: Outcome) {
+        let Pick { endpoint, started, answered } = pick;
+        let Some(endpoint) = self.endpoints.get_mut(endpoint) else {
+            return;
+        };
+        endpoint.in_flight -= 1;
+        if !answered {
+            endpoint.unanswered -= 1;
+        }
+        let health = &mut endpoint.health;
+        match outcome {
+            Outcome::Success { latency } => {
+                health.heard(now);
+                if !answered {
+                    health.answered(now, latency);
+                }
+                health.succeeded(now, started, latency, &self.latency.norm);
+            }
+            Outcome::Failure { latency, pushback } => {
+                health.heard(now);
+                if !answered {
+                    // Failing fast is not being fast, but failing slowly is being slow.
+                    health.waited(now, latency);
+                }
+                health.failed(now, pushback);
+                endpoint.failures += 1;
+            }
+            Outcome::Cancelled { waited } if !answered => health.waited(now, waited),
+            Outcome::Cancelled { .. } | Outcome::NotSent => return,
+        }
+        self.latency.judge(now, endpoint);
+    }
+
+    /// The endpoints, ascending by address.
+    pub fn endpoints(&self) -> impl Iterator<Item = (EndpointId, SocketAddr)> {
+        self.endpoints.list.iter().map(|endpoint| (endpoint.id, endpoint.address))
+    }
+
+    /// The address of an endpoint; none when it has been removed.
+    pub fn address(&self, id: EndpointId) -> Option<SocketAddr> {
+        self.endpoints.get(id).map(|endpoint| endpoint.address)
+    }
+
+    /// Calls in flight to an endpoint; none when it has been removed.
+    pub fn in_flight(&self, id: EndpointId) -> Option<u32> {
+        self.endpoints.get(id).map(|endpoint| endpoint.in_flight)
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod simulation_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! The names of the ways to balance, as users write and read them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// How the endpoint of a call is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Policy {
+    /// Fewest calls in flight among the endpoints that are neither slow nor failing.
+    #[default]
+    Latency,
+    /// Fewest calls in flight.
+    LeastRequest,
+    /// Each in turn.
+    RoundRobin,
+    /// Any, with equal chances.
+    Random,
+}
+
+impl Policy {
+    /// Every policy, in the order in which they are named to users.
+    pub const ALL: [Self; 4] = [Self::Latency, Self::LeastRequest, Self::RoundRobin, Self::Random];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::LeastRequest => "least-request",
+            Self::RoundRobin => "round-robin",
+            Self::Random => "random",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// The text names no [`Policy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a balancer; use latency, least-request, round-robin or random")]
+pub struct UnknownPolicy;
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or(UnknownPolicy)
+    }
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

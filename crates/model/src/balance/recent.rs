@@ -1,0 +1,45 @@
+//! The last picks, so that each endpoint's share of them can be shown.
+
+/// Picks that shares are taken of.
+pub(super) const RECENT_PICKS: usize = 1024;
+
+/// Stands in the place of a pick whose endpoint is gone.
+const GONE: u32 = u32::MAX;
+
+/// A ring of the slots picked last.
+#[derive(Debug)]
+pub(super) struct RecentPicks {
+    slots: Vec<u32>,
+    oldest: usize,
+}
+
+impl RecentPicks {
+    pub(super) fn new() -> Self {
+        Self { slots: Vec::with_capacity(RECENT_PICKS), oldest: 0 }
+    }
+
+    pub(super) fn push(&mut self, slot: usize) {
+        let slot = slot as u32;
+        if self.slots.len() < RECENT_PICKS {
+            self.slots.push(slot);
+        } else {
+            self.slots[self.oldest] = slot;
+            self.oldest = (self.oldest + 1) % RECENT_PICKS;
+        }
+    }
+
+    /// Forgets the picks of removed endpoints, before their slots are used again.
+    pub(super) fn forget(&mut self, gone: &[usize]) {
+        for slot in &mut self.slots {
+            if gone.contains(&(*slot as usize)) {
+                *slot = GONE;
+            }
+        }
+    }
+
+    /// How many of the last picks went to `slot`, and of how many.
+    pub(super) fn count(&self, slot: usize) -> (usize, usize) {
+        let count = self.slots.iter().filter(|recent| **recent as usize == slot).count();
+        (count, self.slots.len())
+    }
+}

@@ -1,0 +1,78 @@
+//! Manifests for the tests, and short ways to read them.
+
+use crate::manifest::{Manifest, SourceFile, parse_file};
+use crate::object::Object;
+use crate::problem::Problem;
+use crate::translate::{Translation, translate};
+
+/// A Service with one port and an EndpointSlice of three endpoints for it.
+pub(crate) const ECHO: &str = "\
+apiVersion: v1
+kind: Service
+metadata:
+  name: echo
+spec:
+  clusterIP: 10.96.0.10
+  ports:
+  - name: grpc
+    port: 50051
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: echo-1
+  labels: {kubernetes.io/service-name: echo}
+addressType: IPv4
+ports:
+- name: grpc
+  port: 50061
+endpoints:
+- addresses: [127.0.0.3]
+- addresses: [127.0.0.1]
+- addresses: [127.0.0.2]
+";
+
+/// [`ECHO`] with every `from` replaced, which must be there.
+pub(crate) fn echo_with(from: &str, to: &str) -> String {
+    assert!(ECHO.contains(from), "{from:?} is not in the manifest");
+    ECHO.replace(from, to)
+}
+
+/// Reads `text` as the file `echo.yaml`.
+pub(crate) fn parse(text: &str) -> Result<Manifest, Vec<Problem>> {
+    let file = SourceFile { path: "echo.yaml".to_owned(), text: text.to_owned() };
+    parse_file(&file, "default")
+}
+
+/// The lines that the problems of `text` are reported with.
+pub(crate) fn problems(text: &str) -> Vec<String> {
+    match parse(text) {
+        Ok(_) => Vec::new(),
+        Err(problems) => lines(&problems),
+    }
+}
+
+/// The lines that the notices of `text`, which has no mistake, are reported with.
+pub(crate) fn notices(text: &str) -> Vec<String> {
+    lines(&parse(text).expect("a manifest without mistakes").notices)
+}
+
+/// What `text`, which has no mistake, defines.
+pub(crate) fn objects(text: &str) -> Vec<Object> {
+    parse(text).expect("a manifest without mistakes").objects
+}
+
+/// Translates files without mistakes, given as paths and texts.
+pub(crate) fn translated(files: &[(&str, &str)]) -> Translation {
+    let mut objects = Vec::new();
+    for (path, text) in files {
+        let file = SourceFile { path: (*path).to_owned(), text: (*text).to_owned() };
+        objects.extend(parse_file(&file, "default").expect("a manifest without mistakes").objects);
+    }
+    translate(&objects, "default")
+}
+
+/// Each finding as it is logged.
+pub(crate) fn lines<T: ToString>(findings: &[T]) -> Vec<String> {
+    findings.iter().map(T::to_string).collect()
+}

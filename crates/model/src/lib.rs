@@ -1,0 +1,16 @@
+//! Leno's plain nouns and pure decisions: no sockets, no files, no clock.
+//!
+//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`translate`] joins the objects into a
+//! [`mesh::Mesh`], [`balance`] chooses among the endpoints of one of its clusters.
+
+mod authority;
+pub mod balance;
+#[cfg(test)]
+mod fixtures;
+pub mod manifest;
+pub mod mesh;
+pub mod object;
+pub mod problem;
+pub mod settings;
+mod spelling;
+pub mod translate;

@@ -1,0 +1,157 @@
+//! Manifests, the text that people apply to Kubernetes, to [`Object`]s.
+//!
+//! A file holds YAML documents (`---` between them) or JSON; `kind: List` is expanded. It is taken whole or
+//! not at all, so whoever reads files keeps the last good objects of a file that has a mistake. Kinds that the
+//! mesh does not read are a [`Notice`], for a directory may hold Deployments too.
+
+mod decode;
+mod review;
+mod tree;
+
+use k8s_openapi::Resource;
+use k8s_openapi::api::{core, discovery};
+use serde::de::DeserializeOwned;
+
+use crate::object::{Object, endpoint_slice, service};
+use crate::problem::{Notice, Problem, quoted};
+use crate::spelling::closest;
+use review::Findings;
+pub(crate) use review::Review;
+use tree::{Node, Value};
+
+/// How large a file may be: a Kubernetes object is at most 1.5 MiB, a Service about 1 KiB.
+pub const FILE_MAX_BYTES: usize = 1 << 20;
+/// How many problems and how many notices of one file are reported.
+pub const FINDINGS_MAX: usize = 32;
+
+/// A file's text.
+#[derive(Clone, Debug)]
+pub struct SourceFile {
+    /// The path to name in messages; files are joined in the order of their paths.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// What a file without mistakes says.
+#[derive(Debug)]
+pub struct Manifest {
+    /// Its Services and EndpointSlices, in order.
+    pub objects: Vec<Object>,
+    /// What is worth telling.
+    pub notices: Vec<Notice>,
+}
+
+/// Reads one file. Objects without `metadata.namespace` are in `default_namespace`.
+///
+/// # Errors
+/// Every mistake found, in the file's order within each object; at most [`FINDINGS_MAX`].
+pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest, Vec<Problem>> {
+    let mut reader = Reader { findings: Findings::new(&file.path), objects: Vec::new(), default_namespace };
+    reader.read_text(&file.text);
+    let (problems, notices) = reader.findings.into_parts();
+    if problems.is_empty() { Ok(Manifest { objects: reader.objects, notices }) } else { Err(problems) }
+}
+
+struct Reader<'a> {
+    findings: Findings,
+    objects: Vec<Object>,
+    default_namespace: &'a str,
+}
+
+impl Reader<'_> {
+    fn read_text(&mut self, text: &str) {
+        if text.len() > FILE_MAX_BYTES {
+            let what = format!("the file has {} bytes", text.len());
+            let fix = format!("split it into files of at most {FILE_MAX_BYTES} bytes");
+            return self.findings.file_problem(Default::default(), what, fix);
+        }
+        match tree::documents(text) {
+            Ok(documents) => documents.iter().for_each(|document| self.read(document)),
+            Err(fault) => self.findings.file_problem(fault.mark, fault.what, fault.fix.to_owned()),
+        }
+    }
+
+    /// Reads one document or one item of a List.
+    fn read(&mut self, node: &Node) {
+        if node.is_null() {
+            return;
+        }
+        let text = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        match (version, kind) {
+            ("v1", "List") => self.read_list(node),
+            (core::v1::Service::API_VERSION, core::v1::Service::KIND) => {
+                self.read_as(node, kind, service::review);
+            }
+            (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND) => {
+                self.read_as(node, kind, endpoint_slice::review);
+            }
+            _ => self.read_foreign(node, version, kind),
+        }
+    }
+
+    fn read_list(&mut self, list: &Node) {
+        match list.get("items").map(|items| &items.value) {
+            Some(Value::List(items)) => items.iter().for_each(|item| self.read(item)),
+            _ => self.review(list, "List").problem("items", "a List has items", "add them"),
+        }
+    }
+
+    fn read_as<T: DeserializeOwned>(
+        &mut self,
+        node: &Node,
+        kind: &str,
+        into_object: fn(T, &mut Review<'_>) -> Option<Object>,
+    ) {
+        let mut review = self.review(node, kind);
+        match decode::decode::<T>(node) {
+            Ok(kubernetes) => {
+                let object = into_object(kubernetes, &mut review);
+                self.objects.extend(object);
+            }
+            Err(misfits) => {
+                for misfit in misfits {
+                    review.problem_at(misfit.mark(), &misfit.path, misfit.what, misfit.fix);
+                }
+            }
+        }
+    }
+
+    /// Tells kinds that the mesh does not read from those that are misspelt.
+    fn read_foreign(&mut self, node: &Node, version: &str, kind: &str) {
+        let known = [
+            (core::v1::Service::API_VERSION, core::v1::Service::KIND),
+            (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND),
+        ];
+        let mut review = self.review(node, kind);
+        if version.is_empty() || kind.is_empty() {
+            let missing = if version.is_empty() { "apiVersion" } else { "kind" };
+            let what = "a Kubernetes object needs it";
+            return review.problem(missing, what, "add it, for example `apiVersion: v1` and `kind: Service`");
+        }
+        for (known_version, known_kind) in known {
+            if kind == known_kind && group(version) == group(known_version) {
+                let what = format!("{} is not read", quoted(version));
+                return review.problem("apiVersion", what, format!("use {known_version}"));
+            }
+            if version == known_version && closest(kind, [known_kind]).is_some() {
+                let what = format!("{} is not a kind of {version}", quoted(kind));
+                return review.problem("kind", what, format!("did you mean {known_kind}?"));
+            }
+        }
+        review.notice("", "ignored: Leno reads Services and EndpointSlices");
+    }
+
+    fn review<'a>(&'a mut self, root: &'a Node, kind: &str) -> Review<'a> {
+        Review::new(&mut self.findings, root, kind, self.default_namespace)
+    }
+}
+
+/// The API group of an `apiVersion`; the core group's name is empty.
+fn group(version: &str) -> &str {
+    version.split_once('/').map_or("", |(group, _)| group)
+}
+
+#[cfg(test)]
+mod tests;

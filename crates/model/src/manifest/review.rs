@@ -1,0 +1,111 @@
+//! Collecting what is wrong with an object while it is read.
+
+use std::sync::Arc;
+
+use super::FINDINGS_MAX;
+use super::tree::Node;
+use crate::problem::{Mark, Notice, Place, Problem};
+
+/// What was found in one file so far.
+#[derive(Debug)]
+pub(super) struct Findings {
+    file: Arc<str>,
+    problems: Vec<Problem>,
+    notices: Vec<Notice>,
+}
+
+impl Findings {
+    pub(super) fn new(path: &str) -> Self {
+        Self { file: path.into(), problems: Vec::new(), notices: Vec::new() }
+    }
+
+    /// Adds a problem of the file as a whole.
+    pub(super) fn file_problem(&mut self, mark: Mark, what: String, fix: String) {
+        // A file's own beginning is its first line, whoever reports it.
+        let mark = mark.max(Mark { line: 1, column: 1 });
+        let place = Place { file: self.file.clone(), mark, field: String::new(), object: String::new() };
+        self.add(Problem { place, what, fix });
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Problem>, Vec<Notice>) {
+        (self.problems, self.notices)
+    }
+
+    fn add(&mut self, problem: Problem) {
+        if self.problems.len() < FINDINGS_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// The reading of one object: finds the lines of the fields that are spoken of.
+#[derive(Debug)]
+pub(crate) struct Review<'a> {
+    findings: &'a mut Findings,
+    root: &'a Node,
+    object: String,
+    default_namespace: &'a str,
+    problems_before: usize,
+}
+
+impl<'a> Review<'a> {
+    pub(super) fn new(findings: &'a mut Findings, root: &'a Node, kind: &str, default_namespace: &'a str) -> Self {
+        let metadata = |key: &str| root.get("metadata")?.get(key)?.text();
+        let namespace = metadata("namespace").unwrap_or(default_namespace);
+        let object = match metadata("name") {
+            Some(name) => one_line(&format!("{kind} {namespace}/{name}")),
+            None => one_line(kind),
+        };
+        let problems_before = findings.problems.len();
+        Self { findings, root, object, default_namespace, problems_before }
+    }
+
+    /// The namespace of objects that name none.
+    pub(crate) fn default_namespace(&self) -> &'a str {
+        self.default_namespace
+    }
+
+    /// The file being read.
+    pub(crate) fn file(&self) -> Arc<str> {
+        self.findings.file.clone()
+    }
+
+    /// The line of `field`, or of the nearest part of its path that the file has.
+    pub(crate) fn mark(&self, field: &str) -> Mark {
+        self.root.locate(field)
+    }
+
+    /// Whether nothing wrong was found in this object.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.findings.problems.len() == self.problems_before
+    }
+
+    /// Reports a mistake in `field`, whose path is as in `spec.ports[0].port`.
+    pub(crate) fn problem(&mut self, field: &str, what: impl Into<String>, fix: impl Into<String>) {
+        self.problem_at(self.mark(field), field, what.into(), fix.into());
+    }
+
+    pub(super) fn problem_at(&mut self, mark: Mark, field: &str, what: String, fix: String) {
+        let place = self.place(mark, field);
+        self.findings.add(Problem { place, what, fix });
+    }
+
+    /// Tells something about `field` that stops nothing.
+    pub(crate) fn notice(&mut self, field: &str, what: impl Into<String>) {
+        let place = self.place(self.mark(field), field);
+        if self.findings.notices.len() < FINDINGS_MAX {
+            self.findings.notices.push(Notice { place, what: what.into() });
+        }
+    }
+
+    fn place(&self, mark: Mark, field: &str) -> Place {
+        Place { file: self.file(), mark, field: one_line(field), object: self.object.clone() }
+    }
+}
+
+/// Keeps a name from the file from breaking a log line.
+fn one_line(text: &str) -> String {
+    const NAME_MAX_CHARS: usize = 200;
+    let printable = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().take(NAME_MAX_CHARS).map(printable).collect()
+}

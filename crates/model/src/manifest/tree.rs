@@ -1,0 +1,299 @@
+//! YAML text to a tree that knows where each of its parts stands.
+//!
+//! JSON is read too: it is a part of YAML. Invariant: a tree is at most [`DEPTH_MAX`] deep and weighs at
+//! most [`TREE_MAX_BYTES`], whatever aliases repeat, so a hostile or mistaken file costs little.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+
+use crate::problem::{Mark, quoted};
+
+/// How deep lists and mappings may nest; Kubernetes objects need about ten levels.
+pub(super) const DEPTH_MAX: usize = 64;
+/// What the trees of one file may weigh, aliases expanded.
+pub(super) const TREE_MAX_BYTES: usize = 16 << 20;
+
+/// One value of a document.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Where it starts; for a list or mapping that has a key, where the key starts.
+    pub(crate) mark: Mark,
+    pub(crate) value: Value,
+}
+
+/// What a [`Node`] holds. Scalars stay text: what they mean depends on the field.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// `quoted` ones are always strings.
+    Scalar {
+        text: Box<str>,
+        quoted: bool,
+    },
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A key of a mapping with its value; keys are unique within the mapping.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Box<str>,
+    pub(crate) key_mark: Mark,
+    pub(crate) node: Node,
+}
+
+/// Why a text is not a tree.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) mark: Mark,
+    pub(super) what: String,
+    pub(super) fix: &'static str,
+}
+
+/// Reads every document of `text`.
+///
+/// # Errors
+/// The first place where the text is not YAML, uses what Kubernetes manifests do not (foreign tags, keys that
+/// are not text, one key twice), or is larger than the limits.
+pub(super) fn documents(text: &str) -> Result<Vec<Node>, Fault> {
+    let mut builder = Builder { events: Parser::new_from_str(text), anchors: HashMap::new(), weight_bytes: 0 };
+    let mut documents = Vec::new();
+    loop {
+        let (event, span) = builder.next()?;
+        match event {
+            Event::StreamEnd => return Ok(documents),
+            Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
+            Event::DocumentStart(_) => builder.anchors.clear(),
+            event => documents.push(builder.node(event, span, 0)?),
+        }
+    }
+}
+
+impl Node {
+    /// The value of `key`, if this is a mapping that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Map(entries) => {
+                let entry = entries.iter().find(|entry| &*entry.key == key)?;
+                Some(&entry.node)
+            }
+            Value::Scalar { .. } | Value::List(_) => None,
+        }
+    }
+
+    /// The text of a scalar.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Scalar { text, .. } if !self.is_null() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether this is YAML's null: nothing, `~` or `null`.
+    pub(crate) fn is_null(&self) -> bool {
+        match &self.value {
+            Value::Scalar { text, quoted } => !quoted && matches!(&**text, "" | "~" | "null" | "Null" | "NULL"),
+            Value::List(_) | Value::Map(_) => false,
+        }
+    }
+
+    /// Where the field of that path (`spec.ports[0].port`, `metadata.labels["a/b"]`) is, or the nearest part
+    /// of the way to it that exists.
+    pub(crate) fn locate(&self, path: &str) -> Mark {
+        let mut node = self;
+        let mut rest = path;
+        while let Some((step, after)) = first_step(rest) {
+            let child = match &node.value {
+                Value::List(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
+                Value::Map(_) | Value::Scalar { .. } => node.get(step),
+            };
+            let Some(child) = child else { break };
+            (node, rest) = (child, after);
+        }
+        node.mark
+    }
+
+    fn weight_bytes(&self) -> usize {
+        let inside: usize = match &self.value {
+            Value::Scalar { text, .. } => text.len(),
+            Value::List(items) => items.iter().map(Node::weight_bytes).sum(),
+            Value::Map(entries) => entries.iter().map(|entry| entry.key.len() + entry.node.weight_bytes()).sum(),
+        };
+        size_of::<Entry>() + inside
+    }
+}
+
+/// Splits `spec.ports[0]` into `spec` and `.ports[0]`; `None` at the end.
+fn first_step(path: &str) -> Option<(&str, &str)> {
+    if let Some(quoted) = path.strip_prefix("[\"") {
+        return quoted.split_once("\"]");
+    }
+    if let Some(index) = path.strip_prefix('[') {
+        return index.split_once(']');
+    }
+    let path = path.strip_prefix('.').unwrap_or(path);
+    let end = path.find(['.', '[']).unwrap_or(path.len());
+    path.split_at_checked(end).filter(|(step, _)| !step.is_empty())
+}
+
+struct Builder<'a> {
+    events: Parser<'a, StrInput<'a>>,
+    anchors: HashMap<usize, Node>,
+    weight_bytes: usize,
+}
+
+impl<'a> Builder<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Span), Fault> {
+        match self.events.next_event() {
+            Some(Ok(next)) => Ok(next),
+            Some(Err(error)) => Err(syntax(&error)),
+            // The parser ends after StreamEnd, which nothing reads past.
+            None => Ok((Event::StreamEnd, Span::default())),
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Fault> {
+        let mark = mark(&span.start);
+        if depth > DEPTH_MAX {
+            return Err(Fault {
+                mark,
+                what: format!("nested more than {DEPTH_MAX} deep"),
+                fix: "no Kubernetes object needs that: check the brackets",
+            });
+        }
+        let (anchor, value) = match event {
+            Event::Alias(anchor) => return self.alias(anchor, mark),
+            Event::Scalar(text, style, anchor, tag) => {
+                let quoted = style != ScalarStyle::Plain || is_text_tag(tag.as_ref(), mark)?;
+                self.weigh(size_of::<Entry>() + text.len(), mark)?;
+                let text = text.into();
+                (anchor, Value::Scalar { text, quoted })
+            }
+            Event::SequenceStart(anchor, tag) => {
+                is_text_tag(tag.as_ref(), mark)?;
+                self.weigh(size_of::<Entry>(), mark)?;
+                (anchor, self.list(depth)?)
+            }
+            Event::MappingStart(anchor, tag) => {
+                is_text_tag(tag.as_ref(), mark)?;
+                self.weigh(size_of::<Entry>(), mark)?;
+                (anchor, self.map(depth)?)
+            }
+            _ => {
+                return Err(Fault {
+                    mark,
+                    what: "the document ends in the middle of a value".to_owned(),
+                    fix: "close what is open",
+                });
+            }
+        };
+        let node = Node { mark, value };
+        if anchor != 0 {
+            self.weigh(node.weight_bytes(), mark)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut items = Vec::new();
+        loop {
+            let (event, span) = self.next()?;
+            if event == Event::SequenceEnd {
+                return Ok(Value::List(items));
+            }
+            items.push(self.node(event, span, depth + 1)?);
+        }
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, Fault> {
+        let mut entries = Vec::new();
+        let mut seen = HashSet::new();
+        loop {
+            let (event, span) = self.next()?;
+            if event == Event::MappingEnd {
+                return Ok(Value::Map(entries));
+            }
+            let key_mark = mark(&span.start);
+            let Event::Scalar(key, ..) = event else {
+                return Err(Fault {
+                    mark: key_mark,
+                    what: "a key that is not text".to_owned(),
+                    fix: "write a plain name before the colon",
+                });
+            };
+            self.weigh(key.len(), key_mark)?;
+            let key: Box<str> = Cow::into_owned(key).into();
+            if !seen.insert(key.clone()) {
+                return Err(Fault {
+                    mark: key_mark,
+                    what: format!("the key {} is here twice in one mapping", quoted(&key)),
+                    fix: "keep one of them",
+                });
+            }
+            let (event, span) = self.next()?;
+            let mut node = self.node(event, span, depth + 1)?;
+            // A reader looks for the key: the first line of a mapping is a line below it, and nothing is nowhere.
+            if node.text().is_none() {
+                node.mark = key_mark;
+            }
+            entries.push(Entry { key, key_mark, node });
+        }
+    }
+
+    fn alias(&mut self, anchor: usize, mark: Mark) -> Result<Node, Fault> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(Fault {
+                mark,
+                what: "an alias inside of what it names".to_owned(),
+                fix: "write the value out",
+            });
+        };
+        self.weigh(node.weight_bytes(), mark)?;
+        Ok(Node { mark, ..node })
+    }
+
+    fn weigh(&mut self, bytes: usize, mark: Mark) -> Result<(), Fault> {
+        self.weight_bytes = self.weight_bytes.saturating_add(bytes);
+        if self.weight_bytes <= TREE_MAX_BYTES {
+            return Ok(());
+        }
+        Err(Fault {
+            mark,
+            what: format!("the file needs more than {} MiB to be read", TREE_MAX_BYTES >> 20),
+            fix: "split it, or repeat less with aliases",
+        })
+    }
+}
+
+/// Whether the tag says "this is a string"; only the tags of plain YAML are known.
+fn is_text_tag(tag: Option<&Cow<'_, Tag>>, mark: Mark) -> Result<bool, Fault> {
+    match tag {
+        None => Ok(false),
+        Some(tag) if tag.is_yaml_core_schema() => Ok(tag.suffix == "str"),
+        Some(tag) => Err(Fault {
+            mark,
+            what: format!("the tag {}", quoted(&format!("{}{}", tag.handle, tag.suffix))),
+            fix: "remove it: Kubernetes manifests have no tags",
+        }),
+    }
+}
+
+fn syntax(error: &ScanError) -> Fault {
+    Fault {
+        mark: mark(error.marker()),
+        what: format!("this is not YAML: {}", error.info()),
+        fix: "correct the syntax here or just above (indentation is made of spaces)",
+    }
+}
+
+fn mark(marker: &Marker) -> Mark {
+    let line = u32::try_from(marker.line()).unwrap_or(u32::MAX);
+    let column = u32::try_from(marker.col()).unwrap_or(u32::MAX);
+    Mark { line, column: column.saturating_add(1) }
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

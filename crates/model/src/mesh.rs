@@ -1,0 +1,178 @@
+//! What a proxy knows of the mesh: the clusters, and which of them a call is for.
+//!
+//! Invariants: clusters are sorted by key and unique; a cluster's endpoints are sorted by address and unique;
+//! names are lower-case DNS labels.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use crate::authority::{self, Authority, Host};
+pub use crate::authority::{KnownPorts, Unroutable};
+use crate::balance;
+use crate::settings::Settings;
+
+/// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`.
+#[derive(Debug, Serialize)]
+pub struct Mesh {
+    default_namespace: Box<str>,
+    clusters: Box<[Arc<Cluster>]>,
+    /// Sorted by address and unique; the numbers are places in `clusters`.
+    #[serde(skip)]
+    addresses: Box<[(SocketAddr, usize)]>,
+}
+
+/// One port of one Service: what calls are balanced over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cluster {
+    /// Its name.
+    pub key: ClusterKey,
+    /// How an endpoint is chosen.
+    pub balancer: balance::Policy,
+    /// What is spoken, as the Service's `appProtocol` says; `None` if it does not.
+    pub app_protocol: Option<Box<str>>,
+    /// How its connections are treated.
+    pub settings: Settings,
+    /// The Service's virtual addresses.
+    pub cluster_ips: Box<[IpAddr]>,
+    /// The endpoints that calls may be sent to, sorted by address.
+    pub endpoints: Vec<Endpoint>,
+    /// How many further endpoints exist that calls may not be sent to.
+    pub unready_endpoints: usize,
+}
+
+/// The name of a [`Cluster`]; its text is `service.namespace:port`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterKey {
+    /// The Service's namespace.
+    pub namespace: Box<str>,
+    /// The Service's name.
+    pub service: Box<str>,
+    /// The Service's port.
+    pub port: u16,
+}
+
+/// One instance that serves a [`Cluster`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The zone that it runs in, if known.
+    pub zone: Option<Box<str>>,
+    /// Its own name within the Service's domain, if it has one.
+    pub hostname: Option<Box<str>>,
+    /// The name of its Pod, if it is one.
+    pub pod: Option<Box<str>>,
+}
+
+impl Mesh {
+    /// A mesh that knows nothing.
+    pub fn empty() -> Self {
+        Self::new("default", Vec::new(), Vec::new())
+    }
+
+    /// A mesh of clusters, given with the addresses that lead to each; of equal keys or addresses the first
+    /// counts.
+    pub(crate) fn new(
+        default_namespace: &str,
+        mut clusters: Vec<Arc<Cluster>>,
+        addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
+    ) -> Self {
+        clusters.sort_by(|a, b| a.key.cmp(&b.key));
+        clusters.dedup_by(|later, first| later.key == first.key);
+        let place = |key: &ClusterKey| clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok();
+        let mut addresses: Vec<(SocketAddr, usize)> =
+            addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), place(&key)?))).collect();
+        addresses.sort_by_key(|(address, _)| *address);
+        addresses.dedup_by_key(|(address, _)| *address);
+        Self { default_namespace: default_namespace.into(), clusters: clusters.into(), addresses: addresses.into() }
+    }
+
+    /// Every cluster, sorted by key.
+    pub fn clusters(&self) -> &[Arc<Cluster>] {
+        &self.clusters
+    }
+
+    /// The cluster that `:authority` names: `name`, `name.namespace`, `name.namespace.svc` or
+    /// `name.namespace.svc.cluster.local`, in any case and with or without a last dot, or an address as
+    /// [`Mesh::cluster_by_address`] takes it; then an optional port, 80 by default.
+    ///
+    /// A `name` alone is looked up in the mesh's default namespace. The bytes may be anything. Nothing is
+    /// allocated when a cluster is found.
+    ///
+    /// # Errors
+    /// [`Unroutable`], whose text tells the caller what to write.
+    pub fn cluster_by_authority(&self, authority: &[u8]) -> Result<&Arc<Cluster>, Unroutable> {
+        let Authority { host, port } = authority::parse(authority)?;
+        match host {
+            Host::Address(ip) => {
+                self.cluster_by_address(SocketAddr::new(ip, port)).ok_or(Unroutable::UnknownAddress { ip, port })
+            }
+            Host::Service { name, namespace } => {
+                self.cluster_by_name(namespace.unwrap_or(&self.default_namespace), name, port)
+            }
+        }
+    }
+
+    /// The cluster that a connection to `address` is for: the one with this clusterIP and port.
+    ///
+    /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no
+    /// hostname: the caller then took any address from the Service's DNS record. Whoever dials another
+    /// endpoint's address means that one, which must not be balanced away, so the answer is `None`.
+    pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
+        let address = canonical(address);
+        let found = self.addresses.binary_search_by_key(&address, |(address, _)| *address).ok()?;
+        let (_, place) = self.addresses.get(found)?;
+        self.clusters.get(*place)
+    }
+
+    fn cluster_by_name(&self, namespace: &str, service: &str, port: u16) -> Result<&Arc<Cluster>, Unroutable> {
+        let before = |cluster: &Arc<Cluster>| {
+            compare(&cluster.key.namespace, namespace).then_with(|| compare(&cluster.key.service, service))
+        };
+        let first = self.clusters.partition_point(|cluster| before(cluster).is_lt());
+        let of_service = || {
+            let from_first = self.clusters.get(first..).unwrap_or_default().iter();
+            from_first.take_while(|cluster| before(cluster).is_eq())
+        };
+        if let Some(cluster) = of_service().find(|cluster| cluster.key.port == port) {
+            return Ok(cluster);
+        }
+        let (service, namespace) = (service.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
+        let ports: Vec<u16> = of_service().map(|cluster| cluster.key.port).collect();
+        if ports.is_empty() {
+            return Err(Unroutable::UnknownService { service, namespace });
+        }
+        let known = KnownPorts { count: ports.len(), shown: ports.into_iter().take(KnownPorts::SHOWN_MAX).collect() };
+        Err(Unroutable::UnknownPort { service, namespace, port, known })
+    }
+}
+
+/// Orders a name, which is in lower case, against one in any case.
+fn compare(name: &str, asked: &str) -> Ordering {
+    name.bytes().cmp(asked.bytes().map(|b| b.to_ascii_lowercase()))
+}
+
+/// The one form of an address: IPv4 is not wrapped in IPv6, and there is no scope or flow label.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl fmt::Display for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}:{}", self.service, self.namespace, self.port)
+    }
+}
+
+impl Serialize for ClusterKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+#[path = "mesh_tests.rs"]
+mod tests;

@@ -1,0 +1,137 @@
+use std::net::SocketAddr;
+
+use super::{ClusterKey, Mesh, Unroutable};
+use crate::fixtures::{ECHO, echo_with, translated};
+
+fn mesh() -> Mesh {
+    let shop = "
+apiVersion: v1
+kind: Service
+metadata: {name: cart, namespace: shop}
+spec:
+  clusterIPs: [10.96.0.20, 'fd00::20']
+  ports: [{name: grpc, port: 8080}, {name: web, port: 80}]
+";
+    translated(&[("a.yaml", ECHO), ("b.yaml", shop)]).mesh
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn names<'a>(mesh: &'a Mesh, authority: &str) -> Result<&'a ClusterKey, Unroutable> {
+    mesh.cluster_by_authority(authority.as_bytes()).map(|cluster| &cluster.key)
+}
+
+#[test]
+fn clusters_are_sorted_by_namespace_service_and_port() {
+    let names: Vec<String> = mesh().clusters().iter().map(|cluster| cluster.key.to_string()).collect();
+    assert_eq!(names, ["echo.default:50051", "cart.shop:80", "cart.shop:8080"]);
+}
+
+#[test]
+fn every_form_of_authority_finds_its_cluster() {
+    let mesh = mesh();
+    for (authority, cluster) in [
+        ("echo:50051", "echo.default:50051"),
+        ("echo.default:50051", "echo.default:50051"),
+        ("Echo.DEFAULT.svc:50051", "echo.default:50051"),
+        ("echo.default.svc.cluster.local.:50051", "echo.default:50051"),
+        ("cart.shop", "cart.shop:80"),
+        ("cart.shop:8080", "cart.shop:8080"),
+        ("10.96.0.10:50051", "echo.default:50051"),
+        ("10.96.0.20", "cart.shop:80"),
+        ("[fd00::20]:8080", "cart.shop:8080"),
+        ("[::ffff:10.96.0.20]", "cart.shop:80"),
+    ] {
+        assert_eq!(names(&mesh, authority).map(ToString::to_string), Ok(cluster.to_owned()), "{authority}");
+    }
+}
+
+#[test]
+fn the_name_of_every_cluster_finds_it() {
+    let mesh = mesh();
+    for cluster in mesh.clusters() {
+        assert_eq!(names(&mesh, &cluster.key.to_string()), Ok(&cluster.key));
+    }
+}
+
+#[test]
+fn a_call_for_nothing_known_is_told_what_is() {
+    let mesh = mesh();
+    let refusal = |authority: &str| names(&mesh, authority).expect_err("refused").to_string();
+    assert_eq!(refusal("echo"), "Service echo in namespace default has no port 80: write echo.default:50051");
+    assert_eq!(refusal("cart.shop:1"), "Service cart in namespace shop has no port 1: write cart.shop:80 or 8080");
+    assert_eq!(refusal("CART:80"), "there is no Service cart in namespace default: check the :authority, or define it");
+    for unknown in ["car.shop", "cart.sho", "carts.shop", "a.a", "z.z"] {
+        assert!(refusal(unknown).starts_with("there is no Service"), "{unknown}");
+    }
+    assert_eq!(
+        refusal("[fd00::21]:80"),
+        "no Service has the clusterIP fd00::21 with port 80: use a Service's name or clusterIP"
+    );
+    assert_eq!(Mesh::empty().cluster_by_address(address("10.96.0.10:50051")), None);
+}
+
+#[test]
+fn refusals_are_short_plain_text_whatever_was_asked() {
+    let mesh = mesh();
+    let (a, b) = ("a".repeat(63), "b".repeat(63));
+    for authority in [format!("{a}.{b}:65535"), format!("{a}.{b}.{a}.{}", "c".repeat(62)), "\u{1}\n".to_owned()] {
+        let text = names(&mesh, &authority).expect_err("refused").to_string();
+        assert!(text.len() < 512 && text.bytes().all(|b| (b' '..=b'~').contains(&b)), "{text}");
+    }
+}
+
+#[test]
+fn a_connection_to_a_cluster_ip_finds_its_cluster_however_the_address_is_written() {
+    let mesh = mesh();
+    for text in ["10.96.0.20:80", "[::ffff:10.96.0.20]:80", "[fd00::20]:80", "[fd00::20%7]:80"] {
+        let found = mesh.cluster_by_address(address(text)).map(|cluster| cluster.key.to_string());
+        assert_eq!(found.as_deref(), Some("cart.shop:80"), "{text}");
+    }
+    assert_eq!(mesh.cluster_by_address(address("10.96.0.20:81")), None);
+}
+
+#[test]
+fn an_endpoints_own_address_is_not_balanced_away() {
+    assert_eq!(mesh().cluster_by_address(address("127.0.0.1:50061")), None);
+}
+
+#[test]
+fn an_address_from_a_headless_services_record_stands_for_any_of_them() {
+    let text = echo_with("10.96.0.10", "None").replace("[127.0.0.2]", "[127.0.0.2]\n  hostname: echo-0");
+    let mesh = translated(&[("a.yaml", &text)]).mesh;
+    let found = mesh.cluster_by_address(address("127.0.0.1:50061")).map(|cluster| cluster.key.to_string());
+    assert_eq!(found.as_deref(), Some("echo.default:50051"));
+    assert_eq!(mesh.cluster_by_address(address("127.0.0.2:50061")), None, "it has a name of its own");
+    assert_eq!(mesh.cluster_by_address(address("127.0.0.1:50051")), None, "it listens elsewhere");
+}
+
+#[test]
+fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
+    let shown = serde_json::to_value(translated(&[("a.yaml", ECHO)]).mesh).expect("plain data");
+    let endpoint = |address| serde_json::json!({"address": address, "zone": null, "hostname": null, "pod": null});
+    let expected = serde_json::json!({
+        "default_namespace": "default",
+        "clusters": [{
+            "key": "echo.default:50051",
+            "balancer": "latency",
+            "app_protocol": null,
+            "settings": {
+                "connect_timeout_ms": 1000,
+                "max_connections_per_endpoint": 16,
+                "idle_timeout_ms": 60000,
+                "max_connection_age_ms": null,
+            },
+            "cluster_ips": ["10.96.0.10"],
+            "endpoints": [
+                endpoint("127.0.0.1:50061"),
+                endpoint("127.0.0.2:50061"),
+                endpoint("127.0.0.3:50061"),
+            ],
+            "unready_endpoints": 0,
+        }],
+    });
+    assert_eq!(shown, expected);
+}

@@ -1,0 +1,173 @@
+//! A discovery.k8s.io/v1 EndpointSlice: some of the endpoints of one Service.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::discovery::v1 as kubernetes;
+
+use super::{Identity, Object, identity, is_dns_label, is_tcp, port_number};
+use crate::manifest::Review;
+use crate::problem::{Mark, quoted};
+
+/// The label that names the Service of a slice.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// What the mesh keeps of an EndpointSlice.
+#[derive(Clone, Debug)]
+pub struct EndpointSlice {
+    /// Its name.
+    pub identity: Identity,
+    /// The Service that it belongs to, in its own namespace.
+    pub service: Box<str>,
+    /// The TCP ports of every one of its addresses.
+    pub ports: Box<[SlicePort]>,
+    /// Where they are listed.
+    pub ports_mark: Mark,
+    /// The addresses, in the file's order.
+    pub addresses: Box<[Address]>,
+}
+
+/// One TCP port of an [`EndpointSlice`].
+#[derive(Clone, Debug)]
+pub struct SlicePort {
+    /// The name of the Service's port that it serves.
+    pub name: Box<str>,
+    /// The number that the endpoints listen on.
+    pub port: u16,
+}
+
+/// One endpoint of an [`EndpointSlice`], whatever its ports.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// Where it is.
+    pub ip: IpAddr,
+    /// Whether calls may be sent to it.
+    pub readiness: Readiness,
+    /// The zone that it runs in, if known.
+    pub zone: Option<Box<str>>,
+    /// The name that it has within its Service's domain, if it has one of its own (a StatefulSet's pod has).
+    pub hostname: Option<Box<str>>,
+    /// The name of its Pod, if it is one.
+    pub pod: Option<Box<str>>,
+}
+
+/// Whether calls may be sent to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readiness {
+    /// Yes.
+    Ready,
+    /// Only when none is ready: it is terminating, but still serves.
+    Draining,
+    /// No.
+    Unready,
+}
+
+/// Checks an EndpointSlice and takes what the mesh needs.
+pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) -> Option<Object> {
+    let rule = "use at most 253 lower-case letters, digits, dashes and dots";
+    let identity = identity(&slice.metadata, review, is_dns_subdomain, rule);
+    let address_type = slice.address_type.as_str();
+    let is_address: fn(&IpAddr) -> bool = match address_type {
+        "IPv4" => IpAddr::is_ipv4,
+        "IPv6" => IpAddr::is_ipv6,
+        "FQDN" => {
+            let what = "FQDN addresses are names, which the mesh does not resolve";
+            review.problem("addressType", what, "use IPv4 or IPv6 and write addresses");
+            return None;
+        }
+        "" => {
+            review.problem("addressType", "missing", "use IPv4 or IPv6");
+            return None;
+        }
+        other => {
+            let what = format!("{} is not a type of address", quoted(other));
+            review.problem("addressType", what, "use IPv4 or IPv6");
+            return None;
+        }
+    };
+    let ports = ports(&slice.ports.unwrap_or_default(), review);
+    let mut addresses = Vec::new();
+    for (index, endpoint) in slice.endpoints.unwrap_or_default().into_iter().enumerate() {
+        let field = format!("endpoints[{index}].addresses");
+        // No meaning is defined for further addresses, and kube-proxy does not look at them.
+        if endpoint.addresses.len() > 1 {
+            let what = "only the first address is used: give each of the others an endpoint of its own";
+            review.notice(&field, what);
+        }
+        let text = endpoint.addresses.first().map_or("", String::as_str);
+        match text.parse().ok().filter(is_address) {
+            Some(ip) => addresses.push(address(ip, endpoint)),
+            None if text.is_empty() => review.problem(&field, "no address", "list one"),
+            None => {
+                let what = format!("{} is not an {address_type} address", quoted(text));
+                let fix = "correct it, or list it in a slice of its own addressType";
+                review.problem(&format!("{field}[0]"), what, fix);
+            }
+        }
+    }
+    let Some(service) = slice.metadata.labels.and_then(|mut labels| labels.remove(SERVICE_LABEL)) else {
+        let what = format!("belongs to no Service: the label {SERVICE_LABEL} would name it");
+        review.notice("metadata.labels", what);
+        return None;
+    };
+    review.is_clean().then_some(Object::EndpointSlice(EndpointSlice {
+        identity,
+        service: service.into(),
+        ports,
+        ports_mark: review.mark("ports"),
+        addresses: addresses.into(),
+    }))
+}
+
+fn ports(ports: &[kubernetes::EndpointPort], review: &mut Review<'_>) -> Box<[SlicePort]> {
+    let mut read: Vec<SlicePort> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let field = format!("ports[{index}]");
+        let name = port.name.as_deref().unwrap_or_default();
+        if !is_tcp(port.protocol.as_deref(), &field, review) {
+            continue;
+        }
+        let Some(number) = port.port.and_then(port_number) else {
+            let what = match port.port {
+                Some(port) => format!("{port} is not a port"),
+                None => "missing".to_owned(),
+            };
+            review.problem(&format!("{field}.port"), what, "use 1 to 65535");
+            continue;
+        };
+        if read.iter().any(|first| *first.name == *name) {
+            let what = format!("{} is the name of another port already", quoted(name));
+            review.problem(&format!("{field}.name"), what, "give each port a name of its own");
+        }
+        read.push(SlicePort { name: name.into(), port: number });
+    }
+    read.into()
+}
+
+fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
+    let pod = endpoint.target_ref.filter(|target| target.kind.as_deref() == Some("Pod"));
+    Address {
+        ip,
+        readiness: readiness(endpoint.conditions.as_ref()),
+        zone: endpoint.zone.map(Into::into),
+        hostname: endpoint.hostname.map(Into::into),
+        pod: pod.and_then(|pod| pod.name).map(Into::into),
+    }
+}
+
+/// Conditions that are not given are taken as Kubernetes documents: ready, serving, not terminating.
+fn readiness(conditions: Option<&kubernetes::EndpointConditions>) -> Readiness {
+    let Some(conditions) = conditions else {
+        return Readiness::Ready;
+    };
+    let serving = conditions.serving.unwrap_or(true);
+    let terminating = conditions.terminating.unwrap_or(false);
+    match conditions.ready.unwrap_or(true) {
+        true => Readiness::Ready,
+        false if serving && terminating => Readiness::Draining,
+        false => Readiness::Unready,
+    }
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}

@@ -1,0 +1,102 @@
+//! What the mesh keeps of a Kubernetes object: checked, small, and free of Kubernetes types.
+
+mod annotations;
+pub(crate) mod endpoint_slice;
+pub(crate) mod service;
+
+use std::sync::Arc;
+
+pub use endpoint_slice::{Address, EndpointSlice, Readiness, SlicePort};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+pub use service::{Service, ServicePort};
+
+use crate::manifest::Review;
+use crate::problem::{Mark, quoted};
+
+/// An object that a mesh is made of.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// A v1 Service.
+    Service(Service),
+    /// A discovery.k8s.io/v1 EndpointSlice.
+    EndpointSlice(EndpointSlice),
+}
+
+/// An object's name, and where it was defined.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its namespace, a DNS label.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// The file that defines it.
+    pub file: Arc<str>,
+    /// Where in the file its name is.
+    pub mark: Mark,
+}
+
+impl Object {
+    /// The object's name and origin.
+    pub fn identity(&self) -> &Identity {
+        match self {
+            Self::Service(service) => &service.identity,
+            Self::EndpointSlice(slice) => &slice.identity,
+        }
+    }
+
+    /// The object's kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Service(_) => "Service",
+            Self::EndpointSlice(_) => "EndpointSlice",
+        }
+    }
+}
+
+/// Reads `metadata.name` and `metadata.namespace`; `is_name` and `rule` say what a name may be.
+fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) -> bool, rule: &str) -> Identity {
+    let name = metadata.name.as_deref().unwrap_or_default();
+    if name.is_empty() {
+        review.problem("metadata.name", "missing", "give the object a name");
+    } else if !is_name(name) {
+        review.problem("metadata.name", format!("{} is not a name", quoted(name)), rule);
+    }
+    let namespace = metadata.namespace.as_deref().unwrap_or(review.default_namespace());
+    if !is_dns_label(namespace) {
+        let what = format!("{} is not a name", quoted(namespace));
+        review.problem("metadata.namespace", what, DNS_LABEL_RULE);
+    }
+    Identity { namespace: namespace.into(), name: name.into(), file: review.file(), mark: review.mark("metadata.name") }
+}
+
+const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dashes, with no dash first or last";
+
+/// Whether `text` is a label as RFC 1123 has it, in lower case.
+fn is_dns_label(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// A port number, or `None` outside of 1 to 65535.
+fn port_number(port: i32) -> Option<u16> {
+    u16::try_from(port).ok().filter(|port| *port != 0)
+}
+
+/// What Kubernetes takes a port without `protocol` for.
+const TCP: &str = "TCP";
+
+/// Checks the protocol of a port and says whether it is TCP, the only one that carries calls.
+fn is_tcp(protocol: Option<&str>, field: &str, review: &mut Review<'_>) -> bool {
+    match protocol.unwrap_or(TCP) {
+        TCP => true,
+        "UDP" | "SCTP" => false,
+        other => {
+            let what = format!("{} is not a protocol", quoted(other));
+            review.problem(&format!("{field}.protocol"), what, "use TCP, UDP or SCTP");
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! A v1 Service: the ports that calls are sent to, and the addresses that applications know it by.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1 as kubernetes;
+
+use super::{DNS_LABEL_RULE, Identity, Object, annotations, identity, is_dns_label, is_tcp, port_number};
+use crate::balance::Policy;
+use crate::manifest::Review;
+use crate::problem::{Mark, quoted};
+use crate::settings::Settings;
+
+/// What the mesh keeps of a Service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Its name, a DNS label.
+    pub identity: Identity,
+    /// Its virtual addresses; none when it is headless or when they are not known.
+    pub cluster_ips: Box<[IpAddr]>,
+    /// Whether its name stands for its endpoints' own addresses (`clusterIP: None`).
+    pub headless: bool,
+    /// Its TCP ports; numbers and names are unique.
+    pub ports: Box<[ServicePort]>,
+    /// `leno.dev/balancer`.
+    pub balancer: Policy,
+    /// The other annotations.
+    pub settings: Settings,
+}
+
+/// One TCP port of a [`Service`].
+#[derive(Clone, Debug)]
+pub struct ServicePort {
+    /// The number that applications use.
+    pub port: u16,
+    /// The name by which EndpointSlices refer to it; empty if it is the only one and has none.
+    pub name: Box<str>,
+    /// What is spoken on it, if the Service says.
+    pub app_protocol: Option<Box<str>>,
+    /// Its place in `spec.ports`.
+    pub index: usize,
+    /// Where it is defined.
+    pub mark: Mark,
+}
+
+/// Checks a Service and takes what the mesh needs.
+pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> Option<Object> {
+    let identity = identity(&service.metadata, review, is_dns_label, DNS_LABEL_RULE);
+    let spec = service.spec.unwrap_or_default();
+    match spec.type_.as_deref().unwrap_or("ClusterIP") {
+        "ClusterIP" | "NodePort" | "LoadBalancer" => {}
+        "ExternalName" => {
+            let what = "ExternalName is an alias in DNS, which has no endpoints to balance over";
+            review.problem("spec.type", what, "use ClusterIP and an EndpointSlice with the addresses");
+            return None;
+        }
+        other => {
+            let what = format!("{} is not a type of Service", quoted(other));
+            review.problem("spec.type", what, "use ClusterIP, NodePort or LoadBalancer");
+        }
+    }
+    let (balancer, settings) = annotations::review(service.metadata.annotations.as_ref(), review);
+    let (cluster_ips, headless) = cluster_ips(&spec, review);
+    let ports = ports(&spec.ports.unwrap_or_default(), review);
+    review.is_clean().then_some(Object::Service(Service { identity, cluster_ips, headless, ports, balancer, settings }))
+}
+
+/// Reads `clusterIP` and `clusterIPs`, of which the first is the other, as Kubernetes has it.
+fn cluster_ips(spec: &kubernetes::ServiceSpec, review: &mut Review<'_>) -> (Box<[IpAddr]>, bool) {
+    const NONE: &str = "None";
+    let first = spec.cluster_ip.as_deref().unwrap_or_default();
+    let all = spec.cluster_ips.as_deref().unwrap_or_default();
+    if let Some(other) = all.first().filter(|other| !first.is_empty() && *other != first) {
+        let what = format!("{} is not clusterIP, which is {}", quoted(other), quoted(first));
+        review.problem("spec.clusterIPs[0]", what, "write the same address in both, or in one of them");
+    }
+    let mut addresses: Vec<(String, &str)> = Vec::new();
+    if all.is_empty() {
+        addresses.push(("spec.clusterIP".to_owned(), first));
+    }
+    for (index, address) in all.iter().enumerate() {
+        addresses.push((format!("spec.clusterIPs[{index}]"), address));
+    }
+    let mut ips = Vec::new();
+    for (field, address) in &addresses {
+        match address.parse() {
+            Ok(ip) => ips.push(ip),
+            Err(_) if matches!(*address, "" | NONE) => {}
+            Err(_) => {
+                let what = format!("{} is not an IP address", quoted(address));
+                review.problem(field, what, "write one such as 10.96.0.10, or None");
+            }
+        }
+    }
+    let headless = addresses.iter().any(|(_, address)| *address == NONE);
+    (ips.into(), headless)
+}
+
+fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[ServicePort]> {
+    if ports.is_empty() {
+        review.problem("spec.ports", "no ports", "list at least one port");
+    }
+    let mut read: Vec<ServicePort> = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        let field = format!("spec.ports[{index}]");
+        let name = port.name.as_deref().unwrap_or_default();
+        if name.is_empty() && ports.len() > 1 {
+            let what = "missing, and there are several ports";
+            review.problem(&format!("{field}.name"), what, "name each port");
+        }
+        if !is_tcp(port.protocol.as_deref(), &field, review) {
+            review.notice(&field, "not TCP: calls are not sent to this port");
+            continue;
+        }
+        let Some(number) = port_number(port.port) else {
+            let what = format!("{} is not a port", port.port);
+            review.problem(&format!("{field}.port"), what, "use 1 to 65535");
+            continue;
+        };
+        if let Some(first) = read.iter().find(|first| first.port == number) {
+            let what = format!("{number} is the port of spec.ports[{}] already", first.index);
+            review.problem(&format!("{field}.port"), what, "use another number");
+        }
+        if let Some(first) = read.iter().find(|first| !name.is_empty() && *first.name == *name) {
+            let what = format!("{} is the name of spec.ports[{}] already", quoted(name), first.index);
+            review.problem(&format!("{field}.name"), what, "use another name");
+        }
+        read.push(ServicePort {
+            port: number,
+            name: name.into(),
+            app_protocol: port.app_protocol.as_deref().map(Into::into),
+            index,
+            mark: review.mark(&field),
+        });
+    }
+    read.into()
+}

@@ -1,0 +1,86 @@
+//! What is wrong in a manifest, said so that a person can mend it without asking.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// A position in a file; lines and columns count from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Mark {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+}
+
+/// The field of an object that a [`Problem`] or [`Notice`] speaks of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The file's path, as the reader was given it.
+    pub file: Arc<str>,
+    /// Where in the file.
+    #[serde(flatten)]
+    pub mark: Mark,
+    /// The field's path, as `spec.ports[0].port`; empty when the whole object or file is meant.
+    pub field: String,
+    /// Kind, namespace and name, as `Service default/echo`; empty when the file has no readable object.
+    pub object: String,
+}
+
+/// A mistake in a manifest: the file that has one is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Where it is.
+    #[serde(flatten)]
+    pub place: Place,
+    /// What is wrong.
+    pub what: String,
+    /// What to write instead.
+    pub fix: String,
+}
+
+/// Something a person may want to know, which stops nothing: an object that is not read, for example.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Notice {
+    /// Where it is.
+    #[serde(flatten)]
+    pub place: Place,
+    /// What to know.
+    pub what: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.file, self.mark.line)?;
+        match (self.field.as_str(), self.object.as_str()) {
+            ("", "") => Ok(()),
+            ("", object) => write!(f, "{object}: "),
+            (field, "") => write!(f, "{field}: "),
+            (field, object) => write!(f, "{field} of {object}: "),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    /// One line, as `echo.yaml:12: spec.ports[0].port of Service default/echo: 70000 is not a port; use 1 to 65535`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}; {}", self.place, self.what, self.fix)
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.place, self.what)
+    }
+}
+
+/// Quotes text from a file, escaped and cut, so that a message stays one short line.
+pub(crate) fn quoted(text: &str) -> String {
+    const QUOTED_MAX_CHARS: usize = 64;
+    let cut = text.char_indices().nth(QUOTED_MAX_CHARS);
+    match cut.and_then(|(end, _)| text.get(..end)) {
+        Some(head) => format!("{head:?}..."),
+        None => format!("{text:?}"),
+    }
+}

@@ -1,0 +1,94 @@
+//! What a Service's annotations may set, and what holds when they do not.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+/// How the proxy treats a cluster's connections; each field is an annotation of the Service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// How long a connection may take to be established. `leno.dev/connect-timeout`, 10 ms to 1 min, default 1 s.
+    #[serde(rename = "connect_timeout_ms", serialize_with = "milliseconds")]
+    pub connect_timeout: Duration,
+    /// Connections that one worker may keep to one endpoint. `leno.dev/max-connections-per-endpoint`, 1 to 1024,
+    /// default 16.
+    pub max_connections_per_endpoint: u16,
+    /// How long a connection without a call is kept. `leno.dev/idle-timeout`, 1 s to 24 h, default 1 min.
+    #[serde(rename = "idle_timeout_ms", serialize_with = "milliseconds")]
+    pub idle_timeout: Duration,
+    /// The age at which a connection takes no more calls, which go to a new one. `leno.dev/max-connection-age`,
+    /// 1 s to 7 days, default none.
+    #[serde(rename = "max_connection_age_ms", serialize_with = "milliseconds_or_none")]
+    pub max_connection_age: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(1),
+            max_connections_per_endpoint: 16,
+            idle_timeout: Duration::from_secs(60),
+            max_connection_age: None,
+        }
+    }
+}
+
+/// Reads a duration as Gateway API writes it (GEP-2257): one to four times one to five digits and a unit, as
+/// `1h30m`, `10s` or `500ms`. `None` for anything else.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    const PARTS_MAX: usize = 4;
+    const DIGITS_MAX: usize = 5;
+    let mut total = Duration::ZERO;
+    let mut parts = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (number, after) = rest.split_at_checked(digits)?;
+        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(unit_end)?;
+        let unit_ms = match unit {
+            "h" => 3_600_000,
+            "m" => 60_000,
+            "s" => 1_000,
+            "ms" => 1,
+            _ => return None,
+        };
+        parts += 1;
+        if parts > PARTS_MAX || digits > DIGITS_MAX {
+            return None;
+        }
+        let number: u64 = number.parse().ok()?;
+        total += Duration::from_millis(number * unit_ms);
+        rest = after;
+    }
+    (parts > 0).then_some(total)
+}
+
+/// Writes a duration as [`parse_duration`] reads it, in whole milliseconds.
+pub fn format_duration(duration: Duration) -> String {
+    let mut rest_ms = duration.as_millis();
+    let mut text = String::new();
+    for (unit, unit_ms) in [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)] {
+        let count = rest_ms / unit_ms;
+        rest_ms %= unit_ms;
+        if count > 0 {
+            text += &format!("{count}{unit}");
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    milliseconds_or_none(&Some(*duration), serializer)
+}
+
+// serde hands fields over by reference.
+#[allow(clippy::ref_option)]
+fn milliseconds_or_none<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    let ms = duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+    ms.serialize(serializer)
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! Finding the word that was meant.
+
+/// The candidate at most two letters (one, for short words) away from `word`, case aside, or `None`.
+pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const WORD_MAX_BYTES: usize = 64;
+    if word.len() > WORD_MAX_BYTES {
+        return None;
+    }
+    let near = if word.len() < 5 { 1 } else { 2 };
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate))
+        .filter(|(distance, _)| *distance <= near)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Letters to change, add, drop or swap with their neighbour to turn `a` into `b`, case aside.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.to_lowercase().chars().collect();
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let same = a[i - 1] == b[j - 1];
+            let changed = last[j - 1] + usize::from(!same);
+            let mut cost = changed.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                cost = cost.min(before_last[j - 2] + 1);
+            }
+            row.push(cost);
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+#[path = "spelling_tests.rs"]
+mod tests;

@@ -1,0 +1,212 @@
+//! Objects to a mesh: joins Services with their EndpointSlices.
+//!
+//! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
+//! the one first in order of file and line has it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
+use crate::object::{Address, EndpointSlice, Identity, Object, Readiness, Service, ServicePort};
+use crate::problem::{Mark, Notice, Place, Problem, quoted};
+
+/// A mesh, and what is wrong between the objects that it was made of.
+#[derive(Debug)]
+pub struct Translation {
+    /// The mesh, of everything that is not a problem.
+    pub mesh: Mesh,
+    /// Objects that contradict each other.
+    pub problems: Vec<Problem>,
+    /// What is worth telling.
+    pub notices: Vec<Notice>,
+}
+
+/// Makes a mesh of objects. Calls to a name without a namespace are looked up in `default_namespace`.
+pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_namespace: &str) -> Translation {
+    let mut objects: Vec<&Object> = objects.into_iter().collect();
+    objects.sort_by_key(|object| {
+        let Identity { file, mark, .. } = object.identity();
+        (file, *mark)
+    });
+    let mut join = Join::default();
+    let (services, mut slices) = join.unique(&objects);
+    for service in services {
+        let (namespace, name) = name_of(&service.identity);
+        let slices = slices.remove(&(namespace, name)).unwrap_or_default();
+        join.service(service, &slices);
+    }
+    for slice in slices.values().flatten() {
+        let what = format!("there is no Service {} in its namespace", quoted(&slice.service));
+        join.notice(&slice.identity, "EndpointSlice", what);
+    }
+    // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
+    let addresses = join.cluster_ips.into_iter().chain(join.headless);
+    Translation {
+        mesh: Mesh::new(default_namespace, join.clusters, addresses),
+        problems: join.problems,
+        notices: join.notices,
+    }
+}
+
+/// The slices of each Service, by namespace and the Service's name.
+type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a EndpointSlice>>;
+
+/// What has been joined so far.
+#[derive(Default)]
+struct Join {
+    clusters: Vec<Arc<Cluster>>,
+    /// Who has which clusterIP and port.
+    cluster_ips: HashMap<SocketAddr, ClusterKey>,
+    /// Addresses of endpoints that stand for their whole Service.
+    headless: Vec<(SocketAddr, ClusterKey)>,
+    problems: Vec<Problem>,
+    notices: Vec<Notice>,
+}
+
+impl Join {
+    /// Leaves out objects whose name is taken.
+    fn unique<'a>(&mut self, objects: &[&'a Object]) -> (Vec<&'a Service>, Slices<'a>) {
+        let mut defined: HashMap<_, &Identity> = HashMap::new();
+        let mut services = Vec::new();
+        let mut slices = Slices::new();
+        for object in objects {
+            let identity = object.identity();
+            if let Some(first) = defined.get(&(object.kind(), name_of(identity))) {
+                let Identity { file, mark, .. } = first;
+                let what = format!("defined in {file}:{} already, which is used", mark.line);
+                let place = place(identity, object.kind(), "metadata.name", identity.mark);
+                let fix = "remove or rename one of them".to_owned();
+                self.problems.push(Problem { place, what, fix });
+                continue;
+            }
+            defined.insert((object.kind(), name_of(identity)), identity);
+            match object {
+                Object::Service(service) => services.push(service),
+                Object::EndpointSlice(slice) => {
+                    let service = (&*identity.namespace, &*slice.service);
+                    slices.entry(service).or_default().push(slice);
+                }
+            }
+        }
+        (services, slices)
+    }
+
+    fn service(&mut self, service: &Service, slices: &[&EndpointSlice]) {
+        if slices.is_empty() {
+            let what = "no EndpointSlice has its label: calls to it have nowhere to go".to_owned();
+            self.notice(&service.identity, "Service", what);
+        }
+        for port in &service.ports {
+            let key = ClusterKey {
+                namespace: service.identity.namespace.clone(),
+                service: service.identity.name.clone(),
+                port: port.port,
+            };
+            self.check_port_name(service, port, slices);
+            let (endpoints, unready_endpoints) = endpoints(&port.name, slices);
+            self.claim_cluster_ips(service, port, &key);
+            if service.headless {
+                let unnamed = endpoints.iter().filter(|endpoint| endpoint.hostname.is_none());
+                self.headless.extend(unnamed.map(|endpoint| (endpoint.address, key.clone())));
+            }
+            self.clusters.push(Arc::new(Cluster {
+                key,
+                balancer: service.balancer,
+                app_protocol: port.app_protocol.clone(),
+                settings: service.settings.clone(),
+                cluster_ips: service.cluster_ips.clone(),
+                endpoints,
+                unready_endpoints,
+            }));
+        }
+    }
+
+    /// A Service's port gets its endpoints from the slices' port of the same name; one letter off, it has none.
+    fn check_port_name(&mut self, service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) {
+        let serves = |slice: &EndpointSlice| slice.ports.iter().any(|served| served.name == port.name);
+        let mut inhabited = slices.iter().filter(|slice| !slice.addresses.is_empty()).peekable();
+        let Some(first) = inhabited.peek().copied().copied() else {
+            return;
+        };
+        if inhabited.any(|slice| serves(slice)) {
+            return;
+        }
+        let names: Vec<String> = first.ports.iter().map(|served| quoted(&served.name)).collect();
+        let Identity { namespace, name, .. } = &service.identity;
+        let what = format!(
+            "none of the ports ({}) has the name {} of port {} of Service {namespace}/{name}",
+            names.join(", "),
+            quoted(&port.name),
+            port.port
+        );
+        let place = place(&first.identity, "EndpointSlice", "ports", first.ports_mark);
+        let fix = "give both the same name".to_owned();
+        self.problems.push(Problem { place, what, fix });
+    }
+
+    fn claim_cluster_ips(&mut self, service: &Service, port: &ServicePort, key: &ClusterKey) {
+        for ip in &service.cluster_ips {
+            let address = SocketAddr::new(ip.to_canonical(), port.port);
+            let owner = self.cluster_ips.entry(address).or_insert_with(|| key.clone());
+            if owner == key {
+                continue;
+            }
+            let what = format!("{address} is the address of {owner} already, which keeps it");
+            let field = format!("spec.ports[{}]", port.index);
+            let place = place(&service.identity, "Service", &field, port.mark);
+            let fix = "use another clusterIP or port".to_owned();
+            self.problems.push(Problem { place, what, fix });
+        }
+    }
+
+    fn notice(&mut self, identity: &Identity, kind: &str, what: String) {
+        let place = place(identity, kind, "", identity.mark);
+        self.notices.push(Notice { place, what });
+    }
+}
+
+/// The endpoints that serve the port of that name, and how many more there are that must not be called.
+///
+/// Terminating endpoints that still serve are taken only when none is ready, as kube-proxy does.
+fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, usize) {
+    let mut known: BTreeMap<SocketAddr, &Address> = BTreeMap::new();
+    for slice in slices {
+        for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
+            for found in &slice.addresses {
+                // An endpoint that moves between slices is in both for a while: the better news counts.
+                known
+                    .entry(SocketAddr::new(found.ip, port.port))
+                    .and_modify(|known| *known = if found.readiness < known.readiness { found } else { *known })
+                    .or_insert(found);
+            }
+        }
+    }
+    let best = known.values().map(|address| address.readiness).min();
+    let usable = best.filter(|best| *best != Readiness::Unready);
+    let endpoints: Vec<Endpoint> = known
+        .iter()
+        .filter(|(_, address)| Some(address.readiness) == usable)
+        .map(|(socket, address)| Endpoint {
+            address: *socket,
+            zone: address.zone.clone(),
+            hostname: address.hostname.clone(),
+            pod: address.pod.clone(),
+        })
+        .collect();
+    let unready = known.len() - endpoints.len();
+    (endpoints, unready)
+}
+
+fn name_of(identity: &Identity) -> (&str, &str) {
+    (&identity.namespace, &identity.name)
+}
+
+fn place(identity: &Identity, kind: &str, field: &str, mark: Mark) -> Place {
+    let Identity { namespace, name, file, .. } = identity;
+    Place { file: file.clone(), mark, field: field.to_owned(), object: format!("{kind} {namespace}/{name}") }
+}
+
+#[cfg(test)]
+#[path = "translate_tests.rs"]
+mod tests;

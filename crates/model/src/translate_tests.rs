@@ -1,0 +1,219 @@
+use crate::fixtures::{ECHO, echo_with, lines, objects, translated};
+use crate::mesh::Cluster;
+use crate::translate::{Translation, translate};
+
+/// Another slice of the Service of [`ECHO`].
+const SECOND_SLICE: &str = "
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: echo-2, labels: {kubernetes.io/service-name: echo}}
+addressType: IPv6
+ports: [{name: grpc, port: 50062}]
+endpoints:
+- addresses: ['::1']
+  zone: west
+  hostname: echo-0
+  targetRef: {kind: Pod, name: echo-0}
+- addresses: ['::2']
+  conditions: {ready: false}
+  targetRef: {kind: Node, name: n1}
+";
+
+fn addresses(cluster: &Cluster) -> Vec<String> {
+    cluster.endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect()
+}
+
+fn only(translation: &Translation) -> &Cluster {
+    assert!(translation.problems.is_empty(), "{:?}", translation.problems);
+    let [cluster] = translation.mesh.clusters() else {
+        panic!("{:?}", translation.mesh);
+    };
+    cluster
+}
+
+#[test]
+fn the_endpoints_of_all_slices_are_joined_and_sorted() {
+    let translation = translated(&[("b.yaml", SECOND_SLICE), ("a.yaml", ECHO)]);
+    let cluster = only(&translation);
+    assert_eq!(addresses(cluster), ["127.0.0.1:50061", "127.0.0.2:50061", "127.0.0.3:50061", "[::1]:50062"]);
+    assert_eq!(cluster.unready_endpoints, 1);
+    let named = &cluster.endpoints[3];
+    assert_eq!(named.zone.as_deref(), Some("west"));
+    assert_eq!(named.hostname.as_deref(), Some("echo-0"));
+    assert_eq!(named.pod.as_deref(), Some("echo-0"));
+    assert!(translation.notices.is_empty(), "{:?}", translation.notices);
+}
+
+#[test]
+fn each_port_has_the_endpoints_of_the_slices_port_of_its_name() {
+    let text = echo_with("    port: 50051\n", "    port: 50051\n  - {name: web, port: 80, appProtocol: http}\n")
+        .replace("  port: 50061\n", "  port: 50061\n- {name: web, port: 8080}\n- {name: other, port: 1}\n- {name: grpc, port: 2, protocol: UDP}\n");
+    let mesh = translated(&[("a.yaml", &text)]).mesh;
+    let of = |authority: &[u8]| addresses(mesh.cluster_by_authority(authority).expect("known"));
+    assert_eq!(of(b"echo:50051")[0], "127.0.0.1:50061");
+    assert_eq!(of(b"echo:80"), ["127.0.0.1:8080", "127.0.0.2:8080", "127.0.0.3:8080"]);
+    let web = mesh.cluster_by_authority(b"echo:80").expect("known");
+    assert_eq!(web.app_protocol.as_deref(), Some("http"));
+}
+
+#[test]
+fn a_port_without_a_name_has_the_slices_port_without_a_name() {
+    let text = ECHO.replace("- name: grpc\n    port", "- port").replace("- name: grpc\n  port", "- port");
+    assert_eq!(only(&translated(&[("a.yaml", &text)])).endpoints.len(), 3);
+}
+
+#[test]
+fn terminating_endpoints_that_serve_are_used_only_when_none_is_ready() {
+    let draining = "conditions: {ready: false, serving: true, terminating: true}";
+    let text = echo_with("[127.0.0.3]", &format!("[127.0.0.3]\n  {draining}"));
+    let translation = translated(&[("a.yaml", &text)]);
+    assert_eq!(addresses(only(&translation)), ["127.0.0.1:50061", "127.0.0.2:50061"]);
+    assert_eq!(only(&translation).unready_endpoints, 1);
+
+    let text = text
+        .replace("[127.0.0.1]", "[127.0.0.1]\n  conditions: {ready: false}")
+        .replace("[127.0.0.2]", &format!("[127.0.0.2]\n  {draining}"));
+    let translation = translated(&[("a.yaml", &text)]);
+    assert_eq!(addresses(only(&translation)), ["127.0.0.2:50061", "127.0.0.3:50061"]);
+
+    let text = text.replace("serving: true", "serving: false");
+    let translation = translated(&[("a.yaml", &text)]);
+    assert!(only(&translation).endpoints.is_empty());
+    assert_eq!(only(&translation).unready_endpoints, 3);
+}
+
+#[test]
+fn an_endpoint_in_two_slices_is_one_endpoint_and_its_better_condition_counts() {
+    for (first, second) in [("true", "false"), ("false", "true")] {
+        let a = echo_with("[127.0.0.1]", &format!("[127.0.0.1]\n  conditions: {{ready: {first}}}"));
+        let (_, slice) = ECHO.split_once("---\n").expect("two documents");
+        let b = slice
+            .replace("echo-1", "echo-2")
+            .replace("[127.0.0.1]", &format!("[127.0.0.1]\n  conditions: {{ready: {second}}}"));
+        let translation = translated(&[("a.yaml", &a), ("b.yaml", &b)]);
+        assert_eq!(only(&translation).endpoints.len(), 3, "{first} {second}");
+        assert_eq!(only(&translation).unready_endpoints, 0);
+    }
+}
+
+#[test]
+fn namespaces_keep_services_of_one_name_apart() {
+    let shop = ECHO
+        .replace("metadata:\n", "metadata:\n  namespace: shop\n")
+        .replace("127.0.0.", "127.0.1.")
+        .replace("10.96", "10.97");
+    let translation = translated(&[("a.yaml", ECHO), ("b.yaml", &shop)]);
+    assert!(translation.problems.is_empty(), "{:?}", translation.problems);
+    let in_shop = translation.mesh.cluster_by_authority(b"echo.shop:50051").expect("known");
+    assert_eq!(addresses(in_shop)[0], "127.0.1.1:50061");
+    let in_default = translation.mesh.cluster_by_authority(b"echo:50051").expect("known");
+    assert_eq!(addresses(in_default)[0], "127.0.0.1:50061");
+}
+
+#[test]
+fn of_two_objects_with_one_name_the_first_file_counts() {
+    let other = ECHO
+        .replace("127.0.0.", "127.0.9.")
+        .replace("name: echo\n", "name: echo\n  annotations: {leno.dev/balancer: random}\n");
+    for files in [[("a.yaml", ECHO), ("b.yaml", &other)], [("b.yaml", &other), ("a.yaml", ECHO)]] {
+        let translation = translated(&files);
+        assert_eq!(
+            lines(&translation.problems),
+            [
+                "b.yaml:4: metadata.name of Service default/echo: defined in a.yaml:4 already, which is used; remove or rename one of them",
+                "b.yaml:15: metadata.name of EndpointSlice default/echo-1: defined in a.yaml:14 already, which is used; remove or rename one of them",
+            ]
+        );
+        let [cluster] = translation.mesh.clusters() else {
+            panic!("{:?}", translation.mesh);
+        };
+        assert_eq!((addresses(cluster)[0].as_str(), cluster.balancer.name()), ("127.0.0.1:50061", "latency"));
+    }
+}
+
+#[test]
+fn of_two_services_with_one_address_the_first_keeps_it_and_both_keep_their_names() {
+    let other = ECHO
+        .replace("name: echo\n", "name: other\n")
+        .replace("service-name: echo", "service-name: other")
+        .replace("echo-1", "other-1");
+    let translation = translated(&[("a.yaml", ECHO), ("b.yaml", &other)]);
+    assert_eq!(
+        lines(&translation.problems),
+        [
+            "b.yaml:8: spec.ports[0] of Service default/other: 10.96.0.10:50051 is the address of echo.default:50051 already, which keeps it; use another clusterIP or port"
+        ]
+    );
+    let mesh = &translation.mesh;
+    let by_address = mesh.cluster_by_authority(b"10.96.0.10:50051").expect("known");
+    assert_eq!(by_address.key.to_string(), "echo.default:50051");
+    assert!(mesh.cluster_by_authority(b"other:50051").is_ok());
+}
+
+#[test]
+fn a_port_that_no_slice_names_is_a_problem_of_the_slice() {
+    let text = echo_with("- name: grpc\n  port: 50061", "- name: grcp\n  port: 50061");
+    let translation = translated(&[("a.yaml", &text)]);
+    assert_eq!(
+        lines(&translation.problems),
+        [
+            "a.yaml:17: ports of EndpointSlice default/echo-1: none of the ports (\"grcp\") has the name \"grpc\" of port 50051 of Service default/echo; give both the same name"
+        ]
+    );
+    assert!(translation.mesh.clusters()[0].endpoints.is_empty());
+}
+
+#[test]
+fn a_slice_without_endpoints_need_not_name_ports() {
+    let (head, _) = ECHO.split_once("ports:\n- name").expect("ports of the slice");
+    let translation = translated(&[("a.yaml", &format!("{head}endpoints: []\n"))]);
+    assert!(only(&translation).endpoints.is_empty());
+}
+
+#[test]
+fn services_and_slices_without_each_other_are_told() {
+    let (service, slice) = ECHO.split_once("---\n").expect("two documents");
+    let alone = translated(&[("a.yaml", service)]);
+    assert_eq!(
+        lines(&alone.notices),
+        ["a.yaml:4: Service default/echo: no EndpointSlice has its label: calls to it have nowhere to go"]
+    );
+    assert_eq!(alone.mesh.clusters().len(), 1);
+    let orphan = translated(&[("a.yaml", slice)]);
+    assert_eq!(
+        lines(&orphan.notices),
+        ["a.yaml:4: EndpointSlice default/echo-1: there is no Service \"echo\" in its namespace"]
+    );
+    assert!(orphan.mesh.clusters().is_empty() && orphan.problems.is_empty());
+}
+
+#[test]
+fn problems_are_shown_as_flat_json() {
+    let text = echo_with("- name: grpc\n  port: 50061", "- port: 50061");
+    let problems = translated(&[("a.yaml", &text)]).problems;
+    let shown = serde_json::to_value(&problems[0]).expect("plain data");
+    assert_eq!((&shown["file"], &shown["line"], &shown["column"]), (&"a.yaml".into(), &17.into(), &1.into()));
+    assert_eq!((&shown["field"], &shown["object"]), (&"ports".into(), &"EndpointSlice default/echo-1".into()));
+}
+
+#[test]
+fn the_order_of_the_objects_does_not_matter() {
+    let mut shuffled = objects(ECHO);
+    shuffled.extend(objects(SECOND_SLICE));
+    let forward = translate(&shuffled, "default");
+    shuffled.reverse();
+    let backward = translate(&shuffled, "default");
+    assert_eq!(forward.mesh.clusters(), backward.mesh.clusters());
+    assert_eq!(forward.problems, backward.problems);
+}
+
+#[test]
+fn the_example_has_five_endpoints_and_no_mistake() {
+    let example = include_str!("../../../examples/echo/echo.yaml");
+    let translation = translated(&[("echo.yaml", example)]);
+    assert_eq!(
+        addresses(only(&translation)),
+        ["127.0.0.1:50061", "127.0.0.2:50061", "127.0.0.3:50061", "127.0.0.4:50061", "127.0.0.5:50061"]
+    );
+    assert!(translation.notices.is_empty(), "{:?}", translation.notices);
+}

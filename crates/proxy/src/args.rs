@@ -1,0 +1,134 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::control::logging::{LogFilter, LogFormat};
+use crate::limits::Limits;
+
+/// Most worker threads; more never helped a relay.
+const MAX_WORKERS: i64 = 64;
+
+/// Longest grace period.
+const MAX_GRACE: Duration = Duration::from_secs(3_600);
+
+/// Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
+#[derive(Debug, Parser)]
+#[command(name = "leno-proxy", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// Directory of Kubernetes manifests (Service, EndpointSlice) in *.yaml, *.yml and *.json; watched for changes
+    #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
+    pub(crate) config: PathBuf,
+
+    /// Where applications' connections arrive
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4140")]
+    pub(crate) outbound: SocketAddr,
+
+    /// Where /ready, /metrics and the like are served
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    pub(crate) admin: SocketAddr,
+
+    /// Worker threads: how many processor cores may relay calls
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS))]
+    pub(crate) workers: u16,
+
+    /// off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug
+    #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info")]
+    pub(crate) log: LogFilter,
+
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Plain)]
+    pub(crate) log_format: LogFormat,
+
+    /// After SIGTERM or SIGINT, how long calls in flight may take to finish: 500ms, 30s, 2m
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_grace)]
+    pub(crate) grace: Duration,
+
+    /// Set a limit; may be repeated; `--limit help` lists them all
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
+    limits: Vec<(String, String)>,
+}
+
+/// Why the process ends before it starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Somebody asked for text on stdout: help, the version, the limits.
+    Answer(String),
+    /// The command line is wrong; one line says how.
+    Usage(String),
+}
+
+impl Args {
+    /// Reads the command line, of which the program's name is the first item.
+    pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<(Self, Limits), Exit> {
+        let args: Vec<OsString> = args.collect();
+        if asks_for_limits(&args) {
+            return Err(Exit::Answer(list_limits()));
+        }
+        let args = Self::try_parse_from(args).map_err(|error| explain(&error))?;
+        let mut limits = Limits::default();
+        for (name, value) in &args.limits {
+            limits.set(name, value).map_err(|error| Exit::Usage(format!("--limit {name}={value}: {error}")))?;
+        }
+        Ok((args, limits))
+    }
+}
+
+/// Whether `--limit help` is there, which needs none of the required flags.
+fn asks_for_limits(args: &[OsString]) -> bool {
+    args.windows(2).any(|pair| pair[0] == "--limit" && pair[1] == "help")
+        || args.iter().any(|arg| arg == "--limit=help")
+}
+
+fn list_limits() -> String {
+    let limits = Limits::default().list();
+    let width = limits.iter().map(|limit| limit.name.len()).max().unwrap_or_default();
+    let mut text = String::from("Limits, with their defaults; a name ends in its unit, where it has one:\n");
+    for limit in limits {
+        let _ = writeln!(text, "  {:width$}  {:>10}  {}", limit.name, limit.default, limit.what);
+    }
+    text
+}
+
+/// Turns clap's paragraphs into one line.
+fn explain(error: &clap::Error) -> Exit {
+    let text = error.to_string();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return Exit::Answer(text);
+    }
+    let is_advice = |paragraph: &&str| paragraph.starts_with("Usage:") || paragraph.starts_with("For more");
+    let said = text.split("\n\n").filter(|paragraph| !is_advice(paragraph));
+    let words = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = said.map(words).collect::<Vec<_>>().join("; ");
+    Exit::Usage(format!("{}; see --help", line.trim_start_matches("error: ")))
+}
+
+fn parse_limit(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE; --limit help lists the names")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_grace(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a whole number and a unit, as 500ms, 30s or 2m, at most 60m";
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or(FORM)?;
+    let (number, unit) = text.split_at(unit_at);
+    let number: u64 = number.parse().map_err(|_| FORM)?;
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return Err(FORM.to_owned()),
+    };
+    let grace = number.checked_mul(unit_ms).map(Duration::from_millis);
+    grace.filter(|grace| *grace <= MAX_GRACE).ok_or_else(|| FORM.to_owned())
+}
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

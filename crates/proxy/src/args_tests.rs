@@ -1,0 +1,71 @@
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::{Args, Exit};
+
+fn read(line: &str) -> Result<Args, Exit> {
+    let words = ["leno-proxy"].into_iter().chain(line.split_whitespace());
+    Args::read(words.map(OsString::from)).map(|(args, _)| args)
+}
+
+#[track_caller]
+fn usage(line: &str) -> String {
+    match read(line) {
+        Err(Exit::Usage(text)) => text,
+        other => panic!("{line} gave {other:?}"),
+    }
+}
+
+#[test]
+fn a_directory_is_all_that_is_needed() {
+    let args = read("--config examples/echo").expect("it is enough");
+    assert_eq!(args.config.to_str(), Some("examples/echo"));
+    assert_eq!(args.outbound.to_string(), "127.0.0.1:4140");
+    assert_eq!(args.admin.to_string(), "127.0.0.1:4191");
+    assert_eq!(args.workers, 1);
+    assert_eq!(args.grace, Duration::from_secs(30));
+}
+
+#[test]
+fn every_usage_error_is_one_line_that_names_the_flag() {
+    let cases = [
+        ("--outbound 127.0.0.1:4140", "--config <DIR>"),
+        ("--config d --workers 0", "--workers"),
+        ("--config d --workers 65", "64"),
+        ("--config d --outbound 4140", "--outbound"),
+        ("--config d --worker 2", "--workers"),
+        ("--config d --log loud", "--log"),
+        ("--config d --log-format xml", "--log-format"),
+        ("--config d --grace soon", "--grace"),
+        ("--config d --limit streams", "--limit help"),
+        ("--config d --limit no_such_limit=1", "no_such_limit"),
+        ("--config d extra", "extra"),
+    ];
+    for (line, named) in cases {
+        let text = usage(line);
+        assert!(text.contains(named) && !text.contains('\n'), "{line}: {text}");
+        assert!(!text.starts_with("error"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_grace_period_has_a_unit_and_an_end() {
+    for (text, grace) in
+        [("0s", Duration::ZERO), ("500ms", Duration::from_millis(500)), ("60m", Duration::from_secs(3_600))]
+    {
+        assert_eq!(read(&format!("--config d --grace {text}")).expect(text).grace, grace);
+    }
+    for text in ["30", "s", "-1s", "1.5s", "61m", "99999999999999999999s", "9999999999999999999m", "1h"] {
+        assert!(usage(&format!("--config d --grace={text}")).contains("500ms"), "{text}");
+    }
+}
+
+#[test]
+fn help_version_and_the_limits_are_answers_rather_than_errors() {
+    for (line, said) in [("--help", "--outbound <ADDR>"), ("--version", "leno-proxy "), ("--limit help", "Limits")] {
+        match read(line) {
+            Err(Exit::Answer(text)) => assert!(text.contains(said), "{line}: {text}"),
+            other => panic!("{line} gave {other:?}"),
+        }
+    }
+}

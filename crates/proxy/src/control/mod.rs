@@ -1,0 +1,219 @@
+//! The control thread: configuration, the admin endpoint, signals. It never touches a call.
+
+mod admin;
+mod directory;
+pub(crate) mod logging;
+mod pages;
+mod shared;
+mod watch;
+
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use leno_model::mesh::Mesh;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+
+use crate::args::Args;
+use crate::limits::Limits;
+use crate::metrics::{ConfigMetrics, WorkerMetrics};
+use crate::worker::{WorkerConfig, WorkerHandle};
+use directory::Directory;
+use shared::{Phase, Shared};
+use watch::Watch;
+
+/// How often to look whether worker threads have ended, while nothing should make them.
+const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often to look whether worker threads have ended, while they drain.
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How long after the grace period workers may take to close what is left.
+const DRAIN_SLACK: Duration = Duration::from_millis(500);
+
+/// Why the proxy ended other than well.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ControlError {
+    #[error("--config {}: {source}; name a directory of Kubernetes manifests", path.display())]
+    Config { path: PathBuf, source: io::Error },
+    #[error("--config {}: it cannot be watched: {source}; raise fs.inotify.max_user_instances", path.display())]
+    Watch { path: PathBuf, source: io::Error },
+    #[error("--outbound {address}: {source}; choose an address of this machine that is free")]
+    Outbound { address: SocketAddr, source: io::Error },
+    #[error("--admin {address}: {source}; choose an address of this machine that is free")]
+    Admin { address: SocketAddr, source: io::Error },
+    #[error("the control thread could not start: {0}")]
+    Start(#[from] io::Error),
+    #[error("the log could not start: {0}")]
+    Log(#[from] tracing_subscriber::util::TryInitError),
+    #[error("a worker thread ended, so calls would fail; the log says why")]
+    WorkerEnded,
+    #[error("a second signal came: calls in flight were cut")]
+    SecondSignal,
+}
+
+/// Runs the proxy until a signal ends it.
+pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    LocalSet::new().block_on(&runtime, start(args, limits))
+}
+
+/// Starts in the order in which a mistake is found soonest: files, addresses, threads.
+async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
+    let started = SystemTime::now();
+    let log = logging::start(args.log, args.log_format)?;
+    let signals = Signals::new()?;
+    raise_open_files_limit();
+
+    // Watched before it is read, so that no change falls in between.
+    let (watch, directory) = open_directory(&args.config)?;
+    let configuration = directory.configuration();
+    shared::log_configuration(&configuration, None);
+    let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
+
+    let admin = listen(args.admin).await?;
+    let admin_address = admin.local_addr()?;
+    let limits = Arc::new(limits);
+    let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
+    let workers = spawn_workers(args.outbound, &limits, &worker_metrics, &configuration.mesh)?;
+    let outbound = workers.first().map_or(args.outbound, WorkerHandle::local_addr);
+    tracing::info!(%outbound, admin = %admin_address, workers = workers.len(), "serving");
+
+    let shared = Rc::new(Shared {
+        phase: Cell::new(Phase::Serving),
+        configuration: RefCell::new(configuration),
+        config_metrics: Cell::new(config_metrics),
+        log,
+        limits,
+        workers,
+        worker_metrics,
+        started,
+    });
+    spawn_local(admin::serve(admin, shared.clone()));
+    run_until_signal(&shared, signals, watch, directory, args.grace).await
+}
+
+async fn run_until_signal(
+    shared: &Shared,
+    mut signals: Signals,
+    mut watch: Watch,
+    mut directory: Directory,
+    grace: Duration,
+) -> Result<(), ControlError> {
+    loop {
+        tokio::select! {
+            signal = signals.next() => {
+                tracing::info!(signal, grace_s = grace.as_secs_f64(), "draining; a second signal ends at once");
+                return drain(shared, signals, grace).await;
+            }
+            changed = watch.changed() => {
+                changed?;
+                shared.reload(&mut directory);
+            }
+            () = sleep(WORKER_CHECK_INTERVAL) => {
+                if shared.workers.iter().any(WorkerHandle::is_finished) {
+                    return Err(ControlError::WorkerEnded);
+                }
+            }
+        }
+    }
+}
+
+/// Lets calls in flight finish, for as long as `grace` at most.
+async fn drain(shared: &Shared, mut signals: Signals, grace: Duration) -> Result<(), ControlError> {
+    shared.phase.set(Phase::Draining);
+    for worker in &shared.workers {
+        worker.drain(grace);
+    }
+    let finished = async {
+        while !shared.workers.iter().all(WorkerHandle::is_finished) {
+            sleep(DRAIN_CHECK_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        drained = timeout(grace + DRAIN_SLACK, finished) => {
+            match drained {
+                Ok(()) => tracing::info!("drained"),
+                Err(_) => tracing::warn!("the grace period is over: calls in flight are cut"),
+            }
+            Ok(())
+        }
+        _ = signals.next() => Err(ControlError::SecondSignal),
+    }
+}
+
+/// The signals that end the proxy.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one; gives its name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Lets the process open as many sockets as it may: the usual 1,024 are too few for a proxy.
+fn raise_open_files_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}
+
+fn open_directory(path: &Path) -> Result<(Watch, Directory), ControlError> {
+    let unreadable = |source| ControlError::Config { path: path.to_owned(), source };
+    let watch = Watch::new(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => unreadable(source),
+        _ => ControlError::Watch { path: path.to_owned(), source },
+    })?;
+    Ok((watch, Directory::open(path).map_err(unreadable)?))
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
+    TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
+}
+
+fn spawn_workers(
+    mut outbound: SocketAddr,
+    limits: &Arc<Limits>,
+    metrics: &[Arc<WorkerMetrics>],
+    mesh: &Arc<Mesh>,
+) -> Result<Vec<WorkerHandle>, ControlError> {
+    let mut workers = Vec::with_capacity(metrics.len());
+    for (index, metrics) in metrics.iter().enumerate() {
+        let (limits, metrics) = (limits.clone(), metrics.clone());
+        let config = WorkerConfig { index, outbound, limits, metrics, seed: random_seed() };
+        let worker = WorkerHandle::spawn(config, mesh.clone())
+            .map_err(|source| ControlError::Outbound { address: outbound, source })?;
+        // Port 0 means any free one to the first worker, and that same one to the others.
+        outbound = worker.local_addr();
+        workers.push(worker);
+    }
+    Ok(workers)
+}
+
+/// A number nobody can guess, from the keys that the standard library gives its hash maps.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one(())
+}

@@ -1,0 +1,242 @@
+//! Every limit of the proxy, by name: the engine's, for either side, and the relay's own.
+//!
+//! `--limit NAME=VALUE` sets one. Limits of connections to endpoints begin with `endpoint_`.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limits in force.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Of the HTTP/2 connections that clients open.
+    pub client: Arc<leno_http2::Limits>,
+    /// Of the HTTP/2 connections to endpoints.
+    pub endpoint: Arc<leno_http2::Limits>,
+    /// Of the relay.
+    pub relay: RelayLimits,
+}
+
+/// What the relay holds and for how long; per worker where not said otherwise.
+#[derive(Debug, Clone)]
+pub struct RelayLimits {
+    /// Connections from clients.
+    pub max_client_connections: u32,
+    /// Calls in flight.
+    pub max_calls: u32,
+    /// Calls that wait for a connection to one endpoint.
+    pub max_waiting_calls_per_endpoint: u32,
+    /// How long a call may wait for a connection.
+    pub max_wait_ms: u32,
+    /// How often one call is sent, the first time included.
+    pub max_attempts: u32,
+    /// Request content that one call keeps to be sent elsewhere.
+    pub max_replay_bytes_per_call: u32,
+    /// Request content that all calls keep.
+    pub max_replay_bytes: u32,
+    /// Responses that one client has not taken yet.
+    pub max_buffered_bytes_per_client: u32,
+    /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
+    pub max_cancelled_calls_per_client: u32,
+    /// Cancelled calls that an endpoint's connection is told of at once; backends take more for an attack.
+    pub max_resets_per_tick: u32,
+    /// Cancelled calls that an endpoint's connection may be told of in a burst.
+    pub reset_burst: u32,
+    /// Cancelled calls that an endpoint's connection is told of per second in the long run.
+    pub resets_per_second: u32,
+    /// How long a client may take until its SETTINGS are there.
+    pub handshake_timeout_ms: u32,
+    /// How long a frame or a header block may take to arrive whole.
+    pub frame_timeout_ms: u32,
+    /// How long a peer may leave its socket unread.
+    pub unread_timeout_ms: u32,
+    /// How long DATA may wait for a client's windows without any of it moving.
+    pub stall_timeout_ms: u32,
+    /// How long a client's connection may be without a stream.
+    pub client_idle_timeout_ms: u32,
+    /// How long an endpoint may be silent while calls wait for it before it is asked for a sign of life.
+    pub endpoint_ping_after_ms: u32,
+    /// How long the sign of life may take.
+    pub endpoint_ping_timeout_ms: u32,
+    /// First pause after a failed connection; doubled each time, with jitter.
+    pub min_backoff_ms: u32,
+    /// Longest pause after a failed connection.
+    pub max_backoff_ms: u32,
+}
+
+impl Default for RelayLimits {
+    fn default() -> Self {
+        Self {
+            max_client_connections: 16_000,
+            max_calls: 100_000,
+            max_waiting_calls_per_endpoint: 1_024,
+            max_wait_ms: 10_000,
+            max_attempts: 4,
+            max_replay_bytes_per_call: 65_536,
+            max_replay_bytes: 16 << 20,
+            max_buffered_bytes_per_client: 16 << 20,
+            max_cancelled_calls_per_client: 512,
+            max_resets_per_tick: 16,
+            reset_burst: 500,
+            resets_per_second: 33,
+            handshake_timeout_ms: 10_000,
+            frame_timeout_ms: 10_000,
+            unread_timeout_ms: 30_000,
+            stall_timeout_ms: 300_000,
+            client_idle_timeout_ms: 3_600_000,
+            endpoint_ping_after_ms: 310_000,
+            endpoint_ping_timeout_ms: 20_000,
+            min_backoff_ms: 100,
+            max_backoff_ms: 10_000,
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            client: Arc::new(leno_http2::Limits::server()),
+            endpoint: Arc::new(leno_http2::Limits::client()),
+            relay: RelayLimits::default(),
+        }
+    }
+}
+
+/// Why a limit could not be set.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum LimitError {
+    /// No limit has that name.
+    #[error("no limit is called {0}; --limit help lists them")]
+    Unknown(String),
+    /// The value is not a number, or out of range.
+    #[error("{value} is not a number from {} to {}", range.start(), range.end())]
+    OutOfRange {
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        range: RangeInclusive<u32>,
+    },
+}
+
+/// One limit, for listings.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct LimitInfo {
+    /// Name, as `--limit` takes it; its unit comes last.
+    pub name: &'static str,
+    /// Value in force.
+    pub value: u64,
+    /// Value by default.
+    pub default: u64,
+    /// What it bounds.
+    pub what: &'static str,
+}
+
+struct Spec {
+    name: &'static str,
+    what: &'static str,
+    range: RangeInclusive<u32>,
+    get: fn(&Limits) -> u32,
+    place: fn(&mut Limits) -> &mut u32,
+}
+
+macro_rules! specs {
+    ($($name:literal $($at:ident).+ $range:expr, $what:literal;)*) => {
+        &[$(Spec {
+            name: $name,
+            what: $what,
+            range: $range,
+            get: |limits| limits.$($at).+,
+            place: |limits| specs!(@place limits $($at).+),
+        }),*]
+    };
+    (@place $limits:ident relay.$field:ident) => { &mut $limits.relay.$field };
+    (@place $limits:ident $side:ident.$field:ident) => { &mut Arc::make_mut(&mut $limits.$side).$field };
+}
+
+const ANY: RangeInclusive<u32> = 0..=u32::MAX;
+const TIME: RangeInclusive<u32> = 1..=86_400_000;
+const WINDOW: RangeInclusive<u32> = 1..=i32::MAX as u32;
+
+#[rustfmt::skip]
+static SPECS: &[Spec] = specs! {
+    "max_concurrent_streams" client.max_concurrent_streams 1..=100_000, "streams a client may have open at once";
+    "initial_window_bytes" client.initial_window_bytes WINDOW, "first receive window of a client's stream";
+    "max_stream_window_bytes" client.max_stream_window_bytes WINDOW, "largest receive window of a client's stream";
+    "connection_window_bytes" client.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of a client's connection";
+    "max_header_list_bytes" client.max_header_list_bytes 1_024..=1 << 20, "a request's field section (RFC 9113 section 6.5.2)";
+    "header_table_bytes" client.header_table_bytes 0..=65_536, "HPACK table for a client's fields";
+    "max_header_block_bytes" client.max_header_block_bytes 1_024..=16 << 20, "a request's encoded header block";
+    "max_continuation_frames" client.max_continuation_frames ANY, "CONTINUATION frames of one header block";
+    "max_rapid_resets" client.max_rapid_resets ANY, "streams a client opens and resets at once, per 10 s";
+    "max_stream_errors" client.max_stream_errors ANY, "stream errors a client causes, per 10 s";
+    "max_pings" client.max_pings ANY, "PING frames a client sends beyond the frames it is sent, per 10 s";
+    "max_settings" client.max_settings ANY, "SETTINGS frames a client sends, per 10 s";
+    "max_empty_frames" client.max_empty_frames ANY, "frames without content a client sends, per 10 s";
+    "max_priority_frames" client.max_priority_frames ANY, "PRIORITY frames a client sends, per 10 s";
+    "max_window_updates" client.max_window_updates ANY, "WINDOW_UPDATE frames beyond four per frame sent to the client, per 10 s";
+    "max_dribbled_frames" client.max_dribbled_frames ANY, "DATA frames of a few bytes beyond eight per stream, per 10 s";
+    "max_oversize_sections" client.max_oversize_sections ANY, "field sections over max_header_list_bytes, per 10 s";
+    "max_unread_output_bytes" client.max_unread_output_bytes 65_536..=1 << 30, "answers a client leaves unread while it sends";
+    "endpoint_initial_window_bytes" endpoint.initial_window_bytes WINDOW, "first receive window of a response";
+    "endpoint_max_stream_window_bytes" endpoint.max_stream_window_bytes WINDOW, "largest receive window of a response";
+    "endpoint_connection_window_bytes" endpoint.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of an endpoint's connection";
+    "endpoint_max_header_list_bytes" endpoint.max_header_list_bytes 1_024..=1 << 20, "a response's field section";
+    "endpoint_header_table_bytes" endpoint.header_table_bytes 0..=65_536, "HPACK table for an endpoint's fields";
+    "endpoint_max_header_block_bytes" endpoint.max_header_block_bytes 1_024..=16 << 20, "a response's encoded header block";
+    "max_client_connections" relay.max_client_connections 1..=1_000_000, "connections from clients, per worker";
+    "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
+    "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
+    "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";
+    "max_attempts" relay.max_attempts 1..=100, "how often one call is sent, the first time included";
+    "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content kept so that a call can be sent elsewhere";
+    "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep";
+    "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";
+    "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client that endpoints do not know of yet";
+    "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
+    "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
+    "resets_per_second" relay.resets_per_second 1..=1_000_000, "cancelled calls that an endpoint's connection is told of, in the long run";
+    "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
+    "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";
+    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread";
+    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long a client's windows may let nothing through";
+    "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may be without a call";
+    "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
+    "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long its answer may take";
+    "min_backoff_ms" relay.min_backoff_ms TIME, "first pause after a failed connection";
+    "max_backoff_ms" relay.max_backoff_ms TIME, "longest pause after a failed connection";
+};
+
+impl Limits {
+    /// Sets a limit by name.
+    ///
+    /// # Errors
+    /// [`LimitError`]; nothing has changed then.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
+        let spec = SPECS.iter().find(|spec| spec.name == name).ok_or_else(|| LimitError::Unknown(name.to_owned()))?;
+        let number = value.parse().ok().filter(|n| spec.range.contains(n));
+        *(spec.place)(self) =
+            number.ok_or_else(|| LimitError::OutOfRange { value: value.to_owned(), range: spec.range.clone() })?;
+        Ok(())
+    }
+
+    /// All limits.
+    pub fn list(&self) -> Vec<LimitInfo> {
+        let default = Self::default();
+        let info = |spec: &Spec| LimitInfo {
+            name: spec.name,
+            value: (spec.get)(self).into(),
+            default: (spec.get)(&default).into(),
+            what: spec.what,
+        };
+        SPECS.iter().map(info).collect()
+    }
+}
+
+/// A limit in milliseconds.
+pub(crate) fn ms(limit_ms: u32) -> Duration {
+    Duration::from_millis(limit_ms.into())
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

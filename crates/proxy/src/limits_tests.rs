@@ -1,0 +1,35 @@
+use super::*;
+
+#[test]
+fn every_limit_can_be_set_to_its_own_default_and_shows_it() {
+    for info in Limits::default().list() {
+        let mut limits = Limits::default();
+        limits.set(info.name, &info.default.to_string()).expect("a default is in range");
+        let shown = limits.list().into_iter().find(|other| other.name == info.name).expect("it is listed");
+        assert_eq!(shown.value, info.default, "{}", info.name);
+    }
+}
+
+#[test]
+fn setting_one_limit_changes_that_one_alone() {
+    for info in Limits::default().list() {
+        let mut limits = Limits::default();
+        let value = info.default + 1;
+        if limits.set(info.name, &value.to_string()).is_err() {
+            continue;
+        }
+        let changed: Vec<_> = limits.list().into_iter().filter(|info| info.value != info.default).collect();
+        assert_eq!(changed.len(), 1, "{}", info.name);
+        assert_eq!((changed[0].name, changed[0].value), (info.name, value));
+    }
+}
+
+#[test]
+fn a_bad_limit_says_what_is_allowed() {
+    let mut limits = Limits::default();
+    assert_eq!(limits.set("max_pongs", "1"), Err(LimitError::Unknown("max_pongs".to_owned())));
+    for value in ["0", "x", "-1", "4294967296", ""] {
+        let error = limits.set("max_attempts", value).unwrap_err();
+        assert_eq!(error.to_string(), format!("{value} is not a number from 1 to 100"));
+    }
+}

@@ -1,0 +1,88 @@
+//! What is counted about the calls to one cluster.
+
+use std::time::Duration;
+
+use super::histogram::{Histogram, HistogramTotals};
+use super::keyed::CountByKey;
+use super::{Counter, Gauge};
+
+/// Most kinds of response that are told apart per cluster: all 17 gRPC statuses and some of HTTP's.
+const RESPONSE_KINDS: usize = 24;
+
+/// One worker's counts of the calls to one cluster.
+///
+/// Every [`ClusterMetrics::request`] is followed by exactly one [`ClusterMetrics::response`] or
+/// [`ClusterMetrics::no_response`].
+#[derive(Debug, Default)]
+pub struct ClusterMetrics {
+    requests: Counter,
+    in_flight: Gauge,
+    responses: CountByKey<ResponseKind, RESPONSE_KINDS>,
+    latency: Histogram,
+}
+
+impl ClusterMetrics {
+    /// Counts a call that arrived.
+    #[inline]
+    pub fn request(&self) {
+        self.requests.add(1);
+        self.in_flight.inc();
+    }
+
+    /// Counts a call that was answered, by an endpoint or by the proxy itself.
+    ///
+    /// `failed` is the balancer's verdict. `latency` is from the request's headers to the response's end.
+    #[inline]
+    pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Duration) {
+        self.in_flight.dec();
+        self.responses.count(ResponseKind { failed, http_status, grpc_status });
+        self.latency.record(latency);
+    }
+
+    /// Counts a call that ended with nobody left to answer, because the client cancelled it or went away.
+    #[inline]
+    pub fn no_response(&self) {
+        self.in_flight.dec();
+    }
+
+    /// Adds these counts to `totals`.
+    pub(super) fn add_to(&self, totals: &mut ClusterTotals) {
+        totals.requests += self.requests.get();
+        totals.in_flight += self.in_flight.get();
+        for (kind, count) in self.responses.counts() {
+            *totals.responses.entry(kind).or_default() += count;
+        }
+        totals.other_responses += self.responses.others();
+        self.latency.add_to(&mut totals.latency);
+    }
+}
+
+/// What tells responses apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ResponseKind {
+    /// Whether the call counts as failed.
+    pub(super) failed: bool,
+    /// The `:status`.
+    pub(super) http_status: u16,
+    /// The `grpc-status`, wherever it was.
+    pub(super) grpc_status: Option<u8>,
+}
+
+/// One cluster's counts, summed over the workers.
+#[derive(Debug, Default)]
+pub(super) struct ClusterTotals {
+    /// Calls that arrived.
+    pub(super) requests: u64,
+    /// Calls not ended yet.
+    pub(super) in_flight: u64,
+    /// Responses of each kind.
+    pub(super) responses: std::collections::BTreeMap<ResponseKind, u64>,
+    /// Responses of kinds beyond [`RESPONSE_KINDS`].
+    pub(super) other_responses: u64,
+    /// Latencies of all responses.
+    pub(super) latency: HistogramTotals,
+}
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+use std::time::Duration;
+
+use super::{ClusterMetrics, ClusterTotals, RESPONSE_KINDS, ResponseKind};
+
+fn totals(workers: &[&ClusterMetrics]) -> ClusterTotals {
+    let mut totals = ClusterTotals::default();
+    for worker in workers {
+        worker.add_to(&mut totals);
+    }
+    totals
+}
+
+#[test]
+fn a_call_is_in_flight_until_it_is_answered_or_cancelled() {
+    let cluster = ClusterMetrics::default();
+    for _ in 0..3 {
+        cluster.request();
+    }
+    cluster.response(200, Some(0), false, Duration::from_millis(1));
+    cluster.no_response();
+    let totals = totals(&[&cluster]);
+    assert_eq!((totals.requests, totals.in_flight, totals.latency.count()), (3, 1, 1));
+}
+
+#[test]
+fn workers_add_up_by_kind_of_response() {
+    let (one, two) = (ClusterMetrics::default(), ClusterMetrics::default());
+    for worker in [&one, &two, &two] {
+        worker.request();
+        worker.response(200, Some(0), false, Duration::from_millis(1));
+    }
+    two.request();
+    two.response(200, Some(14), true, Duration::from_millis(1));
+
+    let responses: Vec<_> = totals(&[&one, &two]).responses.into_iter().collect();
+    let success = ResponseKind { failed: false, http_status: 200, grpc_status: Some(0) };
+    let failure = ResponseKind { failed: true, http_status: 200, grpc_status: Some(14) };
+    assert_eq!(responses, [(success, 3), (failure, 1)]);
+}
+
+#[test]
+fn an_endpoint_that_invents_statuses_does_not_grow_the_table() {
+    let cluster = ClusterMetrics::default();
+    for http_status in 200..600 {
+        cluster.request();
+        cluster.response(http_status, None, false, Duration::ZERO);
+    }
+    let totals = totals(&[&cluster]);
+    assert_eq!(totals.responses.len(), RESPONSE_KINDS);
+    assert_eq!(totals.other_responses, 400 - RESPONSE_KINDS as u64);
+    assert_eq!(totals.in_flight, 0);
+}

@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use super::{BOUNDS_MS, BUCKETS, Histogram, HistogramTotals};
+
+fn totals(latencies: &[Duration]) -> HistogramTotals {
+    let histogram = Histogram::default();
+    for latency in latencies {
+        histogram.record(*latency);
+    }
+    let mut totals = HistogramTotals::default();
+    histogram.add_to(&mut totals);
+    totals
+}
+
+fn bucket_of(latency: Duration) -> usize {
+    let totals = totals(&[latency]);
+    assert_eq!(totals.count(), 1);
+    totals.counts.iter().position(|&count| count == 1).expect("one bucket has it")
+}
+
+#[test]
+fn a_latency_equal_to_a_bound_belongs_to_that_bucket() {
+    for (index, bound) in BOUNDS_MS.iter().enumerate() {
+        assert_eq!(bucket_of(Duration::from_millis((*bound).into())), index, "{bound} ms");
+    }
+}
+
+#[test]
+fn a_latency_just_above_a_bound_belongs_to_the_next_bucket() {
+    for (index, bound) in BOUNDS_MS.iter().enumerate() {
+        let latency = Duration::from_millis((*bound).into()) + Duration::from_micros(1);
+        assert_eq!(bucket_of(latency), index + 1, "{bound} ms and 1 us");
+    }
+}
+
+#[test]
+fn nothing_at_all_and_the_longest_duration_have_a_bucket() {
+    assert_eq!(bucket_of(Duration::ZERO), 0);
+    assert_eq!(bucket_of(Duration::MAX), BUCKETS - 1);
+}
+
+#[test]
+fn the_sum_keeps_fractions_of_a_millisecond() {
+    let totals = totals(&[Duration::from_micros(250), Duration::from_micros(1_500)]);
+    assert_eq!(totals.sum_ms(), 1.75);
+    assert_eq!(totals.count(), 2);
+}
+
+#[test]
+fn buckets_carry_their_bounds_in_milliseconds_and_end_without_one() {
+    let buckets = totals(&[Duration::from_millis(15)]).buckets();
+    assert_eq!(buckets.len(), BUCKETS);
+    assert_eq!(buckets[6], (20.0, 1));
+    assert_eq!(buckets[BUCKETS - 1], (f64::INFINITY, 0));
+}

@@ -1,0 +1,43 @@
+//! A small set of counters named by keys that are only known at run time.
+
+use std::sync::OnceLock;
+
+use super::Counter;
+
+/// Up to `N` counters, each claimed by the first use of its key; further keys share one.
+///
+/// Keys never leave, so the table is bounded whatever a peer makes us count. One writer, any number
+/// of readers, no lock.
+#[derive(Debug)]
+pub(super) struct CountByKey<K, const N: usize> {
+    slots: [(OnceLock<K>, Counter); N],
+    others: Counter,
+}
+
+impl<K, const N: usize> Default for CountByKey<K, N> {
+    fn default() -> Self {
+        Self { slots: std::array::from_fn(|_| Default::default()), others: Counter::default() }
+    }
+}
+
+impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
+    /// Counts one more `key`. Common keys come early and so are found at once.
+    pub(super) fn count(&self, key: K) {
+        let slot = self.slots.iter().find(|(slot_key, _)| *slot_key.get_or_init(|| key) == key);
+        slot.map_or(&self.others, |(_, counter)| counter).add(1);
+    }
+
+    /// Every key with its count.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (K, u64)> {
+        self.slots.iter().map_while(|(key, counter)| Some((*key.get()?, counter.get())))
+    }
+
+    /// How often a key was counted that found no free slot.
+    pub(super) fn others(&self) -> u64 {
+        self.others.get()
+    }
+}
+
+#[cfg(test)]
+#[path = "keyed_tests.rs"]
+mod tests;

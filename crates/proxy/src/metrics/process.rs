@@ -1,0 +1,61 @@
+//! What the operating system says about this process.
+
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+
+/// The `process_*` numbers. A number that cannot be read is `None` and is not exported.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ProcessMetrics {
+    /// Processor time used, all threads, user and system.
+    pub(crate) cpu_seconds: Option<f64>,
+    /// Memory that is in RAM.
+    pub(crate) resident_bytes: Option<u64>,
+    /// Address space.
+    pub(crate) virtual_bytes: Option<u64>,
+    /// Open files and sockets.
+    pub(crate) open_fds: Option<u64>,
+    /// Most files and sockets that may be open.
+    pub(crate) max_fds: Option<u64>,
+    /// Threads.
+    pub(crate) threads: Option<u64>,
+    /// When the process started.
+    pub(crate) started_since_1970: Duration,
+}
+
+impl ProcessMetrics {
+    /// Reads the numbers of this process, which started at `started`.
+    pub(crate) fn read(started: SystemTime) -> Self {
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = |field: usize| Some(statm.split(' ').nth(field)?.parse::<u64>().ok()? * page_size() as u64);
+        Self {
+            cpu_seconds: cpu_seconds(&stat),
+            virtual_bytes: pages(0),
+            resident_bytes: pages(1),
+            // The directory is itself open while it is read.
+            open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1)),
+            max_fds: getrlimit(Resource::Nofile).current,
+            threads: stat_field(&stat, 20),
+            started_since_1970: started.duration_since(UNIX_EPOCH).unwrap_or_default(),
+        }
+    }
+}
+
+/// Fields 14 and 15 of proc_pid_stat(5).
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let ticks = stat_field(stat, 14)? + stat_field(stat, 15)?;
+    Some(ticks as f64 / clock_ticks_per_second() as f64)
+}
+
+/// A field of proc_pid_stat(5), numbered from 1 as there. The second, a name that may hold spaces, ends in `)`.
+fn stat_field(stat: &str, number: usize) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    after_name.split_whitespace().nth(number - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,81 @@
+//! One call: everything the relay knows of it, from its request's headers to the last byte of its response.
+
+use std::time::Instant;
+
+use leno_http2::{FieldSection, StreamKey};
+use leno_model::balance::{EndpointId, Pick};
+
+use super::timers::TimerKey;
+
+/// Token of a stream whose call is over.
+pub(super) const NO_CALL: u32 = u32::MAX;
+
+/// Names a call for as long as it lives: slots are used again, serial numbers are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CallId {
+    pub(super) slot: u32,
+    pub(super) serial: u64,
+}
+
+/// How far the response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Response {
+    /// Nothing has been relayed: the call can still be sent elsewhere.
+    Awaited,
+    /// Its header section has been relayed.
+    Begun,
+    /// It is complete; the client may still be sending.
+    Ended,
+}
+
+/// A call in flight.
+///
+/// Invariants: `released <= sent` except while it is being sent again; `request` and `body` are whole while
+/// `replayable`; `waiting_at` and `upstream` are not both set.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) serial: u64,
+    /// The client's connection and stream.
+    pub(super) client: usize,
+    pub(super) client_stream: StreamKey,
+    /// Where it is balanced; none if it could not be routed.
+    pub(super) cluster: Option<usize>,
+    /// The endpoint's connection and stream, once it has been sent.
+    pub(super) upstream: Option<(usize, StreamKey)>,
+    pub(super) pick: Option<Pick>,
+    /// The endpoint for whose connection it waits.
+    pub(super) waiting_at: Option<EndpointId>,
+    pub(super) waiting_since: Instant,
+
+    pub(super) request: FieldSection,
+    /// Content that has not been sent, or that is kept to be sent again.
+    pub(super) body: Vec<u8>,
+    /// The request's trailers, if they came before it was sent.
+    pub(super) trailers: Option<Box<FieldSection>>,
+    pub(super) request_ended: bool,
+    pub(super) replayable: bool,
+    /// Bytes of content in the endpoint's connection, in this attempt.
+    pub(super) sent: usize,
+    /// Bytes of content for which the client was given room again.
+    pub(super) released: usize,
+
+    pub(super) started: Instant,
+    pub(super) sent_at: Instant,
+    pub(super) deadline: Option<(Instant, TimerKey)>,
+    pub(super) attempts: u32,
+    /// Endpoints that did not take it.
+    pub(super) tried: Vec<EndpointId>,
+
+    pub(super) is_grpc: bool,
+    pub(super) response: Response,
+    pub(super) http_status: u16,
+    /// Metrics and balancer have been told how it ended.
+    pub(super) recorded: bool,
+}
+
+impl Call {
+    /// Whether it may go to another endpoint: nothing of a response was seen and all of the request is at hand.
+    pub(super) fn can_be_resent(&self, max_attempts: u32) -> bool {
+        self.replayable && self.response == Response::Awaited && self.attempts < max_attempts
+    }
+}

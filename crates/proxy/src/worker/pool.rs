@@ -1,0 +1,290 @@
+//! The pool: a worker's connections to endpoints, opened on demand, closed when idle, shared by all clients.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
+use leno_http2::{Connection, ErrorCode, Role, StreamKey};
+use leno_model::balance::EndpointId;
+use mio::Interest;
+use mio::net::TcpStream;
+use socket2::{SockRef, TcpKeepalive};
+
+use super::link::{Link, LinkId};
+use super::{RESET_TICK, Worker};
+
+/// Room in an endpoint's connection window below which a call with content goes to another connection: what holds
+/// the window is stuck in the application there.
+const MIN_WINDOW_BYTES: usize = 16_384;
+/// The kernel looks after silent peers: probes after this time, every third of it.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// A cancelled call is made known to its endpoint no sooner: by then the server has seen the request, and does not take
+/// the pair for an attack.
+const CANCEL_AFTER: Duration = Duration::from_millis(10);
+
+/// A connection to an endpoint.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    pub(super) link: Link,
+    pub(super) cluster: usize,
+    pub(super) endpoint: EndpointId,
+    pub(super) address: SocketAddr,
+    /// TCP is established.
+    pub(super) connected: bool,
+    /// It has been ready for calls: its loss is not a failure to connect.
+    pub(super) ready: bool,
+    /// It takes no new calls and closes with its last one.
+    pub(super) retired: bool,
+    pub(super) idle_since: Option<Instant>,
+    pub(super) ping_sent: Option<Instant>,
+    /// Streams whose calls are over and whose server does not know it yet.
+    cancelled: VecDeque<Cancelled>,
+    /// Resets that may be sent now; a token bucket.
+    resets_allowed: f64,
+    resets_counted: Instant,
+}
+
+#[derive(Debug)]
+struct Cancelled {
+    stream: StreamKey,
+    since: Instant,
+    /// Index and serial number of the client that cancelled.
+    client: (usize, u64),
+}
+
+impl Upstream {
+    /// Whether a call with `body_bytes` of content at hand can go out here now.
+    fn has_room(&self, body_bytes: usize) -> bool {
+        let http2 = &self.link.http2;
+        let window_needed = body_bytes.min(MIN_WINDOW_BYTES);
+        self.ready
+            && !self.retired
+            && http2.takes_streams()
+            && http2.stream_count() < http2.peer_settings().max_concurrent_streams as usize
+            && http2.pending_output() < OUTPUT_HIGH_WATER_BYTES
+            && (http2.send_window_bytes() >= window_needed || http2.stream_count() == 0)
+    }
+
+    fn refill_resets(&mut self, now: Instant, per_second: u32, burst: u32) {
+        let elapsed = now.saturating_duration_since(self.resets_counted).as_secs_f64();
+        self.resets_counted = now;
+        self.resets_allowed = (self.resets_allowed + elapsed * f64::from(per_second)).min(f64::from(burst));
+    }
+}
+
+impl Worker {
+    /// A connection of the endpoint that can take a call now.
+    pub(super) fn find_connection(&self, cluster: usize, endpoint: EndpointId, body_bytes: usize) -> Option<usize> {
+        let connections = &self.clusters.get(cluster)?.endpoints.get(&endpoint)?.connections;
+        connections
+            .iter()
+            .copied()
+            .find(|&index| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(body_bytes)))
+    }
+
+    /// Opens another connection to an endpoint, unless one is being opened or there are enough.
+    pub(super) fn connect(&mut self, cluster: usize, endpoint: EndpointId) {
+        let now = self.now;
+        let Some(state) = self.clusters.get_mut(cluster) else { return };
+        let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
+        let Some(target) = state.endpoints.get_mut(&endpoint) else { return };
+        let backing_off = target.retry_at.is_some_and(|at| now < at);
+        if target.connecting || target.connections.len() >= most || backing_off {
+            return;
+        }
+        let address = target.address;
+        match TcpStream::connect(address) {
+            Ok(socket) => self.add_upstream(cluster, endpoint, address, socket),
+            Err(error) => self.connecting_failed(cluster, endpoint, &error.to_string()),
+        }
+    }
+
+    fn add_upstream(&mut self, cluster: usize, endpoint: EndpointId, address: SocketAddr, socket: TcpStream) {
+        let now = self.now;
+        let _ = socket.set_nodelay(true);
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(3);
+        let reference = SockRef::from(&socket);
+        let _ = reference.set_tcp_keepalive(&keepalive);
+        let _ = reference.set_tcp_user_timeout(Some(KEEPALIVE));
+        let http2 = Connection::new(Role::Client, self.limits.endpoint.clone(), now);
+        let index = self.upstreams.insert(Upstream {
+            link: Link::new(socket, http2, now),
+            cluster,
+            endpoint,
+            address,
+            connected: false,
+            ready: false,
+            retired: false,
+            idle_since: None,
+            ping_sent: None,
+            cancelled: VecDeque::new(),
+            resets_allowed: f64::from(self.limits.relay.reset_burst),
+            resets_counted: now,
+        });
+        self.metrics.upstream.opened();
+        if let Some(state) = self.endpoint(cluster, endpoint) {
+            state.connections.push(index);
+            state.connecting = true;
+        }
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = match self.upstreams.get_mut(index) {
+            Some(new) => self.poll.registry().register(&mut new.link.socket, LinkId::endpoint(index).token(), interest),
+            None => Ok(()),
+        };
+        if let Err(error) = registered {
+            self.close_upstream(index, &error.to_string());
+        }
+    }
+
+    /// Called with every event of a connection; `false` when it is not established.
+    pub(super) fn finish_connecting(&mut self, index: usize) -> bool {
+        let Some(upstream) = self.upstreams.get_mut(index) else { return false };
+        if upstream.connected {
+            return true;
+        }
+        if let Some(error) = upstream.link.socket.take_error().ok().flatten() {
+            self.close_upstream(index, &error.to_string());
+            return false;
+        }
+        if upstream.link.socket.peer_addr().is_err() {
+            return false;
+        }
+        upstream.connected = true;
+        self.mark_dirty(LinkId::endpoint(index));
+        true
+    }
+
+    /// The server's SETTINGS are there: calls may go out.
+    pub(super) fn upstream_ready(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        if std::mem::replace(&mut upstream.ready, true) {
+            return;
+        }
+        upstream.idle_since = Some(self.now);
+        let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
+        if let Some(state) = self.endpoint(cluster, endpoint) {
+            state.connecting = false;
+            state.failures = 0;
+            state.retry_at = None;
+        }
+    }
+
+    /// Takes a connection out of the pool: it gets no new calls.
+    pub(super) fn retire(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        upstream.retired = true;
+        let (cluster, endpoint, ready) = (upstream.cluster, upstream.endpoint, upstream.ready);
+        if let Some(state) = self.endpoint(cluster, endpoint) {
+            state.connections.retain(|&other| other != index);
+            state.connecting &= ready;
+        }
+    }
+
+    /// A connection has ended: its calls are answered or sent elsewhere.
+    pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
+        self.retire(index);
+        let Some(upstream) = self.upstreams.try_remove(index) else { return };
+        self.metrics.upstream.closed();
+        self.burst = true;
+        for cancelled in &upstream.cancelled {
+            self.cancelled_call_is_over(cancelled.client);
+        }
+        let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
+        if !upstream.ready {
+            self.connecting_failed(cluster, endpoint, why);
+        } else if upstream.link.http2.stream_count() > 0 {
+            tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
+        }
+        for (stream, token) in upstream.link.http2.open_streams() {
+            self.upstream_stream_lost(index, stream, token, upstream.address);
+        }
+    }
+
+    /// Waiting calls go elsewhere, and the endpoint is left alone for a while.
+    fn connecting_failed(&mut self, cluster: usize, endpoint: EndpointId, why: &str) {
+        let random = self.next_random();
+        let now = self.now;
+        let Some(state) = self.clusters.get_mut(cluster) else { return };
+        let Some(target) = state.endpoints.get_mut(&endpoint) else { return };
+        target.connecting = false;
+        if target.failures == 0 {
+            tracing::warn!("cannot connect to {} of {}: {why}", target.address, state.cluster.key);
+        }
+        target.back_off(now, why.to_owned(), random, &self.limits.relay);
+        if target.connections.is_empty() {
+            for id in std::mem::take(&mut target.waiting) {
+                self.connect_failed_for(id);
+            }
+        }
+    }
+
+    /// The call on this stream is over, the server does not know. It is told a little later and not too often: backends
+    /// close the connection, everybody's, on a client that resets a lot.
+    pub(super) fn cancel_upstream(&mut self, index: usize, stream: StreamKey, client: usize) {
+        let now = self.now;
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        if !upstream.link.http2.is_open(stream) {
+            return;
+        }
+        upstream.link.http2.set_token(stream, super::call::NO_CALL);
+        let serial = self.clients.get_mut(client).map_or(0, |client| {
+            client.cancelled_calls += 1;
+            client.serial
+        });
+        if upstream.cancelled.is_empty() {
+            self.cancelling.push(index);
+        }
+        upstream.cancelled.push_back(Cancelled { stream, since: now, client: (client, serial) });
+        self.next_reset_tick.get_or_insert(now + RESET_TICK);
+    }
+
+    /// Makes some cancelled calls known to their servers.
+    pub(super) fn reset_cancelled(&mut self) {
+        if self.next_reset_tick.is_none_or(|tick| self.now < tick) {
+            return;
+        }
+        self.next_reset_tick = None;
+        for index in std::mem::take(&mut self.cancelling) {
+            self.reset_cancelled_of(index);
+        }
+    }
+
+    fn reset_cancelled_of(&mut self, index: usize) {
+        let now = self.now;
+        let relay = self.limits.relay.clone();
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        upstream.refill_resets(now, relay.resets_per_second, relay.reset_burst);
+        let mut left_this_tick = relay.max_resets_per_tick;
+        let mut over = Vec::new();
+        let mut kept = VecDeque::new();
+        while let Some(cancelled) = upstream.cancelled.pop_front() {
+            if !upstream.link.http2.is_open(cancelled.stream) {
+                // It has answered meanwhile: nothing to say.
+                over.push(cancelled.client);
+            } else if now - cancelled.since >= CANCEL_AFTER && left_this_tick > 0 && upstream.resets_allowed >= 1.0 {
+                left_this_tick -= 1;
+                upstream.resets_allowed -= 1.0;
+                upstream.link.http2.reset(cancelled.stream, ErrorCode::CANCEL);
+                over.push(cancelled.client);
+            } else {
+                kept.push_back(cancelled);
+            }
+        }
+        upstream.cancelled = kept;
+        if !upstream.cancelled.is_empty() {
+            self.cancelling.push(index);
+            self.next_reset_tick = Some(now + RESET_TICK);
+        }
+        for client in over {
+            self.cancelled_call_is_over(client);
+        }
+        self.mark_dirty(LinkId::endpoint(index));
+    }
+
+    fn cancelled_call_is_over(&mut self, (client, serial): (usize, u64)) {
+        if let Some(client) = self.clients.get_mut(client).filter(|client| client.serial == serial) {
+            client.cancelled_calls = client.cancelled_calls.saturating_sub(1);
+        }
+    }
+}

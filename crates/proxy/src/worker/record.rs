@@ -1,0 +1,84 @@
+//! Record: runs exactly once for every call, on every exit: metrics, and the balancer's feedback.
+
+use std::time::Duration;
+
+use leno_model::balance::Outcome;
+
+use super::Worker;
+use super::grpc::Status;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The endpoint's response was relayed to its end.
+    Answered { grpc_status: Option<u8>, pushback: Option<Duration> },
+    /// The endpoint, or its connection, broke off.
+    Broken,
+    /// The proxy answered with an error, which may be the endpoint's fault.
+    ProxyError { grpc_status: Option<u8>, endpoint_failed: bool },
+    /// The client gave up or went away.
+    Cancelled,
+    /// Nothing to add: it was recorded when its response ended.
+    Complete,
+}
+
+/// Statuses that say something of the endpoint rather than of the request.
+fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+    const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
+    http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+/// Responses that dashboards count as failures, as other meshes do.
+fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+    const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
+    is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+impl Worker {
+    /// Tells metrics and balancer how a call ended, once.
+    pub(super) fn record(&mut self, slot: u32, ending: Ending) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        if std::mem::replace(&mut call.recorded, true) {
+            return;
+        }
+        let (latency, since_sent) = (now - call.started, now - call.sent_at);
+        let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
+        let metrics = cluster.as_ref().map_or(&self.unknown_cluster, |cluster| &cluster.metrics);
+        let (grpc_status, outcome) = match ending {
+            Ending::Answered { grpc_status, pushback } if is_endpoint_failure(call.http_status, grpc_status) => {
+                (grpc_status, Outcome::Failure { latency: since_sent, pushback })
+            }
+            Ending::Answered { grpc_status, .. } => (grpc_status, Outcome::Success { latency: since_sent }),
+            Ending::Broken => (None, Outcome::Failure { latency: since_sent, pushback: None }),
+            Ending::ProxyError { grpc_status, endpoint_failed: true } => {
+                (grpc_status, Outcome::Failure { latency: since_sent, pushback: None })
+            }
+            Ending::ProxyError { grpc_status, .. } if call.upstream.is_some() => {
+                (grpc_status, Outcome::Cancelled { waited: since_sent })
+            }
+            Ending::ProxyError { grpc_status, .. } => (grpc_status, Outcome::NotSent),
+            Ending::Cancelled | Ending::Complete if call.upstream.is_some() => {
+                (None, Outcome::Cancelled { waited: since_sent })
+            }
+            Ending::Cancelled | Ending::Complete => (None, Outcome::NotSent),
+        };
+        match ending {
+            Ending::Answered { .. } | Ending::ProxyError { .. } => {
+                metrics.response(call.http_status, grpc_status, is_failure(call.http_status, grpc_status), latency);
+            }
+            Ending::Broken => {
+                // A reset instead of headers is a bad gateway.
+                let status = if call.http_status == 0 { 502 } else { call.http_status };
+                metrics.response(status, None, true, latency);
+            }
+            Ending::Cancelled | Ending::Complete => {
+                metrics.no_response();
+                self.metrics.cancelled_total.add(1);
+            }
+        }
+        if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
+            cluster.balancer.finish(now, pick, outcome);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Relay: an endpoint's frames, back to the client that waits for them.
+
+use leno_http2::fields::Known;
+use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
+
+use super::Worker;
+use super::call::{Call, Response};
+use super::grpc;
+use super::link::{LinkId, Side};
+use super::record::Ending;
+use super::reply::ProxyError;
+
+impl Worker {
+    pub(super) fn on_endpoint_event(&mut self, upstream: usize, event: Event<'_>, fields: &mut FieldSection) {
+        match event {
+            Event::Headers { stream, token, section, end_stream, oversize } => {
+                if oversize {
+                    return self.response_broken(upstream, stream, token, "its header fields are too large");
+                }
+                self.on_response_headers(upstream, stream, token, section, fields, end_stream);
+            }
+            Event::Data { stream, token, bytes, end_stream } => {
+                self.on_response_data(upstream, stream, token, bytes, end_stream);
+            }
+            Event::Reset { stream, token, code, by_peer } => self.on_reset(upstream, stream, token, code, by_peer),
+            Event::GoAway { last_stream, code } => self.on_goaway(upstream, last_stream, code),
+            Event::Settings => self.upstream_ready(upstream),
+        }
+    }
+
+    fn call_on(&mut self, upstream: usize, stream: StreamKey, token: u32) -> Option<&mut Call> {
+        self.calls.get_mut(token as usize).filter(|call| call.upstream == Some((upstream, stream)))
+    }
+
+    fn on_response_headers(
+        &mut self,
+        upstream: usize,
+        stream: StreamKey,
+        token: u32,
+        section: Section,
+        fields: &FieldSection,
+        end_stream: bool,
+    ) {
+        let now = self.now;
+        let Some(call) = self.call_on(upstream, stream, token) else { return };
+        let (client, client_stream) = (call.client, call.client_stream);
+        if section == Section::Response {
+            call.response = Response::Begun;
+            call.http_status = status_code(fields);
+            let since_sent = now - call.sent_at;
+            let cluster = call.cluster;
+            if let Some(call) = self.calls.get_mut(token as usize)
+                && let (Some(pick), Some(cluster)) =
+                    (call.pick.as_mut(), cluster.and_then(|i| self.clusters.get_mut(i)))
+            {
+                cluster.balancer.answered(now, pick, since_sent);
+            }
+            self.stop_replay(token);
+        }
+        if let Some(client) = self.clients.get_mut(client) {
+            client.link.http2.send_headers(client_stream, section, fields, end_stream);
+        }
+        self.mark_dirty(LinkId::client(client));
+        if end_stream {
+            let ending = Ending::Answered { grpc_status: grpc::status(fields), pushback: grpc::pushback(fields) };
+            self.response_complete(token, ending);
+        }
+    }
+
+    fn on_response_data(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: &[u8], end_stream: bool) {
+        let Some(call) = self.call_on(upstream, stream, token) else { return };
+        let (client, client_stream) = (call.client, call.client_stream);
+        let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else { return };
+        let taken = link.http2.send_data(client_stream, bytes, end_stream);
+        let buffered_bytes = link.http2.queued_bytes();
+        self.mark_dirty(LinkId::client(client));
+        if taken > 0 && !end_stream {
+            if let Some(upstream) = self.upstreams.get_mut(upstream) {
+                upstream.link.http2.release(stream, taken);
+            }
+            self.mark_dirty(LinkId::endpoint(upstream));
+        }
+        if end_stream {
+            self.response_complete(token, Ending::Answered { grpc_status: None, pushback: None });
+        } else if buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize {
+            self.fail_slow_client(token, client, client_stream, buffered_bytes);
+        }
+    }
+
+    /// The client's buffer is full: the stream that overflows it goes, with what is queued for it.
+    fn fail_slow_client(&mut self, token: u32, client: usize, stream: StreamKey, buffered_bytes: usize) {
+        self.metrics.count_proxy_error(ProxyError::ClientTooSlow { buffered_bytes }.why());
+        self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
+        self.end_call(token, Ending::Cancelled);
+    }
+
+    /// All of the response has been relayed. The call ends with its request.
+    fn response_complete(&mut self, token: u32, ending: Ending) {
+        self.record(token, ending);
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        call.response = Response::Ended;
+        if let Some((_, timer)) = call.deadline.take() {
+            self.timers.cancel(timer);
+        }
+        self.end_call_if_complete(token);
+    }
+
+    fn on_reset(&mut self, upstream: usize, stream: StreamKey, token: u32, code: ErrorCode, by_peer: bool) {
+        let Some(call) = self.call_on(upstream, stream, token) else { return };
+        let (client, client_stream, response) = (call.client, call.client_stream, call.response);
+        if response == Response::Ended {
+            // The server wants no more of a request that it has answered (RFC 9113 section 8.1).
+            self.stop_client(client, client_stream);
+            self.end_call(token, Ending::Complete);
+        } else if !by_peer {
+            self.response_broken(upstream, stream, token, "a malformed response");
+        } else if code == ErrorCode::REFUSED_STREAM && response == Response::Awaited {
+            self.not_processed(upstream, stream, token);
+        } else {
+            self.reset_client_stream(client, client_stream, code);
+            self.end_call(token, Ending::Broken);
+        }
+    }
+
+    fn response_broken(&mut self, upstream: usize, stream: StreamKey, token: u32, why: &'static str) {
+        let Some(endpoint) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
+        if self.call_on(upstream, stream, token).is_some() {
+            self.fail(token, &ProxyError::Protocol { endpoint, why });
+        }
+    }
+
+    /// The server goes away: what it did not process is sent elsewhere, the rest finishes here.
+    fn on_goaway(&mut self, index: usize, last_stream: u32, code: ErrorCode) {
+        self.retire(index);
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        if code != ErrorCode::NO_ERROR {
+            tracing::warn!("{} sent GOAWAY {code}", upstream.address);
+        }
+        let unprocessed = upstream.link.http2.streams_above(last_stream);
+        for (stream, token) in unprocessed {
+            if let Some(upstream) = self.upstreams.get_mut(index) {
+                upstream.link.http2.abandon(stream);
+            }
+            self.not_processed(index, stream, token);
+        }
+    }
+
+    /// The client is to send no more on a stream whose answer is complete.
+    pub(super) fn stop_client(&mut self, client: usize, stream: StreamKey) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.link.http2.stop_receiving(stream);
+        }
+        self.mark_dirty(LinkId::client(client));
+    }
+
+    /// Queued DATA has left a link: the other side of each call gets room for as much.
+    pub(super) fn return_room(&mut self, id: LinkId) {
+        while let Some(Drained { stream, token, bytes }) = self.link(id).and_then(|link| link.http2.next_drained()) {
+            let Some(call) = self.calls.get(token as usize) else { continue };
+            match id.side {
+                Side::Endpoint if call.upstream == Some((id.index, stream)) => {
+                    self.request_bytes_sent(token, bytes as usize);
+                }
+                Side::Client if call.client == id.index && call.client_stream == stream => {
+                    let Some((upstream, upstream_stream)) = call.upstream else { continue };
+                    if let Some(upstream) = self.upstreams.get_mut(upstream) {
+                        upstream.link.http2.release(upstream_stream, bytes as usize);
+                    }
+                    self.mark_dirty(LinkId::endpoint(upstream));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// `:status`, which the engine has checked to be three digits.
+fn status_code(fields: &FieldSection) -> u16 {
+    let digits = fields.get(Known::Status).unwrap_or_default();
+    digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
+}

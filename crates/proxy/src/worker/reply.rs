@@ -1,0 +1,142 @@
+//! Answers that the proxy itself makes, so that nobody blames the application: the table of errors.
+
+use std::net::SocketAddr;
+
+use leno_http2::{FieldSection, Section};
+
+use super::Worker;
+use super::call::Response;
+use super::grpc::{self, Status};
+use super::link::LinkId;
+use super::record::Ending;
+
+/// Why a call got no answer from an endpoint. Its text tells the caller what to do.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProxyError {
+    #[error("{0}")]
+    NoRoute(String),
+    #[error("the request's header fields exceed {limit_bytes} bytes; send fewer or shorter ones")]
+    HeaderListTooLarge { limit_bytes: u32 },
+    #[error("{cluster} has no ready endpoint; check its pods")]
+    NoEndpoint { cluster: String },
+    #[error("all connections to {cluster} are busy and {waiting} calls wait already; try again later")]
+    QueueFull { cluster: String, waiting: u32 },
+    #[error("no connection to {cluster} was free within {waited_ms} ms; try again later")]
+    WaitedTooLong { cluster: String, waited_ms: u128 },
+    #[error("the proxy has {calls} calls in flight, its limit; try again later")]
+    TooManyCalls { calls: usize },
+    #[error("cannot connect to {endpoint}: {why}; check that it listens and speaks HTTP/2 without TLS")]
+    Connect { endpoint: SocketAddr, why: String },
+    #[error("{endpoint} closed the connection before it answered")]
+    ConnectionClosed { endpoint: SocketAddr },
+    #[error("{endpoint} broke the protocol: {why}")]
+    Protocol { endpoint: SocketAddr, why: &'static str },
+    #[error("{endpoint} refused the call, and so did the others tried")]
+    Refused { endpoint: SocketAddr },
+    #[error("the call's deadline passed")]
+    DeadlineExceeded,
+    #[error("{buffered_bytes} bytes of responses wait for this client; read faster")]
+    ClientTooSlow { buffered_bytes: usize },
+}
+
+impl ProxyError {
+    /// What `leno-proxy-error` says, and the label in metrics.
+    pub(super) fn why(&self) -> &'static str {
+        match self {
+            Self::NoRoute(_) => "no-route",
+            Self::HeaderListTooLarge { .. } => "header-list-too-large",
+            Self::NoEndpoint { .. } => "no-endpoint",
+            Self::QueueFull { .. } => "queue-full",
+            Self::WaitedTooLong { .. } => "waited-too-long",
+            Self::TooManyCalls { .. } => "too-many-calls",
+            Self::Connect { .. } => "connect-failed",
+            Self::ConnectionClosed { .. } => "connection-closed",
+            Self::Protocol { .. } => "protocol-error",
+            Self::Refused { .. } => "refused",
+            Self::DeadlineExceeded => "deadline-exceeded",
+            Self::ClientTooSlow { .. } => "client-too-slow",
+        }
+    }
+
+    fn statuses(&self) -> (u16, Status) {
+        match self {
+            Self::NoRoute(_) => (404, Status::Unimplemented),
+            Self::HeaderListTooLarge { .. } => (431, Status::ResourceExhausted),
+            Self::NoEndpoint { .. }
+            | Self::QueueFull { .. }
+            | Self::WaitedTooLong { .. }
+            | Self::TooManyCalls { .. }
+            | Self::Refused { .. } => (503, Status::Unavailable),
+            Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
+            Self::DeadlineExceeded => (504, Status::DeadlineExceeded),
+            Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),
+        }
+    }
+}
+
+impl Worker {
+    /// Answers a call with an error and ends it.
+    pub(super) fn fail(&mut self, slot: u32, error: &ProxyError) {
+        let Some(call) = self.calls.get(slot as usize) else { return };
+        let (client, stream, response, is_grpc) = (call.client, call.client_stream, call.response, call.is_grpc);
+        if response == Response::Ended {
+            return self.end_call(slot, Ending::Complete);
+        }
+        let (http_status, grpc_status) = error.statuses();
+        self.metrics.count_proxy_error(error.why());
+        tracing::debug!(why = error.why(), "{error}");
+        if let Some(call) = self.calls.get_mut(slot as usize) {
+            call.http_status = if is_grpc { 200 } else { http_status };
+        }
+        if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
+            let message = error.to_string();
+            match (response, is_grpc) {
+                (Response::Awaited, true) => {
+                    let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
+                    link.http2.send_headers(stream, Section::Response, &fields, true);
+                }
+                (Response::Awaited, false) => {
+                    link.http2.send_headers(
+                        stream,
+                        Section::Response,
+                        &http_error(http_status, &message, error),
+                        false,
+                    );
+                    link.http2.send_data(stream, format!("{message}\n").as_bytes(), true);
+                }
+                (_, true) => {
+                    let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());
+                    link.http2.send_headers(stream, Section::Trailers, &fields, true);
+                }
+                (_, false) => link.http2.reset(stream, leno_http2::ErrorCode::INTERNAL_ERROR),
+            }
+            link.http2.stop_receiving(stream);
+            self.mark_dirty(LinkId::client(client));
+        }
+        let grpc_status = is_grpc.then_some(grpc_status as u8);
+        let endpoint_failed = matches!(error, ProxyError::ConnectionClosed { .. } | ProxyError::Protocol { .. });
+        self.end_call(slot, Ending::ProxyError { grpc_status, endpoint_failed });
+    }
+}
+
+/// A trailers-only response, or trailers.
+fn grpc_error(section: Section, status: Status, message: &str, why: &str) -> FieldSection {
+    let mut fields = FieldSection::new();
+    if section == Section::Response {
+        fields.push(b":status", b"200");
+        fields.push(b"content-type", b"application/grpc");
+    }
+    fields.push(b"grpc-status", (status as u8).to_string().as_bytes());
+    fields.push(b"grpc-message", grpc::encode_message(message).as_bytes());
+    fields.push(b"leno-proxy-error", why.as_bytes());
+    fields
+}
+
+fn http_error(status: u16, message: &str, error: &ProxyError) -> FieldSection {
+    let mut fields = FieldSection::new();
+    fields.push(b":status", status.to_string().as_bytes());
+    fields.push(b"content-type", b"text/plain");
+    fields.push(b"content-length", (message.len() + 1).to_string().as_bytes());
+    fields.push(b"leno-proxy-error", error.why().as_bytes());
+    fields
+}

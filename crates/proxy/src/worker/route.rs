@@ -1,0 +1,277 @@
+//! Route: a client's frames, and which cluster each request is for.
+
+use std::time::Duration;
+
+use leno_http2::fields::Known;
+use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
+
+use super::Worker;
+use super::accept::LatestRoute;
+use super::call::{Call, CallId, NO_CALL, Response};
+use super::grpc;
+use super::link::LinkId;
+use super::record::Ending;
+use super::reply::ProxyError;
+
+/// Field sections kept for the next calls.
+const MAX_SPARE_SECTIONS: usize = 256;
+/// Memory that a spare field section may keep.
+const MAX_SPARE_SECTION_BYTES: usize = 4_096;
+
+impl Worker {
+    pub(super) fn on_client_event(&mut self, client: usize, event: Event<'_>, fields: &mut FieldSection) {
+        match event {
+            Event::Headers { stream, section: Section::Request, end_stream, oversize, .. } => {
+                self.on_request(client, stream, end_stream, oversize, fields);
+            }
+            Event::Headers { stream, token, .. } => self.on_request_trailers(client, stream, token, fields),
+            Event::Data { stream, token, bytes, end_stream } => {
+                self.on_request_data(client, stream, token, bytes, end_stream);
+            }
+            Event::Reset { stream, token, .. } => {
+                if self.is_call_of(client, stream, token) {
+                    self.end_call(token, Ending::Cancelled);
+                }
+            }
+            Event::GoAway { .. } | Event::Settings => {}
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        client: usize,
+        stream: StreamKey,
+        end_stream: bool,
+        oversize: bool,
+        fields: &mut FieldSection,
+    ) {
+        let Some(downstream) = self.clients.get_mut(client) else { return };
+        downstream.idle_since = None;
+        let relay = &self.limits.relay;
+        if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
+            // Its cancelled calls still occupy endpoints: no more until these know.
+            downstream.link.http2.refuse(stream);
+            return;
+        }
+        let mut request = self.spare_sections.pop().unwrap_or_default();
+        std::mem::swap(&mut request, fields);
+        let serial = self.take_serial();
+        let is_grpc = grpc::is_grpc(&request);
+        let slot = self.calls.insert(Call {
+            serial,
+            client,
+            client_stream: stream,
+            cluster: None,
+            upstream: None,
+            pick: None,
+            waiting_at: None,
+            waiting_since: self.now,
+            request,
+            body: Vec::new(),
+            trailers: None,
+            request_ended: end_stream,
+            replayable: true,
+            sent: 0,
+            released: 0,
+            started: self.now,
+            sent_at: self.now,
+            deadline: None,
+            attempts: 0,
+            tried: Vec::new(),
+            is_grpc,
+            response: Response::Awaited,
+            http_status: 0,
+            recorded: false,
+        }) as u32;
+        if let Some(downstream) = self.clients.get_mut(client) {
+            downstream.link.http2.set_token(stream, slot);
+        }
+        let routed = if oversize {
+            Err(ProxyError::HeaderListTooLarge { limit_bytes: self.limits.client.max_header_list_bytes })
+        } else {
+            self.route(client, slot)
+        };
+        let metrics = match &routed {
+            Ok(cluster) => self.clusters.get(*cluster).map(|cluster| &cluster.metrics),
+            Err(_) => None,
+        };
+        metrics.unwrap_or(&self.unknown_cluster).request();
+        match routed {
+            Err(error) => self.fail(slot, &error),
+            Ok(_) if self.calls.len() > self.limits.relay.max_calls as usize => {
+                self.fail(slot, &ProxyError::TooManyCalls { calls: self.calls.len() });
+            }
+            Ok(cluster) => self.admit(CallId { slot, serial }, cluster),
+        }
+    }
+
+    /// A call with a cluster: its deadline runs, and it is sent when all that has come is read.
+    fn admit(&mut self, id: CallId, cluster: usize) {
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        call.cluster = Some(cluster);
+        if let Some(cluster) = self.clusters.get_mut(cluster) {
+            cluster.calls += 1;
+        }
+        if let Some(timeout) = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout) {
+            let at = self.now + timeout;
+            call.deadline = Some((at, self.timers.set(at, id)));
+        }
+        self.to_send.push_back(id);
+    }
+
+    /// The cluster that a call is for: by the original destination where there is one, else by `:authority`.
+    fn route(&mut self, client: usize, slot: u32) -> Result<usize, ProxyError> {
+        let no_route = |why: String| Err(ProxyError::NoRoute(why));
+        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
+            return no_route("the connection is gone".to_owned());
+        };
+        let authority =
+            call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
+        if let Some(latest) = &downstream.latest_route
+            && latest.mesh_version == self.mesh_version
+            && latest.authority == authority
+        {
+            return Ok(latest.cluster);
+        }
+        let found = match downstream.original_destination {
+            Some(address) => match self.mesh.cluster_by_address(address) {
+                Some(cluster) => cluster.clone(),
+                None => return no_route(format!("no Service has the address {address}; add its manifest")),
+            },
+            None => match self.mesh.cluster_by_authority(authority) {
+                Ok(cluster) => cluster.clone(),
+                Err(unroutable) => return no_route(unroutable.to_string()),
+            },
+        };
+        let authority = authority.to_vec();
+        let cluster = self.cluster_state(&found);
+        if let Some(downstream) = self.clients.get_mut(client) {
+            downstream.latest_route = Some(LatestRoute { authority, mesh_version: self.mesh_version, cluster });
+        }
+        Ok(cluster)
+    }
+
+    /// Whether `token` names a call, and that call is this stream's.
+    fn is_call_of(&self, client: usize, stream: StreamKey, token: u32) -> bool {
+        self.calls.get(token as usize).is_some_and(|call| call.client == client && call.client_stream == stream)
+    }
+
+    fn on_request_data(&mut self, client: usize, stream: StreamKey, token: u32, bytes: &[u8], end_stream: bool) {
+        if !self.is_call_of(client, stream, token) {
+            return;
+        }
+        let relay = &self.limits.relay;
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        call.request_ended |= end_stream;
+        let Some((upstream, upstream_stream)) = call.upstream else {
+            // Not sent yet: it stays here, and so does the client's room, which bounds it.
+            call.body.extend_from_slice(bytes);
+            self.replay_bytes += bytes.len();
+            return;
+        };
+        if call.replayable {
+            let within_call = call.body.len() + bytes.len() <= relay.max_replay_bytes_per_call as usize;
+            let within_worker = self.replay_bytes + bytes.len() <= relay.max_replay_bytes as usize;
+            if within_call && within_worker {
+                call.body.extend_from_slice(bytes);
+                self.replay_bytes += bytes.len();
+            } else {
+                self.stop_replay(token);
+            }
+        }
+        let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
+        let taken = link.http2.send_data(upstream_stream, bytes, end_stream);
+        self.mark_dirty(LinkId::endpoint(upstream));
+        self.request_bytes_sent(token, taken);
+        self.end_call_if_complete(token);
+    }
+
+    fn on_request_trailers(&mut self, client: usize, stream: StreamKey, token: u32, fields: &FieldSection) {
+        if !self.is_call_of(client, stream, token) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        call.request_ended = true;
+        if call.replayable || call.upstream.is_none() {
+            call.trailers = Some(Box::new(fields.clone()));
+        }
+        if let Some((upstream, upstream_stream)) = call.upstream {
+            if let Some(upstream) = self.upstreams.get_mut(upstream) {
+                upstream.link.http2.send_headers(upstream_stream, Section::Trailers, fields, true);
+            }
+            self.mark_dirty(LinkId::endpoint(upstream));
+        }
+        self.end_call_if_complete(token);
+    }
+
+    /// Request content went on: the client gets as much room again.
+    pub(super) fn request_bytes_sent(&mut self, token: u32, bytes: usize) {
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        call.sent += bytes;
+        let Some(room) = call.sent.checked_sub(call.released).filter(|&room| room > 0) else { return };
+        call.released = call.sent;
+        let (client, stream) = (call.client, call.client_stream);
+        if let Some(client) = self.clients.get_mut(client) {
+            client.link.http2.release(stream, room);
+        }
+        self.mark_dirty(LinkId::client(client));
+    }
+
+    /// Gives up the copy of the request: the call can no longer be sent elsewhere.
+    pub(super) fn stop_replay(&mut self, token: u32) {
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        if !std::mem::replace(&mut call.replayable, false) {
+            return;
+        }
+        self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
+        call.body = Vec::new();
+        call.trailers = None;
+        let mut section = std::mem::take(&mut call.request);
+        if self.spare_sections.len() < MAX_SPARE_SECTIONS {
+            section.clear();
+            section.shrink(MAX_SPARE_SECTION_BYTES);
+            self.spare_sections.push(section);
+        }
+    }
+
+    /// Ends a call of which nothing more is to come: its response is complete, and so is its request.
+    pub(super) fn end_call_if_complete(&mut self, token: u32) {
+        let complete = |call: &Call| call.request_ended && call.response == Response::Ended;
+        if self.calls.get(token as usize).is_some_and(complete) {
+            self.end_call(token, Ending::Complete);
+        }
+    }
+
+    /// Ends a call, whatever its state: both streams forget it, it is recorded, its memory is given back.
+    pub(super) fn end_call(&mut self, slot: u32, ending: Ending) {
+        self.record(slot, ending);
+        self.stop_replay(slot);
+        let Some(mut call) = self.calls.try_remove(slot as usize) else { return };
+        if let Some((_, timer)) = call.deadline.take() {
+            self.timers.cancel(timer);
+        }
+        if let Some(client) = self.clients.get_mut(call.client) {
+            client.link.http2.set_token(call.client_stream, NO_CALL);
+        }
+        if let Some((upstream, stream)) = call.upstream {
+            self.cancel_upstream(upstream, stream, call.client);
+        }
+        if let Some(index) = call.cluster {
+            self.call_left_cluster(index);
+        }
+    }
+
+    /// Time left until a call's deadline, if it has one that is worth shortening.
+    pub(super) fn time_left(&self, call: &Call) -> Option<Duration> {
+        let (at, _) = call.deadline?;
+        (self.now > call.started).then(|| at.saturating_duration_since(self.now))
+    }
+
+    /// Answers a stream that has no call any more.
+    pub(super) fn reset_client_stream(&mut self, client: usize, stream: StreamKey, code: ErrorCode) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.link.http2.reset(stream, code);
+        }
+        self.mark_dirty(LinkId::client(client));
+    }
+}

@@ -1,0 +1,227 @@
+//! Send: a call goes to its endpoint over a pooled connection, waits for one, or is sent again elsewhere.
+
+use leno_http2::fields::Known;
+use leno_http2::{OpenError, Section, StreamKey};
+use leno_model::balance::{EndpointId, Outcome};
+
+use super::Worker;
+use super::call::CallId;
+use super::grpc;
+use super::link::LinkId;
+use super::record::Ending;
+use super::reply::ProxyError;
+
+impl Worker {
+    /// Sends the calls of this turn. A call that was cancelled meanwhile was never sent, so nobody hears of it.
+    pub(super) fn dispatch(&mut self) {
+        while let Some(id) = self.to_send.pop_front() {
+            self.send(id);
+        }
+    }
+
+    fn call_exists(&self, id: CallId) -> bool {
+        self.calls.get(id.slot as usize).is_some_and(|call| call.serial == id.serial)
+    }
+
+    fn send(&mut self, id: CallId) {
+        if !self.call_exists(id) {
+            return;
+        }
+        let endpoint = match self.pick_endpoint(id.slot) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                if matches!(error, ProxyError::QueueFull { .. }) {
+                    self.metrics.queue_full_total.add(1);
+                }
+                return self.fail(id.slot, &error);
+            }
+        };
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        let (Some(cluster), body_bytes) = (call.cluster, call.body.len()) else { return };
+        call.attempts += 1;
+        let queue_is_empty = self.endpoint(cluster, endpoint).is_some_and(|state| state.waiting.is_empty());
+        match self.find_connection(cluster, endpoint, body_bytes).filter(|_| queue_is_empty) {
+            Some(upstream) => self.open_on(id, upstream),
+            None => self.wait_for_connection(id, cluster, endpoint),
+        }
+    }
+
+    fn wait_for_connection(&mut self, id: CallId, cluster: usize, endpoint: EndpointId) {
+        let now = self.now;
+        if let Some(call) = self.calls.get_mut(id.slot as usize) {
+            call.waiting_at = Some(endpoint);
+            call.waiting_since = now;
+        }
+        let Some(state) = self.endpoint(cluster, endpoint) else { return };
+        state.waiting.push_back(id);
+        if !std::mem::replace(&mut state.listed, true) {
+            self.waited_for.push((cluster, endpoint));
+        }
+        self.connect(cluster, endpoint);
+    }
+
+    /// Sends waiting calls as far as connections have room.
+    pub(super) fn serve_waiting(&mut self) {
+        if self.waited_for.is_empty() {
+            return;
+        }
+        for (cluster, endpoint) in std::mem::take(&mut self.waited_for) {
+            let all_served = self.serve_endpoint(cluster, endpoint);
+            if let Some(state) = self.endpoint(cluster, endpoint) {
+                state.listed = !all_served;
+                if !all_served {
+                    self.waited_for.push((cluster, endpoint));
+                }
+            }
+        }
+    }
+
+    fn serve_endpoint(&mut self, cluster: usize, endpoint: EndpointId) -> bool {
+        loop {
+            let Some(id) = self.first_waiting(cluster, endpoint) else { return true };
+            let body_bytes = self.calls.get(id.slot as usize).map_or(0, |call| call.body.len());
+            let Some(upstream) = self.find_connection(cluster, endpoint, body_bytes) else {
+                self.connect(cluster, endpoint);
+                return false;
+            };
+            if let Some(state) = self.endpoint(cluster, endpoint) {
+                state.waiting.pop_front();
+            }
+            self.open_on(id, upstream);
+        }
+    }
+
+    /// The call at the head of an endpoint's queue; calls that are over are dropped from it.
+    pub(super) fn first_waiting(&mut self, cluster: usize, endpoint: EndpointId) -> Option<CallId> {
+        loop {
+            let id = *self.endpoint(cluster, endpoint)?.waiting.front()?;
+            if self.call_exists(id) {
+                return Some(id);
+            }
+            self.endpoint(cluster, endpoint)?.waiting.pop_front();
+        }
+    }
+
+    /// Opens the call's stream, and sends what has come of the request.
+    fn open_on(&mut self, id: CallId, index: usize) {
+        let now = self.now;
+        let (Some(call), Some(upstream)) = (self.calls.get(id.slot as usize), self.upstreams.get_mut(index)) else {
+            return;
+        };
+        let http2 = &mut upstream.link.http2;
+        let limit_bytes = http2.peer_settings().max_header_list_bytes;
+        if call.request.list_size() > limit_bytes as usize {
+            return self.fail(id.slot, &ProxyError::HeaderListTooLarge { limit_bytes });
+        }
+        let time_left = self.time_left(call).map(grpc::format_timeout);
+        let (Some(call), Some(upstream)) = (self.calls.get_mut(id.slot as usize), self.upstreams.get_mut(index)) else {
+            return;
+        };
+        if let Some(time_left) = time_left {
+            call.request.set(Known::GrpcTimeout, time_left.as_bytes());
+        }
+        let ends_with_body = call.request_ended && call.trailers.is_none();
+        let http2 = &mut upstream.link.http2;
+        let stream = match http2.open(now, id.slot, &call.request, ends_with_body && call.body.is_empty()) {
+            Ok(stream) => stream,
+            Err(OpenError::StreamLimit | OpenError::Closed) => return self.send_again(id),
+        };
+        upstream.idle_since = None;
+        call.upstream = Some((index, stream));
+        call.waiting_at = None;
+        call.sent_at = now;
+        call.sent = 0;
+        let taken = if call.body.is_empty() { 0 } else { http2.send_data(stream, &call.body, ends_with_body) };
+        if let Some(trailers) = &call.trailers {
+            http2.send_headers(stream, Section::Trailers, trailers, true);
+        }
+        self.mark_dirty(LinkId::endpoint(index));
+        self.request_bytes_sent(id.slot, taken);
+    }
+
+    /// Takes a call back from where it was sent, or waited, and sends it elsewhere: nothing of it was processed there.
+    pub(super) fn send_again(&mut self, id: CallId) {
+        if !self.call_exists(id) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        if let (Some(pick), Some(cluster)) = (call.pick.take(), call.cluster.and_then(|i| self.clusters.get_mut(i))) {
+            call.tried.push(pick.endpoint);
+            cluster.balancer.finish(self.now, pick, Outcome::NotSent);
+        }
+        call.upstream = None;
+        call.waiting_at = None;
+        self.to_send.push_back(id);
+    }
+
+    /// No connection could be made for a call that waited for one.
+    pub(super) fn connect_failed_for(&mut self, id: CallId) {
+        if !self.call_exists(id) {
+            return;
+        }
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        let waited = self.now - call.waiting_since;
+        if let (Some(pick), Some(cluster)) = (call.pick.take(), call.cluster.and_then(|i| self.clusters.get_mut(i))) {
+            call.tried.push(pick.endpoint);
+            cluster.balancer.finish(self.now, pick, Outcome::Failure { latency: waited, pushback: None });
+        }
+        call.waiting_at = None;
+        let attempts = call.attempts;
+        if attempts < self.limits.relay.max_attempts {
+            self.to_send.push_back(id);
+        } else {
+            let error = self.last_connect_error(id.slot);
+            self.fail(id.slot, &error);
+        }
+    }
+
+    fn last_connect_error(&self, slot: u32) -> ProxyError {
+        let call = self.calls.get(slot as usize);
+        let cluster = call.and_then(|call| call.cluster).and_then(|index| self.clusters.get(index));
+        let endpoint = call
+            .and_then(|call| call.tried.last())
+            .zip(cluster)
+            .and_then(|(endpoint, cluster)| cluster.endpoints.get(endpoint));
+        match endpoint {
+            Some(endpoint) => ProxyError::Connect { endpoint: endpoint.address, why: endpoint.last_error.clone() },
+            None => ProxyError::NoRoute("the Service has been removed".to_owned()),
+        }
+    }
+
+    /// The server says, or it is plain, that it has not processed a stream: the call goes elsewhere where that is possible.
+    pub(super) fn not_processed(&mut self, upstream: usize, stream: StreamKey, token: u32) {
+        let Some(address) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
+        let max_attempts = self.limits.relay.max_attempts;
+        let Some(call) = self.calls.get(token as usize).filter(|call| call.upstream == Some((upstream, stream))) else {
+            return;
+        };
+        if call.can_be_resent(max_attempts) {
+            let id = CallId { slot: token, serial: call.serial };
+            self.metrics.resent_total.add(1);
+            self.send_again(id);
+        } else {
+            self.fail(token, &ProxyError::Refused { endpoint: address });
+        }
+    }
+
+    /// A stream went down with its connection.
+    pub(super) fn upstream_stream_lost(
+        &mut self,
+        upstream: usize,
+        stream: StreamKey,
+        token: u32,
+        endpoint: std::net::SocketAddr,
+    ) {
+        let Some(call) = self.calls.get_mut(token as usize).filter(|call| call.upstream == Some((upstream, stream)))
+        else {
+            return;
+        };
+        call.upstream = None;
+        if call.response == super::call::Response::Ended {
+            let (client, client_stream) = (call.client, call.client_stream);
+            self.stop_client(client, client_stream);
+            return self.end_call(token, Ending::Complete);
+        }
+        self.fail(token, &ProxyError::ConnectionClosed { endpoint });
+    }
+}

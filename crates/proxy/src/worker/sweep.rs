@@ -1,0 +1,211 @@
+//! Sweep: what is done now and then: time-outs, idle connections, waiting calls, the end of a drain.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::ErrorCode;
+
+use super::link::LinkId;
+use super::reply::ProxyError;
+use super::{SWEEP_EVERY, Worker};
+use crate::limits::ms;
+
+/// A connection is looked at once in so many sweeps.
+const TURNS: usize = 10;
+/// How long a connection that we have ended waits for its peer to close.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long a client may take to acknowledge our first GOAWAY.
+const GOAWAY_GRACE: Duration = Duration::from_secs(1);
+
+/// What is to be done with a connection.
+enum Verdict {
+    Keep,
+    /// Forget it.
+    Close(&'static str),
+    /// Tell its client why and close it; it is counted under this label.
+    Dismiss(&'static str, ErrorCode, &'static str),
+}
+
+impl Worker {
+    pub(super) fn sweep(&mut self) {
+        self.reset_cancelled();
+        if self.now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = self.now + SWEEP_EVERY;
+        self.sweep_turn = (self.sweep_turn + 1) % TURNS;
+        self.accept_again |= std::mem::take(&mut self.accept_failed);
+        self.sweep_clients();
+        self.sweep_upstreams();
+        self.sweep_waiting();
+        if self.sweep_turn == 0 {
+            self.give_back_memory();
+        }
+    }
+
+    fn in_turn<T>(&self, slab: &slab::Slab<T>) -> Vec<usize> {
+        slab.iter().map(|(index, _)| index).filter(|index| index % TURNS == self.sweep_turn).collect()
+    }
+
+    fn sweep_clients(&mut self) {
+        for index in self.in_turn(&self.clients) {
+            match self.judge_client(index) {
+                Verdict::Keep => {}
+                Verdict::Close(_) => self.close_client(index),
+                Verdict::Dismiss(label, code, why) => {
+                    self.metrics.count_abuse(label);
+                    let now = self.now;
+                    let Some(client) = self.clients.get_mut(index) else { continue };
+                    tracing::info!("{} is disconnected: {why}", client.peer);
+                    client.link.http2.go_away(code, why);
+                    self.cancel_calls_of(index);
+                    if let Some(client) = self.clients.get_mut(index) {
+                        client.link.begin_closing(now, b"", &self.metrics.downstream);
+                    }
+                }
+            }
+        }
+    }
+
+    fn judge_client(&mut self, index: usize) -> Verdict {
+        let now = self.now;
+        let relay = &self.limits.relay;
+        let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
+        let Some(client) = self.clients.get_mut(index) else { return Verdict::Keep };
+        let link = &mut client.link;
+        if link.closing_since.is_some() {
+            return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
+        }
+        if !link.http2.is_established() && past(Some(link.opened), ms(relay.handshake_timeout_ms)) {
+            let why = "no HTTP/2 handshake within handshake_timeout_ms";
+            return Verdict::Dismiss("handshake_timeout", ErrorCode::SETTINGS_TIMEOUT, why);
+        }
+        if past(link.http2.incomplete_since(), ms(relay.frame_timeout_ms)) {
+            let why = "a frame or header block was not complete within frame_timeout_ms";
+            return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        if past(link.blocked_since, ms(relay.unread_timeout_ms)) {
+            let why = "it left its socket unread for unread_timeout_ms";
+            return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        if past(link.stalled_since, ms(relay.stall_timeout_ms)) {
+            let why = "its windows let nothing through for stall_timeout_ms";
+            return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        if link.http2.stream_count() > 0 {
+            client.idle_since = None;
+        } else {
+            client.idle_since.get_or_insert(now);
+        }
+        let drain_late = self.draining.is_some_and(|(since, _)| now - since >= GOAWAY_GRACE);
+        if drain_late {
+            link.http2.go_away(ErrorCode::NO_ERROR, "");
+        } else if past(client.idle_since, ms(relay.client_idle_timeout_ms)) {
+            link.http2.shut_down();
+        }
+        self.mark_dirty(LinkId::client(index));
+        Verdict::Keep
+    }
+
+    fn sweep_upstreams(&mut self) {
+        for index in self.in_turn(&self.upstreams) {
+            if let Verdict::Close(why) = self.judge_upstream(index) {
+                self.close_upstream(index, why);
+            }
+        }
+    }
+
+    fn judge_upstream(&mut self, index: usize) -> Verdict {
+        let now = self.now;
+        let relay = &self.limits.relay;
+        let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
+        let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
+        let settings = match self.clusters.get(upstream.cluster) {
+            Some(state) => state.cluster.settings.clone(),
+            None => Default::default(),
+        };
+        let link = &mut upstream.link;
+        if !upstream.ready {
+            let late = past(Some(link.opened), settings.connect_timeout);
+            return if late { Verdict::Close("no HTTP/2 connection within the time-out") } else { Verdict::Keep };
+        }
+        if past(link.blocked_since, ms(relay.unread_timeout_ms)) {
+            return Verdict::Close("it left its socket unread for unread_timeout_ms");
+        }
+        if link.http2.stream_count() == 0 {
+            let idle_since = *upstream.idle_since.get_or_insert(now);
+            let idle = past(Some(idle_since), settings.idle_timeout);
+            return if upstream.retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
+        }
+        upstream.idle_since = None;
+        match upstream.ping_sent {
+            Some(sent) if link.last_read > sent => upstream.ping_sent = None,
+            Some(sent) if now - sent >= ms(relay.endpoint_ping_timeout_ms) => {
+                return Verdict::Close("no answer to a PING within endpoint_ping_timeout_ms");
+            }
+            None if now - link.last_read >= ms(relay.endpoint_ping_after_ms) => {
+                upstream.ping_sent = Some(now);
+                link.http2.ping();
+            }
+            _ => {}
+        }
+        if past(Some(link.opened), settings.max_connection_age.unwrap_or(Duration::MAX)) {
+            self.retire(index);
+        }
+        self.mark_dirty(LinkId::endpoint(index));
+        Verdict::Keep
+    }
+
+    /// Calls that have waited too long for a connection are answered.
+    fn sweep_waiting(&mut self) {
+        let limit = ms(self.limits.relay.max_wait_ms);
+        for (cluster, endpoint) in self.waited_for.clone() {
+            while let Some(id) = self.first_waiting(cluster, endpoint) {
+                let waited = self.calls.get(id.slot as usize).map_or(limit, |call| self.now - call.waiting_since);
+                if waited < limit {
+                    break;
+                }
+                if let Some(state) = self.endpoint(cluster, endpoint) {
+                    state.waiting.pop_front();
+                }
+                let name = self.clusters.get(cluster).map_or(String::new(), |state| state.cluster.key.to_string());
+                self.fail(id.slot, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
+            }
+        }
+    }
+
+    /// After a burst, tables that it made large are made small again.
+    fn give_back_memory(&mut self) {
+        if !std::mem::take(&mut self.burst) {
+            return;
+        }
+        self.clients.shrink_to_fit();
+        self.upstreams.shrink_to_fit();
+        self.calls.shrink_to_fit();
+        self.spare_sections.truncate(16);
+        self.spare_sections.shrink_to_fit();
+        self.to_send.shrink_to_fit();
+        self.dirty.shrink_to_fit();
+    }
+
+    /// Begins the end: no new connections, clients are told, calls under way finish.
+    pub(super) fn drain(&mut self, grace: Duration) {
+        if self.draining.is_some() {
+            return;
+        }
+        self.draining = Some((self.now, self.now + grace));
+        if let Some(mut listener) = self.listener.take() {
+            let _ = self.poll.registry().deregister(&mut listener);
+        }
+        let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
+        for index in clients {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.link.http2.shut_down();
+            }
+            self.mark_dirty(LinkId::client(index));
+        }
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.draining.is_some_and(|(_, until)| self.clients.is_empty() || self.now >= until)
+    }
+}

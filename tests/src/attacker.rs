@@ -1,0 +1,145 @@
+//! A client that says whatever it likes, and remembers how it was sent away.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::wire::{self, Frame, PREFACE, kind};
+
+/// How long one write may wait before the attacker looks at its clock again.
+const WRITE_PATIENCE: Duration = Duration::from_millis(100);
+
+/// What an attacker heard from the proxy on one connection.
+#[derive(Debug, Clone, Default)]
+pub struct Heard {
+    /// Error codes of the GOAWAY frames.
+    pub goaways: Vec<u32>,
+    /// Streams and error codes of the RST_STREAM frames; the first thousand.
+    pub resets: Vec<(u32, u32)>,
+    /// HEADERS frames: answers and trailers.
+    pub headers: u64,
+    /// Bytes of DATA.
+    pub data_bytes: u64,
+    /// The proxy closed the connection.
+    pub closed: bool,
+}
+
+impl Heard {
+    fn note(&mut self, frame: &Frame) {
+        match (frame.kind, frame.error_code()) {
+            (kind::GOAWAY, Some(code)) => self.goaways.push(code),
+            (kind::RST_STREAM, Some(code)) if self.resets.len() < 1000 => self.resets.push((frame.stream, code)),
+            (kind::HEADERS, _) => self.headers += 1,
+            (kind::DATA, _) => self.data_bytes += frame.payload.len() as u64,
+            _ => {}
+        }
+    }
+}
+
+/// One connection of an attacker.
+#[derive(Debug)]
+pub struct Attacker {
+    stream: TcpStream,
+    until: Instant,
+    heard: Arc<Mutex<Heard>>,
+    ear: Option<JoinHandle<()>>,
+}
+
+impl Attacker {
+    /// Connects, and reads what the proxy says until it closes. Every action fails once it is `until`.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub fn connect(address: SocketAddr, until: Instant) -> io::Result<Self> {
+        let mut attacker = Self::connect_deaf(address, until)?;
+        let (mut stream, heard) = (attacker.stream.try_clone()?, attacker.heard.clone());
+        attacker.ear = Some(thread::spawn(move || {
+            while let Ok(frame) = Frame::read(&mut stream) {
+                heard.lock().expect("not poisoned").note(&frame);
+            }
+            heard.lock().expect("not poisoned").closed = true;
+        }));
+        Ok(attacker)
+    }
+
+    /// Connects, and never reads from the socket.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub fn connect_deaf(address: SocketAddr, until: Instant) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_PATIENCE))?;
+        Ok(Self { stream, until, heard: Arc::default(), ear: None })
+    }
+
+    /// Sends the connection preface and SETTINGS with these values.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn greet(&mut self, settings: &[(u16, u32)]) -> io::Result<()> {
+        self.send(&[PREFACE, &wire::settings(settings)].concat())
+    }
+
+    /// Sends bytes, however slowly the proxy takes them.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] when the attack is over, else what the socket says: the proxy hung up.
+    pub fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if Instant::now() >= self.until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            match self.stream.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does nothing for a while.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] when the attack is over, [`io::ErrorKind::ConnectionReset`] when the proxy hung up.
+    pub fn pause(&self, time: Duration) -> io::Result<()> {
+        thread::sleep(time);
+        if self.heard().closed {
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        if Instant::now() >= self.until { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+
+    /// Does nothing until the attack is over or the proxy hangs up.
+    ///
+    /// # Errors
+    /// Always, as [`pause`](Self::pause): to end a script with.
+    pub fn linger(&self) -> io::Result<()> {
+        loop {
+            self.pause(Duration::from_millis(20))?;
+        }
+    }
+
+    /// What the proxy said so far.
+    pub fn heard(&self) -> Heard {
+        self.heard.lock().expect("not poisoned").clone()
+    }
+
+    /// Waits until the proxy has closed the connection, for at most `patience`, then closes it.
+    pub fn leave(mut self, patience: Duration) -> Heard {
+        let deadline = Instant::now() + patience;
+        while !self.heard().closed && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+        let heard = self.heard();
+        // It is closed already if the proxy was first; either way the listening thread ends.
+        self.stream.shutdown(std::net::Shutdown::Both).ok();
+        if let Some(ear) = self.ear.take() {
+            ear.join().expect("the listening thread does not panic");
+        }
+        heard
+    }
+}

@@ -1,0 +1,142 @@
+//! Well-behaved clients in numbers, and what became of their calls.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::client::{Call, Client};
+use crate::messages;
+
+/// About as much as an ordinary request carries.
+const PAYLOAD: &[u8] = b"seventy bytes of payload are about what an ordinary unary call carries";
+
+/// One call that succeeded.
+#[derive(Debug, Clone, Copy)]
+struct Success {
+    start: Instant,
+    time: Duration,
+}
+
+/// What one call came to, or why it was lost.
+type Outcome = Result<Success, String>;
+
+/// What became of some calls.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// In the order in which they began.
+    successes: Vec<Success>,
+    /// Why each of the others did not succeed.
+    pub lost: Vec<String>,
+}
+
+impl Report {
+    fn of(outcomes: impl IntoIterator<Item = Outcome>) -> Self {
+        let mut report = Self::default();
+        for outcome in outcomes {
+            match outcome {
+                Ok(success) => report.successes.push(success),
+                Err(why) => report.lost.push(why),
+            }
+        }
+        report.successes.sort_unstable_by_key(|success| success.start);
+        report
+    }
+
+    /// How many calls succeeded.
+    pub fn succeeded(&self) -> usize {
+        self.successes.len()
+    }
+
+    /// The time that `per_cent` of the calls did not exceed.
+    pub fn percentile(&self, per_cent: usize) -> Duration {
+        percentile(&self.successes, per_cent)
+    }
+
+    /// The 99th percentile of every second by itself, and of these the median: a machine that stands still once, for
+    /// reasons of its own, says nothing about the proxy.
+    pub fn p99_of_the_median_second(&self) -> Duration {
+        let start = self.successes.first().expect("some calls succeeded").start;
+        let seconds = self.successes.chunk_by(|a, b| (a.start - start).as_secs() == (b.start - start).as_secs());
+        let mut p99s: Vec<Duration> = seconds.map(|second| percentile(second, 99)).collect();
+        p99s.sort_unstable();
+        p99s[p99s.len() / 2]
+    }
+
+    /// Panics unless every call succeeded.
+    pub fn assert_nothing_lost(&self) {
+        let Self { successes, lost } = self;
+        let some = &lost[..lost.len().min(5)];
+        assert!(lost.is_empty(), "{} of {} calls were lost: {some:#?}", lost.len(), lost.len() + successes.len());
+    }
+}
+
+fn percentile(successes: &[Success], per_cent: usize) -> Duration {
+    let mut times: Vec<Duration> = successes.iter().map(|success| success.time).collect();
+    times.sort_unstable();
+    let last = times.len().checked_sub(1).expect("some calls succeeded");
+    times[last.min(times.len() * per_cent / 100)]
+}
+
+/// Clients that each have one connection.
+#[derive(Debug)]
+pub struct Clients {
+    clients: Vec<Arc<Client>>,
+}
+
+impl Clients {
+    /// Connects `count` clients.
+    pub async fn connect(address: SocketAddr, authority: &str, count: usize) -> Self {
+        let mut clients = Vec::new();
+        for _ in 0..count {
+            clients.push(Arc::new(Client::connect(address, authority).await));
+        }
+        Self { clients }
+    }
+
+    /// Makes `per_second` calls per second for a while, spread evenly over the clients and over time, and does not
+    /// wait for one call before the next.
+    pub async fn paced(&self, per_second: u32, duration: Duration) -> Report {
+        let every = Duration::from_secs(1) / per_second;
+        let total = (duration.as_secs_f64() * f64::from(per_second)) as usize;
+        let mut clock = tokio::time::interval(every);
+        let mut calls = JoinSet::new();
+        for client in self.clients.iter().cycle().take(total) {
+            clock.tick().await;
+            let client = client.clone();
+            calls.spawn(async move { echo(&client).await });
+        }
+        Report::of(calls.join_all().await)
+    }
+
+    /// Makes `total` calls as fast as they are answered, `in_flight` at a time.
+    pub async fn busy(&self, total: usize, in_flight: usize) -> Report {
+        let left = Arc::new(AtomicUsize::new(total));
+        let mut callers = JoinSet::new();
+        for client in self.clients.iter().cycle().take(in_flight) {
+            callers.spawn(call_while_some_are_left(client.clone(), left.clone()));
+        }
+        Report::of(callers.join_all().await.into_iter().flatten())
+    }
+}
+
+async fn call_while_some_are_left(client: Arc<Client>, left: Arc<AtomicUsize>) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+        outcomes.push(echo(&client).await);
+    }
+    outcomes
+}
+
+/// Makes one call, and looks at what came back.
+async fn echo(client: &Client) -> Outcome {
+    let start = Instant::now();
+    let answer = client.try_call(&Call::new("Echo"), PAYLOAD).await?;
+    match answer.grpc_status() {
+        Some(0) if answer.body == messages::message(PAYLOAD) => Ok(Success { start, time: start.elapsed() }),
+        Some(0) => Err("the echo is not what was sent".to_owned()),
+        status => Err(format!("grpc-status {status:?}: {:?}", answer.field("grpc-message"))),
+    }
+}

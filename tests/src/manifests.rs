@@ -1,0 +1,136 @@
+//! The proxy's configuration directory, as Kubernetes manifests.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Port of every test Service, unless told otherwise.
+pub const PORT: u16 = 50051;
+
+/// `:authority` of the Service `echo` in the namespace `default`.
+pub const ECHO: &str = "echo.default:50051";
+
+/// A Service and its EndpointSlices.
+#[derive(Debug, Clone)]
+pub struct Service {
+    name: String,
+    port: u16,
+    cluster_ip: Option<String>,
+    annotations: Vec<(String, String)>,
+    endpoints: Vec<SocketAddr>,
+}
+
+impl Service {
+    /// The Service `name` in the namespace `default` on port [`PORT`].
+    pub fn new(name: &str, endpoints: &[SocketAddr]) -> Self {
+        Self {
+            name: name.to_owned(),
+            port: PORT,
+            cluster_ip: None,
+            annotations: Vec::new(),
+            endpoints: endpoints.to_vec(),
+        }
+    }
+
+    /// The Service `echo`, see [`ECHO`].
+    pub fn echo(endpoints: &[SocketAddr]) -> Self {
+        Self::new("echo", endpoints)
+    }
+
+    /// Gives it the address of a client that can only name `address` as its `:authority`.
+    pub fn at(mut self, address: SocketAddr) -> Self {
+        self.cluster_ip = Some(address.ip().to_string());
+        self.port = address.port();
+        self
+    }
+
+    /// Adds an annotation.
+    pub fn annotated(mut self, name: &str, value: &str) -> Self {
+        self.annotations.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The manifests: one slice per endpoint, because a slice has one port for all its addresses.
+    pub fn to_yaml(&self) -> String {
+        let Self { name, port, .. } = self;
+        let mut yaml = format!("apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  namespace: default\n");
+        if !self.annotations.is_empty() {
+            yaml.push_str("  annotations:\n");
+        }
+        for (key, value) in &self.annotations {
+            writeln!(yaml, "    {key}: \"{value}\"").expect("a String takes it");
+        }
+        yaml.push_str("spec:\n");
+        if let Some(address) = &self.cluster_ip {
+            writeln!(yaml, "  clusterIP: \"{address}\"").expect("a String takes it");
+        }
+        writeln!(yaml, "  ports:\n  - name: grpc\n    port: {port}").expect("a String takes it");
+        for (number, endpoint) in self.endpoints.iter().enumerate() {
+            yaml.push_str(&slice(name, number, *endpoint));
+        }
+        yaml
+    }
+}
+
+/// One EndpointSlice with one ready endpoint.
+fn slice(service: &str, number: usize, endpoint: SocketAddr) -> String {
+    let family = if endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
+    format!(
+        "---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: {service}-{number}
+  namespace: default
+  labels:
+    kubernetes.io/service-name: {service}
+addressType: {family}
+ports:
+- name: grpc
+  port: {port}
+endpoints:
+- addresses: [\"{address}\"]
+  conditions:
+    ready: true
+",
+        port = endpoint.port(),
+        address = endpoint.ip(),
+    )
+}
+
+/// A temporary directory of manifests, deleted when dropped.
+#[derive(Debug)]
+pub struct Directory {
+    directory: tempfile::TempDir,
+}
+
+impl Directory {
+    /// A directory that holds `services`, one file each.
+    pub fn new(services: &[Service]) -> Self {
+        let this = Self { directory: tempfile::tempdir().expect("a temporary directory") };
+        services.iter().for_each(|service| this.put(service));
+        this
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes or replaces the file of `service`.
+    pub fn put(&self, service: &Service) {
+        self.write(&format!("{}.yaml", service.name), &service.to_yaml());
+    }
+
+    /// Writes or replaces a file, as an editor does: aside first, then moved over the old one.
+    pub fn write(&self, name: &str, text: &str) {
+        let aside = self.path().join(format!(".{name}.new"));
+        std::fs::write(&aside, text).expect("the manifest is written");
+        std::fs::rename(&aside, self.path().join(name)).expect("the manifest is moved into place");
+    }
+
+    /// Deletes a file.
+    pub fn remove(&self, name: &str) {
+        std::fs::remove_file(self.path().join(name)).expect("the manifest is deleted");
+    }
+}

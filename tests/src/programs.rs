@@ -1,0 +1,76 @@
+//! Clients and servers that nobody here wrote.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Where a program is: among those that `./test` installed or built, else on the `PATH`.
+pub fn program(name: &str) -> PathBuf {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
+    // This test runs as target/debug/deps/system-0123; next to target/debug is target/release.
+    let test = std::env::current_exe().expect("this program");
+    let target = test.ancestors().nth(3).expect("cargo's target directory");
+    let found = [installed, target.join("release")].map(|place| place.join(name)).into_iter().find(|path| path.is_file());
+    found.unwrap_or_else(|| name.into())
+}
+
+/// Runs a program to its end, for at most `timeout`.
+///
+/// # Panics
+/// When it does not start or does not end.
+pub fn run(name: &str, arguments: &[&str], timeout: Duration) -> Output {
+    let limit = format!("{}s", timeout.as_secs());
+    let output = Command::new("timeout")
+        .args([OsString::from(&limit), program(name).into()])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("timeout (coreutils) runs");
+    let why = match output.status.code() {
+        Some(124) => format!("did not end within {limit}"),
+        Some(126 | 127) => "is not there; ./test installs or builds it".to_owned(),
+        _ => return output,
+    };
+    panic!("{name} {why}: {}", text(&output));
+}
+
+/// Runs a program that must succeed, and returns what it printed.
+///
+/// # Panics
+/// When it fails.
+pub fn run_well(name: &str, arguments: &[&str], timeout: Duration) -> String {
+    let output = run(name, arguments, timeout);
+    let printed = text(&output);
+    assert!(output.status.success(), "{name} {arguments:?}: {}\n{printed}", output.status);
+    printed
+}
+
+/// Standard output and standard error, one after the other.
+pub fn text(output: &Output) -> String {
+    [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
+}
+
+/// A server program, killed when dropped.
+#[derive(Debug)]
+pub struct Server(Child);
+
+impl Server {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn start(name: &str, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program(name));
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.spawn().unwrap_or_else(|error| panic!("{name}: {error}; ./test installs or builds it")))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}

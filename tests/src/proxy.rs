@@ -1,0 +1,185 @@
+//! A running `leno-proxy`.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, kill_process};
+
+pub use rustix::process::Signal;
+
+use crate::programs;
+use crate::manifests::{Directory, Service};
+use crate::scrape::Scrape;
+
+/// How long a proxy may take to serve its first configuration.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A loopback address that nothing listens on.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    listener.local_addr().expect("its address")
+}
+
+/// A running proxy: killed when dropped, and its log shown if the test panics.
+#[derive(Debug)]
+pub struct Proxy {
+    child: Child,
+    directory: Directory,
+    outbound: SocketAddr,
+    admin: SocketAddr,
+    log: tempfile::NamedTempFile,
+}
+
+impl Proxy {
+    /// Starts a proxy for `services` and waits until it is ready.
+    pub fn start(services: &[Service]) -> Self {
+        Self::start_with(free_address(), services, &[])
+    }
+
+    /// Starts a proxy on the address `outbound`, with more `arguments`, and waits until it is ready.
+    pub fn start_with(outbound: SocketAddr, services: &[Service], arguments: &[&str]) -> Self {
+        let directory = Directory::new(services);
+        let admin = free_address();
+        let log = tempfile::NamedTempFile::new().expect("a file for the log");
+        let child = Command::new(program())
+            .arg("--config")
+            .arg(directory.path())
+            .args(["--outbound", &outbound.to_string(), "--admin", &admin.to_string()])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.reopen().expect("the log's file"))
+            .spawn()
+            .expect("leno-proxy starts: `cargo build --release -p leno-proxy` builds it");
+        let mut proxy = Self { child, directory, outbound, admin, log };
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    fn wait_until_ready(&mut self) {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !self.get("/ready").is_ok_and(|(status, _)| status == 200) {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                panic!("leno-proxy ended at once: {status}");
+            }
+            assert!(Instant::now() < deadline, "leno-proxy is not ready after {START_TIMEOUT:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Where clients connect.
+    pub fn outbound(&self) -> SocketAddr {
+        self.outbound
+    }
+
+    /// What it reads its configuration from.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Asks the admin listener: status and body.
+    ///
+    /// # Errors
+    /// When nobody listens or the answer is not HTTP.
+    pub fn get(&self, path: &str) -> io::Result<(u16, String)> {
+        let mut stream = TcpStream::connect_timeout(&self.admin, Duration::from_secs(1))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.admin)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
+    }
+
+    /// What /metrics says now.
+    pub fn scrape(&self) -> Scrape {
+        let (status, text) = self.get("/metrics").expect("the admin listener answers");
+        assert_eq!(status, 200, "GET /metrics: {text}");
+        Scrape::parse(&text)
+    }
+
+    /// Resident memory now, in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// The most resident memory so far, in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    fn memory_kib(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the proxy runs");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("the kernel says how much memory");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB")
+    }
+
+    /// All that it logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log.path()).expect("the log is text")
+    }
+
+    /// Waits until the log has a line with every one of `words`, and returns that line.
+    pub fn wait_for_log(&self, words: &[&str]) -> String {
+        let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
+        wait_for(&format!("a log line with {words:?}"), Duration::from_secs(5), found)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the proxy runs");
+    }
+
+    /// Waits for its end, for at most `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let status = self.child.try_wait().expect("the child is ours");
+            if status.is_some() || Instant::now() >= deadline {
+                return status;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // A proxy that has ended already cannot be killed, and that is fine.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = lines.len().saturating_sub(60);
+            eprintln!("--- the last lines of leno-proxy's log ---\n{}\n---", lines[last..].join("\n"));
+        }
+    }
+}
+
+/// Asks `question` every few milliseconds until it has an answer.
+///
+/// # Panics
+/// When it has none after `timeout`: `what` did not happen.
+pub fn wait_for<T>(what: &str, timeout: Duration, mut question: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + timeout;
+    loop {
+        if let Some(answer) = question() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "{what}: not after {timeout:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The proxy to test: `LENO_PROXY`, or what `cargo build --release -p leno-proxy` made.
+fn program() -> PathBuf {
+    std::env::var_os("LENO_PROXY").map_or_else(|| programs::program("leno-proxy"), PathBuf::from)
+}

@@ -1,0 +1,189 @@
+//! An attack beside good clients: both go through one proxy to the same strict servers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::attacker::{Attacker, Heard};
+use crate::backend::Backend;
+use crate::load::{Clients, Report};
+use crate::manifests::{ECHO, Service};
+use crate::proxy::{Proxy, free_address};
+use crate::scrape::Scrape;
+
+/// How long the good clients are measured alone, and then beside the attack.
+const CALM_TIME: Duration = Duration::from_secs(3);
+const ATTACK_TIME: Duration = Duration::from_secs(5);
+
+/// The good clients and what they ask for.
+const GOOD_CLIENTS: usize = 10;
+const GOOD_CALLS_PER_SECOND: u32 = 500;
+
+/// A calm p99 below this counts as this: on two cores that the attacker, the clients and the servers share with the
+/// proxy, one scheduler slice (3 ms) is noise and says nothing about the proxy.
+const CALM_FLOOR: Duration = Duration::from_millis(3);
+/// How much worse the good clients' p99 may become.
+const P99_FACTOR: u32 = 5;
+
+/// Resident memory that may stay after an attack, and how long giving it back may take.
+const MEMORY_KEPT_KIB: u64 = 2 * 1024;
+const MEMORY_PATIENCE: Duration = Duration::from_secs(6);
+/// Resident memory that an attack may cost while it goes on.
+const MEMORY_PEAK_KIB: u64 = 32 * 1024;
+
+/// What an attacker does on one connection.
+type Script = dyn Fn(&mut Attacker) -> io::Result<()> + Send + Sync;
+
+/// How an attack is to be made.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    attackers: usize,
+    deaf: bool,
+    arguments: Vec<&'static str>,
+}
+
+impl Plan {
+    /// So many attackers at a time; each comes back as soon as it was sent away.
+    pub fn attackers(count: usize) -> Self {
+        Self { attackers: count, deaf: false, arguments: Vec::new() }
+    }
+
+    /// They never read from their sockets.
+    pub fn deaf(mut self) -> Self {
+        self.deaf = true;
+        self
+    }
+
+    /// Sets a limit of the proxy, as `name=value`: only to make a slow defence act within the test's time.
+    pub fn limit(mut self, limit: &'static str) -> Self {
+        self.arguments.extend(["--limit", limit]);
+        self
+    }
+
+    /// Measures good clients alone, then beside attackers that follow `script` until it fails or ends.
+    pub async fn lay<S>(self, script: S) -> Siege
+    where
+        S: Fn(&mut Attacker) -> io::Result<()> + Send + Sync + 'static,
+    {
+        let backends = [Backend::start().await, Backend::start().await];
+        let services = [Service::echo(&backends.each_ref().map(Backend::address))];
+        let proxy = Proxy::start_with(free_address(), &services, &self.arguments);
+        let good = Clients::connect(proxy.outbound(), ECHO, GOOD_CLIENTS).await;
+        // Opens the connections to the servers and warms every path up.
+        good.paced(GOOD_CALLS_PER_SECOND, Duration::from_millis(500)).await.assert_nothing_lost();
+        let calm = good.paced(GOOD_CALLS_PER_SECOND, CALM_TIME).await;
+        let (before, resident_kib) = (proxy.scrape(), proxy.resident_kib());
+
+        let script: Arc<Script> = Arc::new(script);
+        let attackers = self.start_attackers(proxy.outbound(), &script);
+        let beside = good.paced(GOOD_CALLS_PER_SECOND, ATTACK_TIME).await;
+        let heard = attackers.into_iter().flat_map(|thread| thread.join().expect("the attackers' threads end"));
+        let heard = heard.collect();
+        let (attackers, after) = (self.attackers, proxy.scrape());
+        Siege { attackers, calm, beside, heard, before, after, resident_kib, backends, proxy, good }
+    }
+
+    fn start_attackers(&self, target: SocketAddr, script: &Arc<Script>) -> Vec<JoinHandle<Vec<Heard>>> {
+        let until = Instant::now() + ATTACK_TIME;
+        let connect = if self.deaf { Attacker::connect_deaf } else { Attacker::connect };
+        let patience = if self.deaf { Duration::ZERO } else { Duration::from_secs(1) };
+        let start = |_| {
+            let script = script.clone();
+            thread::spawn(move || {
+                let mut heard = Vec::new();
+                while Instant::now() < until {
+                    // An attacker that is not even let in tries again a little later.
+                    if let Ok(mut attacker) = connect(target, until) {
+                        // How a script ends says nothing: what the proxy said and did is looked at afterwards.
+                        script(&mut attacker).ok();
+                        heard.push(attacker.leave(patience));
+                    }
+                    thread::sleep(Duration::from_millis(20));
+                }
+                heard
+            })
+        };
+        (0..self.attackers).map(start).collect()
+    }
+}
+
+/// What an attack came to. The proxy, the servers and the good clients still run.
+#[derive(Debug)]
+pub struct Siege {
+    attackers: usize,
+    calm: Report,
+    beside: Report,
+    /// What every connection of the attackers heard.
+    pub heard: Vec<Heard>,
+    before: Scrape,
+    after: Scrape,
+    resident_kib: u64,
+    backends: [Backend; 2],
+    proxy: Proxy,
+    good: Clients,
+}
+
+impl Siege {
+    /// The good clients lost nothing and hardly noticed, the servers were not provoked, the memory was bounded and is
+    /// given back.
+    pub async fn assert_harmless(&self) {
+        let provoked: Vec<_> = self.backends.iter().flat_map(|backend| backend.seen().punishments()).collect();
+        assert!(provoked.is_empty(), "the servers ended the proxy's connections: {provoked:?}");
+        self.calm.assert_nothing_lost();
+        self.beside.assert_nothing_lost();
+
+        let (calm, beside) = (self.calm.p99_of_the_median_second(), self.beside.p99_of_the_median_second());
+        println!("good clients' p99: {calm:?} calm, {beside:?} beside the attack");
+        let bound = calm.max(CALM_FLOOR) * P99_FACTOR;
+        assert!(beside <= bound, "p99 was {calm:?} calm and {beside:?} beside the attack, more than {bound:?}");
+
+        self.assert_memory_is_given_back();
+        self.good.paced(GOOD_CALLS_PER_SECOND, Duration::from_millis(200)).await.assert_nothing_lost();
+    }
+
+    fn assert_memory_is_given_back(&self) {
+        let (before, peak) = (self.resident_kib, self.proxy.peak_kib());
+        assert!(peak <= before + MEMORY_PEAK_KIB, "memory went from {before} to {peak} KiB during the attack");
+        let deadline = Instant::now() + MEMORY_PATIENCE;
+        loop {
+            let now = self.proxy.resident_kib();
+            if now <= before + MEMORY_KEPT_KIB {
+                println!("memory: {before} KiB before, {peak} at most, {now} after");
+                return;
+            }
+            assert!(Instant::now() < deadline, "memory: {before} KiB before, {peak} at most, and still {now}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// The proxy closed the attackers' connections with one of these GOAWAY codes, and counted them as `kind`.
+    pub fn assert_closed(&self, kind: &str, codes: &[u32]) {
+        self.assert_told(codes);
+        self.assert_counted(kind);
+    }
+
+    /// The proxy told attackers to go away, with one of these codes and no other, and left no connection open.
+    pub fn assert_told(&self, codes: &[u32]) {
+        let Self { heard, .. } = self;
+        let told: Vec<u32> = heard.iter().flat_map(|heard| heard.goaways.iter().copied()).collect();
+        assert!(!told.is_empty(), "no attacker was told to go away: {heard:?}");
+        assert!(told.iter().all(|code| codes.contains(code)), "GOAWAY with {told:?}, not one of {codes:?}");
+        self.assert_hung_up_on();
+    }
+
+    /// The proxy closed every connection of the attackers but those of the last moment.
+    pub fn assert_hung_up_on(&self) {
+        let (closed, all) = (self.heard.iter().filter(|heard| heard.closed).count(), self.heard.len());
+        assert!(closed > 0 && closed + self.attackers >= all, "the proxy closed {closed} of {all} connections");
+    }
+
+    /// `leno_abuse_closed_total` has grown for `kind`.
+    pub fn assert_counted(&self, kind: &str) {
+        let label = format!("kind=\"{kind}\"");
+        let count = |scrape: &Scrape| scrape.sum("leno_abuse_closed_total", &[&label]);
+        let (before, after) = (count(&self.before), count(&self.after));
+        assert!(after > before, "leno_abuse_closed_total{{{label}}} stayed at {before}");
+    }
+}

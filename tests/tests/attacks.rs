@@ -1,0 +1,10 @@
+//! Known attacks beside good clients, who must not notice; the servers behind the proxy are strict ones.
+//!
+//! Every attack goes on for five seconds; an attacker that is sent away comes back at once. See
+//! `leno_tests::siege` for what is measured and how much may be lost.
+
+mod floods;
+mod header_blocks;
+mod resets;
+mod slow;
+mod unread;

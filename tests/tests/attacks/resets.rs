@@ -1,0 +1,131 @@
+//! Streams opened to be reset, by the client or by the proxy on the client's provocation.
+
+use std::time::Duration;
+
+use leno_tests::attacker::Attacker;
+use leno_tests::manifests::ECHO;
+use leno_tests::siege::{Plan, Siege};
+use leno_tests::wire::{self, call_block, code, flag, kind};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rapid_resets_in_the_same_write() {
+    let siege = Plan::attackers(2).lay(|attacker| {
+        attacker.greet(&[])?;
+        let block = call_block(ECHO, "Echo", &[]);
+        for stream in wire::client_streams() {
+            let open = wire::headers(stream, flag::NONE, &block);
+            attacker.send(&[open, wire::reset(stream, code::CANCEL)].concat())?;
+            if stream % 64 == 1 {
+                attacker.pause(MILLISECOND)?;
+            }
+        }
+        Ok(())
+    });
+    let siege = siege.await;
+    siege.assert_harmless().await;
+    siege.assert_closed("rapid_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rapid_resets_a_millisecond_later() {
+    let siege = Plan::attackers(2).lay(|attacker| {
+        attacker.greet(&[])?;
+        let block = call_block(ECHO, "Hang", &[]);
+        let streams: Vec<u32> = wire::client_streams().take(20_000).collect();
+        for batch in streams.chunks(32) {
+            let open: Vec<u8> =
+                batch.iter().flat_map(|stream| wire::headers(*stream, flag::END_STREAM, &block)).collect();
+            attacker.send(&open)?;
+            attacker.pause(MILLISECOND)?;
+            let reset: Vec<u8> = batch.iter().flat_map(|stream| wire::reset(*stream, code::CANCEL)).collect();
+            attacker.send(&reset)?;
+        }
+        Ok(())
+    });
+    let siege = siege.await;
+    siege.assert_harmless().await;
+    siege.assert_closed("rapid_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resets_after_the_answer_has_begun() {
+    // Ordinary cancellations as far as anybody can tell, only many of them: nobody has to be sent away.
+    let siege = Plan::attackers(2).lay(|attacker| {
+        attacker.greet(&[])?;
+        let block = call_block(ECHO, "Bidi", &[]);
+        for (earlier, stream) in wire::client_streams().enumerate() {
+            attacker.send(&wire::headers(stream, flag::NONE, &block))?;
+            while attacker.heard().headers <= earlier as u64 {
+                attacker.pause(MILLISECOND)?;
+            }
+            attacker.send(&wire::reset(stream, code::CANCEL))?;
+        }
+        Ok(())
+    });
+    siege.await.assert_harmless().await;
+}
+
+/// Opens stream after stream, each half closed, and does to it what makes a server reset it.
+async fn made_you_reset(provocation: fn(stream: u32) -> Vec<u8>) -> Siege {
+    let script = move |attacker: &mut Attacker| {
+        attacker.greet(&[])?;
+        let block = call_block(ECHO, "Hang", &[]);
+        for stream in wire::client_streams() {
+            attacker.send(&[wire::headers(stream, flag::END_STREAM, &block), provocation(stream)].concat())?;
+            if stream % 64 == 1 {
+                attacker.pause(MILLISECOND)?;
+            }
+        }
+        Ok(())
+    };
+    Plan::attackers(2).lay(script).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn made_you_reset_by_an_empty_window_update() {
+    let siege = made_you_reset(|stream| wire::window_update(stream, 0)).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("made_you_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn made_you_reset_by_a_window_overflow() {
+    let siege = made_you_reset(|stream| wire::window_update(stream, 0x7fff_ffff)).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("made_you_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn made_you_reset_by_data_on_a_half_closed_stream() {
+    let siege = made_you_reset(|stream| wire::frame(kind::DATA, flag::NONE, stream, b"more")).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("made_you_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn made_you_reset_by_a_priority_of_a_wrong_size() {
+    let siege = made_you_reset(|stream| wire::frame(kind::PRIORITY, flag::NONE, stream, &[0; 4])).await;
+    siege.assert_harmless().await;
+    siege.assert_closed("made_you_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn made_you_reset_by_a_body_longer_than_it_says() {
+    let siege = Plan::attackers(2).lay(|attacker| {
+        attacker.greet(&[])?;
+        let block = call_block(ECHO, "Echo", &[("content-length", "1")]);
+        for stream in wire::client_streams() {
+            let body = wire::frame(kind::DATA, flag::END_STREAM, stream, b"two");
+            attacker.send(&[wire::headers(stream, flag::NONE, &block), body].concat())?;
+            if stream % 64 == 1 {
+                attacker.pause(MILLISECOND)?;
+            }
+        }
+        Ok(())
+    });
+    let siege = siege.await;
+    siege.assert_harmless().await;
+    siege.assert_closed("made_you_reset", &[code::ENHANCE_YOUR_CALM]);
+}

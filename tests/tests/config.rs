@@ -1,0 +1,128 @@
+//! The configuration directory is watched: edits take effect, mistakes do no harm.
+
+use std::time::Duration;
+
+use leno_tests::backend::Backend;
+use leno_tests::client::{Call, Client};
+use leno_tests::load::Clients;
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::{Proxy, wait_for};
+
+/// How long an edit may take to be in force.
+const SOON: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endpoints_come_and_go_without_a_failed_call() {
+    let backends = [Backend::start().await, Backend::start().await, Backend::start().await];
+    let [a, b, c] = backends.each_ref().map(Backend::address);
+    let proxy = Proxy::start(&[Service::echo(&[a])]);
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+
+    let edits = async {
+        for endpoints in [&[a, b][..], &[b, c], &[a, b, c], &[c], &[a, c], &[b]] {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            proxy.directory().put(&Service::echo(endpoints));
+        }
+    };
+    let (report, ()) = tokio::join!(clients.paced(500, Duration::from_secs(4)), edits);
+    report.assert_nothing_lost();
+    assert!(backends.iter().all(|backend| backend.calls() > 0), "some server was never used");
+
+    // Only b is left by now, and takes everything.
+    let before = backends.each_ref().map(Backend::calls);
+    clients.busy(100, 4).await.assert_nothing_lost();
+    let [took_a, took_b, took_c] = [0, 1, 2].map(|n: usize| backends[n].calls() - before[n]);
+    assert_eq!((took_a, took_b, took_c), (0, 100, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_in_flight_to_a_removed_endpoint_finishes() {
+    let (stays, goes) = (Backend::start().await, Backend::start().await);
+    let proxy = Proxy::start(&[Service::echo(&[goes.address()])]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let call = Call::new("Echo").with("delay-ms", "2000");
+    let edit = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        proxy.directory().put(&Service::echo(&[stays.address()]));
+    };
+    let (answer, ()) = tokio::join!(client.call(&call, b"hello"), edit);
+    assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    assert_eq!((stays.calls(), goes.calls()), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_file_keeps_the_last_good_state_and_says_where_it_is_bad() {
+    let backend = Backend::start().await;
+    let service = Service::echo(&[backend.address()]);
+    let proxy = Proxy::start(std::slice::from_ref(&service));
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    assert!(proxy.scrape().has("leno_config_problems"));
+
+    let bad = service.to_yaml().replace("port: 50051", "port: 70000");
+    let line = 1 + bad.lines().position(|line| line.contains("70000")).expect("the bad line");
+    proxy.directory().write("echo.yaml", &bad);
+    let problem = proxy.wait_for_log(&[&format!("echo.yaml:{line}"), "spec.ports[0].port", "70000"]);
+    assert!(problem.contains("65535"), "it should say how to fix it: {problem}");
+    wait_for("the metric counts it", SOON, || (proxy.scrape().sum("leno_config_problems", &[]) == 1.0).then_some(()));
+    assert_eq!(client.call(&Call::new("Echo"), b"hello").await.grpc_status(), Some(0), "the good state is lost");
+    let (status, _) = proxy.get("/ready").expect("the admin listener answers");
+    assert_eq!(status, 200, "a bad edit is no reason to take the proxy out of service");
+
+    proxy.directory().write("echo.yaml", &bad.replace("70000", "50052"));
+    wait_for("the metric is 0 again", SOON, || (proxy.scrape().sum("leno_config_problems", &[]) == 0.0).then_some(()));
+    let fixed = client.call(&Call::new("Echo").to("echo.default:50052"), b"hello").await;
+    assert_eq!(fixed.grpc_status(), Some(0), "the fix is not in force: {fixed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_file_does_not_hold_up_its_neighbours() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start(&[]);
+    proxy.directory().write("broken.yaml", "apiVersion: v1\nkind: Service\nmetadata: [\n");
+    proxy.wait_for_log(&["broken.yaml:"]);
+    proxy.directory().put(&Service::echo(&[backend.address()]));
+    wait_until_served(&proxy).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_file_takes_its_service_away() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
+    wait_until_served(&proxy).await;
+    proxy.directory().remove("echo.yaml");
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let mut status = Some(0);
+    for _ in 0..100 {
+        status = client.call(&Call::new("Echo"), b"hello").await.grpc_status();
+        if status == Some(12) {
+            return;
+        }
+        tokio::time::sleep(SOON / 100).await;
+    }
+    panic!("the deleted service still answers, with {status:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_loaded_can_be_asked_for() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
+    wait_until_served(&proxy).await;
+    for path in ["/config", "/balancer"] {
+        let (status, body) = proxy.get(path).expect("the admin listener answers");
+        assert_eq!(status, 200, "{path}: {body}");
+        serde_json::from_str::<serde_json::Value>(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"));
+        assert!(body.contains(&backend.address().to_string()), "{path} does not know the endpoint: {body}");
+    }
+}
+
+/// Waits until calls to the Service `echo` succeed.
+async fn wait_until_served(proxy: &Proxy) {
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    for _ in 0..100 {
+        if client.call(&Call::new("Echo"), b"hello").await.grpc_status() == Some(0) {
+            return;
+        }
+        tokio::time::sleep(SOON / 100).await;
+    }
+    panic!("calls do not succeed after {SOON:?}");
+}

@@ -1,0 +1,134 @@
+//! What callers get when the proxy itself has to answer.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use leno_tests::backend::Backend;
+use leno_tests::client::{Answer, Call, Client};
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::{Proxy, free_address};
+use leno_tests::scripted::{Reply, Scripted};
+use leno_tests::wire;
+
+const UNIMPLEMENTED: u8 = 12;
+const UNAVAILABLE: u8 = 14;
+
+/// "At once", on a busy machine.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Makes one call that the proxy has to answer itself, and checks what all such answers have in common.
+async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
+    let client = Client::connect(proxy.outbound(), authority).await;
+    let start = Instant::now();
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert!(start.elapsed() < patience, "answered after {:?}", start.elapsed());
+    assert_eq!(answer.status, 200, "a gRPC client gets its error as a trailers-only answer: {answer:?}");
+    assert!(answer.headers.contains_key("grpc-status"), "{answer:?}");
+    assert!(answer.headers.contains_key("leno-proxy-error"), "{answer:?}");
+    assert!(answer.field("grpc-message").is_some_and(|message| message.len() > 10), "{answer:?}");
+    assert!(proxy.scrape().sum("leno_proxy_errors_total", &[]) >= 1.0);
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_service_is_unimplemented_at_once_and_named() {
+    let proxy = Proxy::start(&[]);
+    let answer = refused(&proxy, "nobody.default:50051", AT_ONCE).await;
+    assert_eq!(answer.grpc_status(), Some(UNIMPLEMENTED));
+    assert!(answer.field("grpc-message").is_some_and(|message| message.contains("nobody")), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_port_is_unimplemented_and_the_known_one_named() {
+    let proxy = Proxy::start(&[Service::echo(&[free_address()])]);
+    let answer = refused(&proxy, "echo.default:1", AT_ONCE).await;
+    assert_eq!(answer.grpc_status(), Some(UNIMPLEMENTED));
+    assert!(answer.field("grpc-message").is_some_and(|message| message.contains("50051")), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_without_endpoints_is_unavailable_at_once() {
+    let proxy = Proxy::start(&[Service::echo(&[])]);
+    let answer = refused(&proxy, ECHO, AT_ONCE).await;
+    assert_eq!(answer.grpc_status(), Some(UNAVAILABLE));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endpoints_that_refuse_connections_are_unavailable() {
+    let proxy = Proxy::start(&[Service::echo(&[free_address(), free_address()])]);
+    let answer = refused(&proxy, ECHO, Duration::from_secs(5)).await;
+    assert_eq!(answer.grpc_status(), Some(UNAVAILABLE));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_does_not_speak_http2_is_unavailable() {
+    let nonsense = Scripted::speaking(b"220 mail.example ESMTP ready\r\n");
+    let proxy = Proxy::start(&[Service::echo(&[nonsense.address()])]);
+    let answer = refused(&proxy, ECHO, Duration::from_secs(5)).await;
+    assert_eq!(answer.grpc_status(), Some(UNAVAILABLE));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_endpoint_beside_a_good_one_costs_no_call() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start(&[Service::echo(&[free_address(), backend.address()])]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    for _ in 0..100 {
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_dies_in_the_middle_of_an_answer_ends_the_call() {
+    let dying = Scripted::start(|begun| {
+        Reply::SendAndClose(wire::headers(begun.stream, wire::flag::NONE, &wire::answer_block(&[])))
+    });
+    let proxy = Proxy::start(&[Service::echo(&[dying.address()])]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let start = Instant::now();
+    match client.try_call(&Call::new("Echo"), b"hello").await {
+        Ok(answer) => assert_eq!(answer.grpc_status(), Some(UNAVAILABLE), "{answer:?}"),
+        Err(error) => assert!(error.contains("reset"), "{error}"),
+    }
+    assert!(start.elapsed() < AT_ONCE);
+    assert!(!client.is_closed(), "one call is lost, not the connection");
+}
+
+#[test]
+fn an_http1_client_gets_a_clear_error_and_is_hung_up_on() {
+    let proxy = Proxy::start(&[]);
+    let answer = say(&proxy, b"GET / HTTP/1.1\r\nHost: echo.default:50051\r\n\r\n");
+    let answer = String::from_utf8_lossy(&answer);
+    let status = answer.split(' ').nth(1).unwrap_or_default();
+    assert!(answer.starts_with("HTTP/1.1 ") && ["400", "426", "505"].contains(&status), "{answer}");
+    assert!(answer.contains("HTTP/2"), "it should say what to do: {answer}");
+}
+
+#[test]
+fn a_tls_client_gets_an_alert_and_is_hung_up_on() {
+    let proxy = Proxy::start(&[]);
+    let answer = say(&proxy, &client_hello());
+    let [content_type, _, _, 0, 2, level, _] = answer[..] else { panic!("not a TLS alert: {answer:02x?}") };
+    assert_eq!((content_type, level), (21, 2), "a fatal alert (RFC 8446 section 6): {answer:02x?}");
+}
+
+/// Says `bytes` and returns everything up to the end of the connection, which the proxy has to bring about.
+fn say(proxy: &Proxy, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(proxy.outbound()).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
+    stream.write_all(bytes).expect("the proxy listens");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("the proxy closes the connection");
+    answer
+}
+
+/// A TLS 1.3 ClientHello as OpenSSL begins it: record and handshake headers, version, random, and no more than that.
+fn client_hello() -> Vec<u8> {
+    let mut hello = vec![22, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
+    hello.extend([7; 32]);
+    // No session id, one cipher suite, no compression, no extensions.
+    hello.extend([0, 0, 2, 0x13, 0x01, 1, 0, 0, 0]);
+    hello
+}

@@ -1,0 +1,19 @@
+//! Whole-system tests: real programs on loopback around a real `leno-proxy`.
+//!
+//! `./test` runs them one at a time (`--test-threads=1`): they measure, on few cores.
+
+mod attacks;
+mod balancing;
+mod clients;
+mod config;
+mod deadlines;
+mod drain;
+mod errors;
+mod h2spec;
+mod interop;
+mod pools;
+mod redirect;
+mod retry;
+mod routing;
+mod soak;
+mod streaming;

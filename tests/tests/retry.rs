@@ -1,0 +1,115 @@
+//! Calls that a server did not process go elsewhere, and the caller does not notice.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leno_tests::backend::{Backend, Settings};
+use leno_tests::client::{Call, Client};
+use leno_tests::load::Clients;
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::Proxy;
+use leno_tests::scripted::{Reply, Scripted};
+use leno_tests::wire::{self, code};
+
+const UNAVAILABLE: u8 = 14;
+
+/// Takes turns, so that the servers under test are certain to be chosen.
+fn in_turns(endpoints: &[SocketAddr]) -> Service {
+    Service::echo(endpoints).annotated("leno.dev/balancer", "round-robin")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_stream_goes_to_another_server() {
+    let refusing = Scripted::start(|begun| Reply::Send(wire::reset(begun.stream, code::REFUSED_STREAM)));
+    let good = Backend::start().await;
+    let proxy = Proxy::start(&[in_turns(&[refusing.address(), good.address()])]);
+    Clients::connect(proxy.outbound(), ECHO, 1).await.busy(100, 5).await.assert_nothing_lost();
+    assert!(refusing.requests() > 0, "nothing was tried there");
+    assert!(proxy.scrape().sum("leno_resent_total", &[]) >= 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_everybody_refuses_fails_after_a_bounded_number_of_tries() {
+    let refuse = || Scripted::start(|begun| Reply::Send(wire::reset(begun.stream, code::REFUSED_STREAM)));
+    let servers = [refuse(), refuse(), refuse()];
+    let proxy = Proxy::start(&[in_turns(&servers.each_ref().map(Scripted::address))]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(UNAVAILABLE), "{answer:?}");
+    let tries: u64 = servers.iter().map(Scripted::requests).sum();
+    assert!((2..=10).contains(&tries), "tried {tries} times");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_above_a_goaways_last_stream_go_elsewhere() {
+    // Takes no call at all: its GOAWAY says that stream 0 was the last one.
+    let leaving = Scripted::start(|_| Reply::SendAndClose(wire::goaway(0, code::NO_ERROR)));
+    let good = Backend::start().await;
+    let proxy = Proxy::start(&[in_turns(&[leaving.address(), good.address()])]);
+    Clients::connect(proxy.outbound(), ECHO, 1).await.busy(100, 10).await.assert_nothing_lost();
+    assert!(leaving.requests() > 0, "nothing was tried there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_up_to_a_goaways_last_stream_finish_where_they_are() {
+    // The first call is answered after the GOAWAY that the second call provokes; the second was above it.
+    let requests = AtomicU64::new(0);
+    let leaving = Scripted::start(move |begun| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 => Reply::Send(Vec::new()),
+        1 => {
+            let first = begun.stream - 2;
+            Reply::Send([wire::goaway(first, code::NO_ERROR), Reply::success(first)].concat())
+        }
+        _ => Reply::Send(Reply::success(begun.stream)),
+    });
+    let proxy = Proxy::start(&[Service::echo(&[leaving.address()])]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let call = Call::new("Echo");
+    let (one, other) = tokio::join!(client.call(&call, b""), client.call(&call, b""));
+    assert_eq!((one.grpc_status(), other.grpc_status()), (Some(0), Some(0)));
+    assert_eq!(leaving.requests(), 3, "two calls, of which one was sent again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_has_begun_is_never_asked_for_again() {
+    let failing = Scripted::start(|begun| {
+        let headers = wire::headers(begun.stream, wire::flag::NONE, &wire::answer_block(&[]));
+        Reply::Send([headers, wire::reset(begun.stream, code::REFUSED_STREAM)].concat())
+    });
+    let proxy = Proxy::start(&[Service::echo(&[failing.address()])]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    client.try_call(&Call::new("Echo"), b"hello").await.expect_err("the stream is reset");
+    assert_eq!(failing.requests(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_may_have_been_processed_is_not_sent_twice() {
+    // The connection breaks without a GOAWAY: nobody knows whether the request was processed.
+    let breaking = Scripted::start(|_| Reply::SendAndClose(Vec::new()));
+    let proxy = Proxy::start(&[Service::echo(&[breaking.address()])]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(UNAVAILABLE), "{answer:?}");
+    assert_eq!(breaking.requests(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_restarts_gracefully_costs_no_call() {
+    let stays = Backend::start().await;
+    let mut restarts = Backend::start().await;
+    let proxy = Proxy::start(&[in_turns(&[stays.address(), restarts.address()])]);
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+    let load = clients.paced(500, Duration::from_secs(3));
+    let restart = async {
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let address = restarts.address();
+            restarts.stop_gracefully().await;
+            restarts = Backend::start_on(address, Settings::default()).await;
+        }
+        restarts
+    };
+    let (report, _restarts) = tokio::join!(load, restart);
+    report.assert_nothing_lost();
+}
