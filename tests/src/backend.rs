@@ -2,11 +2,12 @@
 //!
 //! A call says in its own header fields how it wants to be answered:
 //! - `delay-ms`: wait before the answer's headers;
-//! - `reply-bytes`: answer with messages of so many bytes instead of an echo;
-//! - `reply-messages`: so many of them;
+//! - `reply-bytes`: answer with a message of so many bytes instead of an echo;
+//! - `reply-messages`: send it so many times;
 //! - `reply-status`: the `grpc-status` of the trailers, or of a trailers-only answer if it is not 0.
 //!
-//! The method `Bidi` echoes DATA as it comes, `Hang` never answers, every other reads the request and answers.
+//! The method `Bidi` echoes DATA as it comes, `Hang` never answers and never reads, `Text` answers with a message of its
+//! own, every other reads the request and echoes it.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,6 +24,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::messages;
+
+/// What `Text` answers.
+const TEXT: &[u8] = b"An answer of some length, for clients that look at how DATA is sent and not at what it says.";
 
 /// What a server has seen so far.
 #[derive(Debug, Default)]
@@ -69,6 +73,8 @@ impl Seen {
 pub struct Settings {
     /// Added to every answer.
     pub delay: Duration,
+    /// Passed between taking one call from a connection and looking at that connection again.
+    pub accept_pause: Duration,
     /// SETTINGS_MAX_CONCURRENT_STREAMS; `None` is the `h2` crate's default.
     pub max_streams: Option<u32>,
 }
@@ -160,7 +166,7 @@ async fn accept(listener: TcpListener, settings: Settings, seen: Arc<Seen>, phas
             if let Err(error) = result
                 && !error.is_io()
             {
-                seen.punished.lock().expect("not poisoned").push(error.to_string());
+                seen.punished.lock().expect("not poisoned").push(format!("{error:?}"));
             }
             seen.open_connections.fetch_sub(1, Ordering::Relaxed);
         });
@@ -186,6 +192,9 @@ async fn serve(
         match accepted {
             Some(call) => spawn_answer(call?, settings.delay, seen),
             None => return Ok(()),
+        }
+        if !settings.accept_pause.is_zero() {
+            tokio::time::sleep(settings.accept_pause).await;
         }
     }
     connection.graceful_shutdown();
@@ -259,14 +268,13 @@ async fn answer(
         return Ok(());
     }
     let mut stream = respond.send_response(response.body(()).expect("a well-formed answer"), false)?;
-    match wish.reply_bytes {
-        Some(bytes) => {
-            let message = messages::message(&vec![b'x'; bytes]);
-            for _ in 0..wish.reply_messages {
-                messages::send(&mut stream, message.clone(), false).await?;
-            }
-        }
-        None => messages::send(&mut stream, received, false).await?,
+    let reply = match wish.reply_bytes {
+        Some(bytes) => messages::message(&vec![b'x'; bytes]),
+        None if head.uri.path() == "/test.Test/Text" => messages::message(TEXT),
+        None => received,
+    };
+    for _ in 0..wish.reply_messages {
+        messages::send(&mut stream, reply.clone(), false).await?;
     }
     end(&mut stream)
 }
@@ -285,6 +293,7 @@ async fn echo_as_it_comes(mut body: RecvStream, mut respond: SendResponse<Bytes>
 }
 
 fn end(stream: &mut SendStream<Bytes>) -> Result<(), h2::Error> {
-    let trailers = HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))]);
+    let trailers =
+        HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))]);
     stream.send_trailers(trailers)
 }

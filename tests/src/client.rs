@@ -133,7 +133,8 @@ impl Client {
     async fn exchange(&self, call: &Call, payload: &[u8]) -> Result<Answer, h2::Error> {
         let (response, mut request) = self.open(call).await?;
         // A server may answer before it has read the request, so that a failure to send is not yet a failed call.
-        let (_, answer) = tokio::join!(messages::send(&mut request, messages::message(payload), true), answer(response));
+        let (_, answer) =
+            tokio::join!(messages::send(&mut request, messages::message(payload), true), answer(response));
         answer
     }
 }

@@ -16,7 +16,7 @@ pub mod manifests;
 pub mod messages;
 pub mod programs;
 pub mod proxy;
-pub mod scripted;
 pub mod scrape;
+pub mod scripted;
 pub mod siege;
 pub mod wire;

@@ -11,7 +11,8 @@ pub fn program(name: &str) -> PathBuf {
     // This test runs as target/debug/deps/system-0123; next to target/debug is target/release.
     let test = std::env::current_exe().expect("this program");
     let target = test.ancestors().nth(3).expect("cargo's target directory");
-    let found = [installed, target.join("release")].map(|place| place.join(name)).into_iter().find(|path| path.is_file());
+    let found =
+        [installed, target.join("release")].map(|place| place.join(name)).into_iter().find(|path| path.is_file());
     found.unwrap_or_else(|| name.into())
 }
 

@@ -12,8 +12,8 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
-use crate::programs;
 use crate::manifests::{Directory, Service};
+use crate::programs;
 use crate::scrape::Scrape;
 
 /// How long a proxy may take to serve its first configuration.

@@ -118,6 +118,8 @@ fn a_tls_client_gets_an_alert_and_is_hung_up_on() {
 fn say(proxy: &Proxy, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(proxy.outbound()).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
+    // A client that is slow to speak must not be answered in HTTP/2 before anybody knows what it speaks.
+    std::thread::sleep(Duration::from_millis(100));
     stream.write_all(bytes).expect("the proxy listens");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("the proxy closes the connection");

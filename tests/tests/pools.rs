@@ -28,7 +28,7 @@ async fn nothing_is_opened_before_it_is_needed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_servers_stream_limit_is_kept_with_more_connections() {
     let delay = Duration::from_millis(20);
-    let backend = Backend::start_with(Settings { delay, max_streams: Some(10) }).await;
+    let backend = Backend::start_with(Settings { delay, max_streams: Some(10), ..Settings::default() }).await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
     Clients::connect(proxy.outbound(), ECHO, 4).await.busy(2000, 60).await.assert_nothing_lost();
     let connections = backend.seen().connections.load(Ordering::Relaxed);

@@ -48,7 +48,8 @@ async fn fields_pass_unchanged_and_in_order() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
     let client = Client::connect(proxy.outbound(), "echo:50051").await;
-    let call = Call::new("Echo").with("x-twice", "one").with("x-twice", "two").with("x-bin", "AAEC").with("x-empty", "");
+    let call =
+        Call::new("Echo").with("x-twice", "one").with("x-twice", "two").with("x-bin", "AAEC").with("x-empty", "");
     client.call(&call, b"").await;
 
     let seen = backend.seen();

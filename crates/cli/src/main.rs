@@ -1,4 +1,5 @@
 //! `leno`: the tool people type.
+#![forbid(unsafe_code)]
 
 mod exec;
 

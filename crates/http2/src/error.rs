@@ -113,9 +113,9 @@ pub enum Flood {
     EmptyFrames,
     /// PRIORITY frames (CVE-2019-9513).
     Priority,
-    /// WINDOW_UPDATE frames, or windows so small that answers leave byte by byte (CVE-2019-9511).
+    /// WINDOW_UPDATE frames that nothing was sent for.
     WindowUpdate,
-    /// Bodies cut into frames of a few bytes, without end.
+    /// Bodies cut into frames of a few bytes, by the peer or by windows of its making (CVE-2019-9511).
     DataDribble,
     /// Answers to control frames that the peer does not read (CVE-2019-9517).
     UnreadOutput,
@@ -153,7 +153,7 @@ impl Flood {
             Self::Settings => "too many SETTINGS frames",
             Self::EmptyFrames => "too many empty frames",
             Self::Priority => "too many PRIORITY frames",
-            Self::WindowUpdate => "too many WINDOW_UPDATE frames or too small windows",
+            Self::WindowUpdate => "too many WINDOW_UPDATE frames",
             Self::DataDribble => "too many DATA frames of a few bytes",
             Self::UnreadOutput => "control frames are sent, their answers are not read",
             Self::HeaderList => "too many field sections over the size limit",

@@ -3,6 +3,7 @@
 //! Bytes and `now` in, events and bytes out; no sockets, no clock, no threads, no unsafe. A [`Connection`] of either
 //! role is fed with [`Connection::receive`] and emptied with [`Connection::output`]; see `connection/` for the flow,
 //! `limits` for everything a peer is kept from doing.
+#![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)

@@ -22,7 +22,8 @@ fn the_extreme_values_that_are_allowed_are_taken() {
 #[test]
 fn only_what_differs_from_the_initial_values_is_announced() {
     let mut out = Vec::new();
-    let limits = Limits { max_concurrent_streams: 9, max_header_list_bytes: 8, max_frame_bytes: 20_000, ..Limits::server() };
+    let limits =
+        Limits { max_concurrent_streams: 9, max_header_list_bytes: 8, max_frame_bytes: 20_000, ..Limits::server() };
     write_initial(&mut out, &limits, true);
     assert_eq!(out.get(9..), Some(&payload(&[(3, 9), (6, 8), (5, 20_000)])[..]));
     out.clear();

@@ -2,6 +2,7 @@
 //!
 //! It judges proxies from outside. It shares no code with Leno's data plane: clients, clocks and
 //! histograms are its own.
+#![forbid(unsafe_code)]
 
 pub mod child;
 pub mod demo;

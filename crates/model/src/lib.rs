@@ -2,6 +2,7 @@
 //!
 //! [`manifest`] reads Kubernetes manifests into [`object`]s, [`translate`] joins the objects into a
 //! [`mesh::Mesh`], [`balance`] chooses among the endpoints of one of its clusters.
+#![forbid(unsafe_code)]
 
 mod authority;
 pub mod balance;

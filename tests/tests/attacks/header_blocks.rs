@@ -156,7 +156,11 @@ async fn what_the_proxy_takes_the_server_takes_too() {
 /// A header block of some 20,000 bytes, more than the 16 KiB that the proxy announces.
 fn oversize_block() -> Vec<u8> {
     let filler = "x".repeat(4_000);
-    call_block(ECHO, "Echo", &[("x-1", &filler), ("x-2", &filler), ("x-3", &filler), ("x-4", &filler), ("x-5", &filler)])
+    call_block(
+        ECHO,
+        "Echo",
+        &[("x-1", &filler), ("x-2", &filler), ("x-3", &filler), ("x-4", &filler), ("x-5", &filler)],
+    )
 }
 
 fn block_in_two_frames(stream: u32, block: &[u8]) -> Vec<u8> {

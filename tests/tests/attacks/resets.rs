@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use leno_tests::attacker::Attacker;
-use leno_tests::manifests::ECHO;
+use leno_tests::backend::{Backend, Settings};
+use leno_tests::client::{Call, Client};
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::Proxy;
 use leno_tests::siege::{Plan, Siege};
 use leno_tests::wire::{self, call_block, code, flag, kind};
 
@@ -128,4 +131,25 @@ async fn made_you_reset_by_a_body_longer_than_it_says() {
     let siege = siege.await;
     siege.assert_harmless().await;
     siege.assert_closed("made_you_reset", &[code::ENHANCE_YOUR_CALM]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
+    // A busy server has calls in its queue that it has not looked at yet; the `h2` crate's takes more than twenty
+    // resets among them for an attack.
+    let accept_pause = Duration::from_millis(50);
+    let backend = Backend::start_with(Settings { accept_pause, ..Settings::default() }).await;
+    let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
+    let clients = [Client::connect(proxy.outbound(), ECHO).await, Client::connect(proxy.outbound(), ECHO).await];
+    let mut calls = Vec::new();
+    for client in clients.iter().cycle().take(60) {
+        calls.push(client.open(&Call::new("Hang")).await.expect("the call begins"));
+    }
+    // By now the connection to the server is open and the calls are in its queue.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(calls);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());
+    let answer = clients[0].call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
 }

@@ -59,7 +59,7 @@ async fn readers_that_take_one_byte_at_a_time() {
         let one_more: Vec<u8> =
             wire::client_streams().take(8).flat_map(|stream| wire::window_update(stream, 1)).collect();
         loop {
-            attacker.send(&one_more.repeat(8))?;
+            attacker.send(&one_more)?;
             attacker.pause(MILLISECOND)?;
         }
     });
@@ -71,13 +71,13 @@ async fn callers_that_never_read_their_answers() {
     let siege = Plan::attackers(4).deaf().lay(|attacker| {
         attacker.greet(&[(INITIAL_WINDOW_SIZE, LARGEST_WINDOW)])?;
         attacker.send(&wire::window_update(0, LARGEST_WINDOW - 65_535))?;
-        let block = call_block(ECHO, "Echo", &[("reply-bytes", "4096")]);
-        let streams: Vec<u32> = wire::client_streams().take(20_000).collect();
+        let block = call_block(ECHO, "Echo", &[("reply-bytes", "16384")]);
+        let streams: Vec<u32> = wire::client_streams().take(5_000).collect();
         for batch in streams.chunks(10) {
             let calls: Vec<u8> =
                 batch.iter().flat_map(|stream| wire::headers(*stream, flag::END_STREAM, &block)).collect();
             attacker.send(&calls)?;
-            attacker.pause(4 * MILLISECOND)?;
+            attacker.pause(20 * MILLISECOND)?;
         }
         attacker.linger()
     });

@@ -271,9 +271,7 @@ impl Connection {
 
     /// Whether we may still send on `stream`: END_STREAM has not been sent or queued.
     pub fn can_send(&self, stream: StreamKey) -> bool {
-        self.streams
-            .get(stream)
-            .is_some_and(|s| s.send != Half::Closed && !s.end_after_queue && s.trailers.is_none())
+        self.streams.get(stream).is_some_and(|s| s.send != Half::Closed && !s.end_after_queue && s.trailers.is_none())
     }
 
     /// Tokens of the streams above `last_stream`, which a GOAWAY says were not processed.

@@ -206,7 +206,8 @@ impl Connection {
         let error = match stream.receive {
             Half::Closed => Some(ErrorCode::STREAM_CLOSED),
             Half::Headers => Some(ErrorCode::PROTOCOL_ERROR),
-            Half::Body if stream.receive_window < 0 => Some(ErrorCode::FLOW_CONTROL_ERROR),
+            // An empty frame needs no room, even where the window is negative (section 6.9.1).
+            Half::Body if stream.receive_window < 0 && header.length > 0 => Some(ErrorCode::FLOW_CONTROL_ERROR),
             Half::Body => None,
         };
         if let Some(code) = error {
@@ -467,7 +468,7 @@ impl Connection {
         let Some(stream) = self.forget_stream(key) else { return Ok(None) };
         let age_ms = u128::from(now_ms.saturating_sub(stream.opened_ms));
         if stream.by_peer && stream.send == Half::Headers && age_ms < RAPID_RESET_AGE.as_millis() {
-            self.floods.count(Flood::RapidReset, &self.limits)?;
+            self.count_after_event(Flood::RapidReset);
         }
         Ok(Some(Event::Reset { stream: key, token: stream.token, code: ErrorCode(code), by_peer: true }))
     }
@@ -625,7 +626,7 @@ impl Connection {
     fn stream_error(&mut self, key: StreamKey, code: ErrorCode) -> Received {
         let token = self.streams.get(key).map_or(0, |stream| stream.token);
         self.reset(key, code);
-        self.floods.count(Flood::MadeYouReset, &self.limits)?;
+        self.count_after_event(Flood::MadeYouReset);
         Ok(Some(Event::Reset { stream: key, token, code, by_peer: false }))
     }
 

@@ -5,11 +5,12 @@
 
 use std::time::Instant;
 
+use super::floods::Floods;
 use super::{Connection, Input, Role};
 use crate::error::{ConnectionError, ErrorCode, Flood};
 use crate::fields::{FieldSection, Known};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, MAX_31_BITS, flag, kind};
-use crate::limits::{DRIBBLE_BYTES, OUTPUT_HIGH_WATER_BYTES};
+use crate::limits::{DRIBBLE_BYTES, Limits, OUTPUT_HIGH_WATER_BYTES};
 use crate::message::Section;
 use crate::stream::{Half, Stream, StreamKey};
 
@@ -187,13 +188,6 @@ impl Connection {
         }
     }
 
-    /// Resets a request that was not processed, because its client asks too much: it counts as the client's fault.
-    pub fn refuse(&mut self, key: StreamKey) {
-        self.reset(key, ErrorCode::REFUSED_STREAM);
-        let counted = self.floods.count(Flood::MadeYouReset, &self.limits);
-        note_fault(&mut self.fault, counted);
-    }
-
     /// Forgets a stream that a GOAWAY says was never processed: nothing about it needs to be said (section 6.8).
     pub fn abandon(&mut self, key: StreamKey) {
         self.forget_stream(key);
@@ -235,7 +229,10 @@ impl Connection {
         self.last_data = None;
         if self.out_start >= self.out.len() {
             self.out_start = 0;
-            if self.streams.len() == 0 || self.out.capacity() > KEPT_OUTPUT_BYTES {
+            if self.streams.len() == 0 {
+                self.out = Vec::new();
+                self.ready = Default::default();
+            } else if self.out.capacity() > KEPT_OUTPUT_BYTES {
                 self.out = Vec::new();
             } else {
                 self.out.clear();
@@ -273,6 +270,11 @@ impl Connection {
             self.drained = Default::default();
         }
         next
+    }
+
+    /// Counts what ends a stream: the owner hears of the stream first, and of the error next.
+    pub(super) fn count_after_event(&mut self, flood: Flood) {
+        count_later(&mut self.floods, &self.limits, &mut self.fault, flood);
     }
 
     /// Gives a stream its turn when it has both DATA and room.
@@ -337,8 +339,7 @@ impl Connection {
                 break;
             }
             if n < DRIBBLE_BYTES && n < left.len() && n == window {
-                let counted = self.floods.count(Flood::DataDribble, &self.limits);
-                note_fault(&mut self.fault, counted);
+                count_later(&mut self.floods, &self.limits, &mut self.fault, Flood::DataDribble);
             }
             let (now, later) = left.split_at(n);
             left = later;
@@ -422,9 +423,9 @@ impl Connection {
     }
 }
 
-/// Keeps the first error found while sending.
-fn note_fault(fault: &mut Option<ConnectionError>, counted: Result<(), ConnectionError>) {
-    if let Err(error) = counted {
+/// Counts; an error is reported by the next [`Connection::receive`].
+fn count_later(floods: &mut Floods, limits: &Limits, fault: &mut Option<ConnectionError>, flood: Flood) {
+    if let Err(error) = floods.count(flood, limits) {
         fault.get_or_insert(error);
     }
 }

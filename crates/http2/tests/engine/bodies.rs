@@ -46,7 +46,10 @@ fn streams_with_large_bodies_take_turns_of_a_frame() {
     let sent = client.sent();
     client.feed(&frames::window_update(0, 1 << 20));
     let turns: Vec<_> = client.sent().into_iter().filter(|frame| frame.kind == kind::DATA).collect();
-    assert_eq!(sent.iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum::<usize>(), 65_535);
+    assert_eq!(
+        sent.iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum::<usize>(),
+        65_535
+    );
     let order: Vec<_> = turns.iter().map(|frame| frame.stream).collect();
     assert_eq!(order, [3, 5, 3, 5, 3, 5, 3, 5]);
 }
@@ -168,7 +171,8 @@ fn the_output_buffer_stays_small_while_bodies_wait() {
     }
     assert!(client.http2.pending_output() < OUTPUT_HIGH_WATER_BYTES + 16_384 + 16 * 200);
     assert!(client.http2.wants_write());
-    let data: usize = client.sent().iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum();
+    let data: usize =
+        client.sent().iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum();
     assert_eq!(data, 1_600_000);
     assert!(!client.http2.wants_write());
 }

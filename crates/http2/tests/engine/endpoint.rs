@@ -72,8 +72,10 @@ impl Endpoint {
         loop {
             match self.http2.receive(self.now, &mut input, &mut self.fields) {
                 Ok(Some(event)) => {
-                    let release = note(&mut self.happened, &mut self.keys, event, &self.fields);
-                    if self.releases && let Some((stream, bytes)) = release {
+                    let release = note(&mut self.happened, &mut self.keys, &event, &self.fields);
+                    if self.releases
+                        && let Some((stream, bytes)) = release
+                    {
                         self.http2.release(stream, bytes);
                     }
                 }
@@ -141,11 +143,11 @@ impl Endpoint {
 fn note(
     happened: &mut Vec<Happening>,
     keys: &mut HashMap<u32, StreamKey>,
-    event: Event<'_>,
+    event: &Event<'_>,
     fields: &FieldSection,
 ) -> Option<(StreamKey, usize)> {
     let mut taken = None;
-    let happening = match event {
+    let happening = match *event {
         Event::Headers { stream, section, oversize: true, .. } => {
             keys.insert(stream.id, stream);
             Happening::Oversize { stream: stream.id, section }

@@ -141,7 +141,9 @@ fn priorities() {
 
 #[test]
 fn window_updates_without_anything_sent() {
-    assert_limit(server_with_stream(), Flood::WindowUpdate, 17, |server, i| server.feed(&frames::window_update(i % 2, 1)));
+    assert_limit(server_with_stream(), Flood::WindowUpdate, 17, |server, i| {
+        server.feed(&frames::window_update(i % 2, 1));
+    });
 }
 
 #[test]
@@ -197,8 +199,17 @@ fn a_limit_of_zero_forbids() {
 fn every_flood_has_a_label_of_its_own() {
     use Flood::*;
     let all = [
-        RapidReset, MadeYouReset, Continuation, Ping, Settings, EmptyFrames, Priority, WindowUpdate, DataDribble,
-        UnreadOutput, HeaderList,
+        RapidReset,
+        MadeYouReset,
+        Continuation,
+        Ping,
+        Settings,
+        EmptyFrames,
+        Priority,
+        WindowUpdate,
+        DataDribble,
+        UnreadOutput,
+        HeaderList,
     ];
     let labels: std::collections::HashSet<_> = all.iter().map(|flood| flood.label()).collect();
     assert_eq!((all.len(), labels.len()), (Flood::COUNT, Flood::COUNT));
@@ -210,11 +221,13 @@ fn every_flood_has_a_label_of_its_own() {
 fn a_hundred_thousand_calls_in_a_few_seconds_are_fine() {
     let mut pair = Pair::new(0);
     for round in 0..1_000 {
-        let streams: Vec<u32> = (0..100).map(|_| {
-            let key = pair.client.open(&request(), false);
-            pair.client.send(key.id, &[0; 20], true);
-            key.id
-        }).collect();
+        let streams: Vec<u32> = (0..100)
+            .map(|_| {
+                let key = pair.client.open(&request(), false);
+                pair.client.send(key.id, &[0; 20], true);
+                key.id
+            })
+            .collect();
         while pair.server.http2.stream_count() < 100 {
             pair.step();
         }

@@ -8,7 +8,8 @@ use crate::frames::{self, Frame, flag, kind};
 use crate::pair::{Pair, SEEDS};
 
 fn window_updates(endpoint: &mut Endpoint, stream: u32) -> Vec<u32> {
-    let updates = endpoint.sent().into_iter().filter(|frame| frame.kind == kind::WINDOW_UPDATE && frame.stream == stream);
+    let updates =
+        endpoint.sent().into_iter().filter(|frame| frame.kind == kind::WINDOW_UPDATE && frame.stream == stream);
     updates.map(|frame| frame.value()).collect()
 }
 
@@ -34,7 +35,9 @@ fn a_stream_that_is_not_released_gets_no_more_than_its_window() {
         let key = pair.server.key(1);
         pair.server.http2.release(key, 65_535);
         pair.run();
-        let Some(Happening::Data { bytes, .. }) = pair.server.take().pop() else { panic!("content follows its window") };
+        let Some(Happening::Data { bytes, .. }) = pair.server.take().pop() else {
+            panic!("content follows its window")
+        };
         assert_eq!(bytes.len(), 2 * 65_535, "the window has grown to twice its size");
     }
 }
@@ -68,7 +71,10 @@ fn the_connection_gets_its_room_back_at_once_and_the_stream_when_released() {
     server.feed(&frames::data(1, &[0; 16_384], false));
     server.feed(&frames::data(1, &[0; 16_384], false));
     let sent = server.sent();
-    assert_eq!(sent, [Frame { kind: kind::WINDOW_UPDATE, flags: 0, stream: 0, payload: 32_768u32.to_be_bytes().into() }]);
+    assert_eq!(
+        sent,
+        [Frame { kind: kind::WINDOW_UPDATE, flags: 0, stream: 0, payload: 32_768u32.to_be_bytes().into() }]
+    );
     server.http2.release(server.key(1), 16_384);
     assert_eq!(window_updates(&mut server, 1), [], "small credits are merged");
     server.http2.release(server.key(1), 16_383);

@@ -18,7 +18,10 @@ const REQUESTS: &[(&str, Lines)] = &[
     ("an unknown pseudo-header", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":sun", "1")]),
     ("a method twice", &[(":method", "GET"), (":method", "GET"), (":scheme", "http"), (":path", "/")]),
     ("a path after a regular field", &[(":method", "GET"), (":scheme", "http"), ("a", "b"), (":path", "/")]),
-    ("extended CONNECT", &[(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":path", "/"), (":authority", "a")]),
+    (
+        "extended CONNECT",
+        &[(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "http"), (":path", "/"), (":authority", "a")],
+    ),
     ("CONNECT with a path", &[(":method", "CONNECT"), (":path", "/"), (":authority", "a:1")]),
     ("CONNECT with a scheme", &[(":method", "CONNECT"), (":scheme", "http"), (":authority", "a:1")]),
     ("CONNECT without an authority", &[(":method", "CONNECT")]),
@@ -38,11 +41,20 @@ const REQUESTS: &[(&str, Lines)] = &[
     ("transfer-encoding", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("transfer-encoding", "chunked")]),
     ("upgrade", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("upgrade", "h2c")]),
     ("te other than trailers", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("te", "gzip")]),
-    ("a length that is no number", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "1x")]),
+    (
+        "a length that is no number",
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "1x")],
+    ),
     ("a length with a sign", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "+1")]),
     ("an empty length", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "")]),
-    ("a length over 64 bits", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "18446744073709551616")]),
-    ("two lengths", &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "1"), ("content-length", "2")]),
+    (
+        "a length over 64 bits",
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "18446744073709551616")],
+    ),
+    (
+        "two lengths",
+        &[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("content-length", "1"), ("content-length", "2")],
+    ),
 ];
 
 #[test]
@@ -54,7 +66,11 @@ fn malformed_requests_are_reset_and_the_connection_goes_on() {
         server.feed(&frames::data(stream, b"its content", true));
         assert_eq!(server.take(), [], "a request with {what}");
         let sent = server.sent();
-        assert_eq!((sent.len(), sent[0].kind, sent[0].stream, sent[0].value()), (1, kind::RST_STREAM, stream, 1), "{what}");
+        assert_eq!(
+            (sent.len(), sent[0].kind, sent[0].stream, sent[0].value()),
+            (1, kind::RST_STREAM, stream, 1),
+            "{what}"
+        );
         server.feed(&frames::whole_request(stream + 2));
         assert_eq!(server.take().len(), 1, "after a request with {what}");
     }

@@ -112,7 +112,8 @@ fn a_large_header_list_leaves_in_frames_that_the_peer_takes() {
     client.open(&fields, true);
     let sent = client.sent();
     let kinds: Vec<_> = sent.iter().map(|frame| (frame.kind, frame.flags)).collect();
-    let expected = [(kind::HEADERS, flag::END_STREAM), (kind::CONTINUATION, 0), (kind::CONTINUATION, flag::END_HEADERS)];
+    let expected =
+        [(kind::HEADERS, flag::END_STREAM), (kind::CONTINUATION, 0), (kind::CONTINUATION, flag::END_HEADERS)];
     assert_eq!(kinds, expected);
     assert!(sent.iter().all(|frame| frame.payload.len() <= 16_384));
 }
@@ -126,7 +127,10 @@ fn header_lists_over_the_limit_are_cut_short_and_told() {
         pair.client.open(&fields, true);
         pair.client.open(&request(), true);
         pair.run();
-        let arrived = [Happening::Oversize { stream: 1, section: Section::Request }, headers(3, Section::Request, &request(), true)];
+        let arrived = [
+            Happening::Oversize { stream: 1, section: Section::Request },
+            headers(3, Section::Request, &request(), true),
+        ];
         assert_eq!(pair.server.take(), arrived);
     }
 }
@@ -147,11 +151,8 @@ fn never_indexed_fields_stay_so_across_the_wire() {
     let mut fields = request();
     fields.push_never_indexed(b"x-token", b"secret");
     let mut client = Endpoint::client(Limits::client());
-    let mut server = leno_http2::Connection::new(
-        leno_http2::Role::Server,
-        std::sync::Arc::new(Limits::server()),
-        client.now,
-    );
+    let mut server =
+        leno_http2::Connection::new(leno_http2::Role::Server, std::sync::Arc::new(Limits::server()), client.now);
     let mut received = FieldSection::new();
     for _ in 0..3 {
         client.open(&fields, true);

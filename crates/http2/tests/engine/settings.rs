@@ -116,6 +116,21 @@ fn a_window_that_is_smaller_than_the_default_holds_once_it_is_acknowledged() {
 }
 
 #[test]
+fn a_stream_may_end_while_its_window_is_negative() {
+    for seed in SEEDS {
+        let server = Limits { initial_window_bytes: 1_000, max_stream_window_bytes: 1_000, ..Limits::server() };
+        let mut pair = Pair::unacquainted(seed, Limits::client(), server);
+        pair.server.releases = false;
+        pair.client.open(&request(), false);
+        pair.client.send(1, &[1; 60_000], false);
+        pair.run();
+        pair.client.send(1, b"", true);
+        pair.run();
+        assert_eq!(pair.server.take().last(), Some(&data(1, &[1; 60_000], true)));
+    }
+}
+
+#[test]
 fn the_encoder_follows_a_table_size_that_changes_between_requests() {
     for seed in SEEDS {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -169,7 +184,8 @@ fn frames_as_large_as_we_announced_are_taken() {
 #[test]
 fn the_servers_stream_limit_stops_open_until_a_stream_ends() {
     for seed in SEEDS {
-        let mut pair = Pair::with_limits(seed, Limits::client(), Limits { max_concurrent_streams: 2, ..Limits::server() });
+        let mut pair =
+            Pair::with_limits(seed, Limits::client(), Limits { max_concurrent_streams: 2, ..Limits::server() });
         pair.client.open(&request(), true);
         pair.client.open(&request(), true);
         let refused = pair.client.http2.open(pair.client.now, 0, &request(), true);

@@ -1,6 +1,7 @@
 //! The demo's last words: the table, and where to go next.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::Options;
 use super::row::{HEADER, Row};
@@ -8,8 +9,8 @@ use super::row::{HEADER, Row};
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The table of all ways, with explanations.
-pub(super) fn text(rows: &[Row], options: &Options, colours: bool) -> String {
+/// The table of all ways, with explanations; `held_up` is how long the load itself could not run.
+pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: bool) -> String {
     let (bold, plain) = if colours { (BOLD, PLAIN) } else { ("", "") };
     let (rate, slow_ms) = (options.rate, options.slow_ms);
     let mut text = format!(
@@ -22,6 +23,11 @@ pub(super) fn text(rows: &[Row], options: &Options, colours: bool) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{start}{row}{end}");
     }
+    if !held_up.is_zero() {
+        let ms = held_up.as_millis();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\nThis machine was busy: the load itself was held up for {ms} ms. Run it again.");
+    }
     text.push_str(
         "\n\
          pinned: five clients with a connection each; whose connection is on s5 has it until it ends.\n\
@@ -32,3 +38,7 @@ pub(super) fn text(rows: &[Row], options: &Options, colours: bool) -> String {
     );
     text
 }
+
+#[cfg(test)]
+#[path = "closing_tests.rs"]
+mod tests;

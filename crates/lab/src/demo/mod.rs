@@ -106,16 +106,19 @@ pub fn run(options: &Options) -> Result<()> {
     let mut view = View::open(options);
     let mut rows = Vec::new();
     let mut failures = Vec::new();
+    let mut held_up = Duration::ZERO;
     for way in Way::ALL {
         let Some(snapshot) = run_way(way, options, &mut stage, &mut view, &rows)? else {
             return Ok(());
         };
         rows.extend(way.rows(&snapshot));
         failures.extend(failure(way, &snapshot));
+        held_up = held_up.max(snapshot.held_up);
     }
     drop(view);
     let colours = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    write!(io::stdout(), "{}", closing::text(&rows, options, colours)).map_err(cannot_print())?;
+    let text = closing::text(&rows, options, held_up, colours);
+    write!(io::stdout(), "{text}").map_err(cannot_print())?;
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 

@@ -10,6 +10,7 @@ fn a_row_is_as_wide_as_the_header_and_ends_its_columns_where_it_does() {
         servers: vec![Latency::default(); 5],
         failed: 12,
         first_failure: None,
+        held_up: Duration::ZERO,
     };
     let row = Row::of_all("pinned, worst client (s5)".to_owned(), &snapshot).to_string();
     assert_eq!(row.len(), HEADER.len());

@@ -22,6 +22,7 @@ fn snapshot(shares: [u64; 5]) -> Snapshot {
         servers: shares.map(latency).to_vec(),
         failed: 3,
         first_failure: None,
+        held_up: Duration::ZERO,
     }
 }
 

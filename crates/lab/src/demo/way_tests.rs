@@ -15,6 +15,7 @@ fn snapshot() -> Snapshot {
         servers: [3.0, 2.0, 4.0, 3.0, 52.0].map(|p99_ms| server(400, p99_ms)).to_vec(),
         failed: 0,
         first_failure: None,
+        held_up: Duration::ZERO,
     }
 }
 

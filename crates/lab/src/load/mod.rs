@@ -24,6 +24,8 @@ pub use stats::{Latency, Snapshot};
 
 /// How often calls are sent: the finest that tokio's timer has.
 const TICK: Duration = Duration::from_millis(1);
+/// Calls that the load itself is later with are not sent: a burst of them would look like a slow server.
+const MAX_LATE: Duration = Duration::from_millis(100);
 /// How long the last calls may take to be answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -122,6 +124,10 @@ async fn send_all(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
         ticks.tick().await;
         let now = Instant::now();
         for due in pace.due(now) {
+            if now - due > MAX_LATE {
+                lock(stats).miss(now - due);
+                continue;
+            }
             let Some(client) = turns.next() else {
                 return Ok(());
             };

@@ -17,6 +17,7 @@ pub(super) struct Stats {
     total: Histogram<u64>,
     failed: u64,
     first_failure: Option<String>,
+    held_up: Duration,
     window: Option<(Instant, Instant)>,
 }
 
@@ -33,6 +34,8 @@ pub struct Snapshot {
     pub failed: u64,
     /// Why the first of them failed.
     pub first_failure: Option<String>,
+    /// The longest time in which the load itself could not run, and so sent nothing; zero as a rule.
+    pub held_up: Duration,
 }
 
 /// How many calls were answered, and how fast.
@@ -73,6 +76,7 @@ impl Stats {
             total: histogram(),
             failed: 0,
             first_failure: None,
+            held_up: Duration::ZERO,
             window: None,
         }
     }
@@ -101,6 +105,11 @@ impl Stats {
         self.first_failure.get_or_insert_with(|| why.to_owned());
     }
 
+    /// Notes a call that was not sent, because the load was held up until `late` after it was due.
+    pub(super) fn miss(&mut self, late: Duration) {
+        self.held_up = self.held_up.max(late);
+    }
+
     /// Counts calls that had no answer when the load ended.
     pub(super) fn fail_unanswered(&mut self, calls: u64, waited: Duration) {
         self.failed += calls;
@@ -118,6 +127,7 @@ impl Stats {
             servers: self.servers.iter().map(latency).collect(),
             failed: self.failed,
             first_failure: self.first_failure.clone(),
+            held_up: self.held_up,
         }
     }
 

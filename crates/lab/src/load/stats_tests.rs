@@ -60,3 +60,12 @@ fn an_answer_from_an_unknown_server_is_a_failure() {
     let snapshot = stats.snapshot(start);
     assert_eq!((snapshot.total.calls, snapshot.failed), (0, 1));
 }
+
+#[test]
+fn calls_that_were_never_sent_are_no_failures_but_the_hold_up_is_told() {
+    let mut stats = measuring_stats(Instant::now());
+    stats.miss(1500 * MS);
+    stats.miss(1499 * MS);
+    let snapshot = stats.snapshot(Instant::now());
+    assert_eq!((snapshot.failed, snapshot.held_up), (0, 1500 * MS));
+}

@@ -28,7 +28,7 @@ impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, round, .. } = self;
         write!(f, "round {round:<3} {target:8}")?;
-        write!(f, " {:>9.0} calls/s", self.calls_per_second)?;
+        write!(f, " {:>9} calls/s", rate(self.calls_per_second))?;
         match self.cpu_us_per_call {
             Some(cpu) => write!(f, "  {cpu:6.2} us/call"),
             None => Ok(()),
@@ -52,9 +52,9 @@ pub(super) fn table(samples: &[Sample]) -> String {
 }
 
 fn write_row(table: &mut String, target: TargetKind, rounds: &[&Sample], all: &[Sample]) -> fmt::Result {
-    let rate = median(rounds.iter().map(|s| s.calls_per_second)).unwrap_or_default();
+    let typical_rate = median(rounds.iter().map(|s| s.calls_per_second)).unwrap_or_default();
     let cpu = || rounds.iter().filter_map(|s| s.cpu_us_per_call);
-    write!(table, "{target:8} {rate:>11.0}")?;
+    write!(table, "{target:8} {:>11}", rate(typical_rate))?;
     let Some(typical) = median(cpu()) else {
         return writeln!(table);
     };
@@ -70,6 +70,12 @@ fn write_row(table: &mut String, target: TargetKind, rounds: &[&Sample], all: &[
     };
     let [resident, peak] = [memory.resident_kib, memory.peak_kib].map(|kib| kib as f64 / 1024.0);
     writeln!(table, "{resident:>9.1} ({peak:.1})")
+}
+
+/// Whole calls per second, but for the few large ones.
+fn rate(calls_per_second: f64) -> String {
+    let decimals = if calls_per_second < 100.0 { 1 } else { 0 };
+    format!("{calls_per_second:.decimals$}")
 }
 
 /// CPU time per call over HAProxy's of the same round.

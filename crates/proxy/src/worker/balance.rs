@@ -159,7 +159,8 @@ impl Worker {
     /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
     pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
         self.mesh_version += 1;
-        let indexes: Vec<usize> = self.clusters.iter().map(|(index, _)| index).collect();
+        let indexes: Vec<usize> =
+            self.clusters.iter().filter(|(_, state)| !state.removed).map(|(index, _)| index).collect();
         for index in indexes {
             let Some(state) = self.clusters.get_mut(index) else { continue };
             let key = &state.cluster.key;
@@ -184,8 +185,9 @@ impl Worker {
     /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.
     fn endpoint_gone(&mut self, endpoint: EndpointState) {
         for connection in endpoint.connections {
-            if let Some(upstream) = self.upstreams.get_mut(connection) {
-                upstream.retired = true;
+            match self.upstreams.get_mut(connection) {
+                Some(upstream) if upstream.ready => upstream.retired = true,
+                _ => self.close_upstream(connection, "its endpoint has left"),
             }
         }
         for id in endpoint.waiting {

@@ -67,6 +67,8 @@ pub(super) struct Call {
     pub(super) tried: Vec<EndpointId>,
 
     pub(super) is_grpc: bool,
+    /// Its response has no content, ours neither.
+    pub(super) is_head: bool,
     pub(super) response: Response,
     pub(super) http_status: u16,
     /// Metrics and balancer have been told how it ended.

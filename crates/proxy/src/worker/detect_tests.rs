@@ -18,5 +18,5 @@ fn the_http1_answer_has_as_much_content_as_it_says() {
     let answer = std::str::from_utf8(Spoken::Http1.farewell()).expect("it is HTTP/1");
     let (head, body) = answer.split_once("\r\n\r\n").expect("it is HTTP/1");
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("it is HTTP/1");
-    assert_eq!(length.parse::<usize>().unwrap(), body.len());
+    assert_eq!(length.parse::<usize>().expect("a number"), body.len());
 }

@@ -200,6 +200,7 @@ impl Worker {
             // A xorshift generator must not start at 0.
             random: config.seed | 1,
             burst: false,
+            next_trim: now,
         }
     }
 

@@ -61,6 +61,10 @@ pub(super) struct Link {
     pub(super) http2: Connection,
     /// It stands in the worker's list of links to flush.
     pub(super) dirty: bool,
+    /// It stands in the worker's list of links to read on.
+    pub(super) unfinished: bool,
+    /// The peer has closed its side, or takes nothing more: reading goes on to the end, of which no event will tell.
+    pub(super) end_follows: bool,
     /// The socket takes no bytes until it says so.
     pub(super) blocked_since: Option<Instant>,
     pub(super) opened: Instant,
@@ -77,7 +81,7 @@ pub(super) struct Link {
 pub(super) enum Fill {
     /// So many bytes, and nothing more for now.
     Last(usize),
-    /// The buffer is full; there may be more.
+    /// So many bytes, and there may be more.
     More(usize),
     /// Nothing for now.
     Empty,
@@ -91,6 +95,8 @@ impl Link {
             socket,
             http2,
             dirty: false,
+            unfinished: false,
+            end_follows: false,
             blocked_since: None,
             opened: now,
             last_read: now,
@@ -114,9 +120,11 @@ impl Link {
                             return Ok(Fill::End);
                         }
                     }
-                    Ok(if n == buffer.len() { Fill::More(n) } else { Fill::Last(n) })
+                    Ok(if n == buffer.len() || self.end_follows { Fill::More(n) } else { Fill::Last(n) })
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Fill::Empty),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    Ok(if self.end_follows { Fill::End } else { Fill::Empty })
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => Err(error),
             };

@@ -12,6 +12,7 @@ mod detect;
 mod grpc;
 mod handle;
 mod link;
+mod memory;
 mod pool;
 mod record;
 mod relay;
@@ -109,6 +110,7 @@ struct Worker {
     random: u64,
     /// Memory of a burst that has not been given back yet.
     burst: bool,
+    next_trim: Instant,
 }
 
 impl Worker {
@@ -121,8 +123,8 @@ impl Worker {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = Instant::now(),
             }
-            for link in std::mem::take(&mut self.unfinished) {
-                self.read(link);
+            for id in std::mem::take(&mut self.unfinished) {
+                self.read_on(id);
             }
             for event in &events {
                 match LinkId::of(event.token()) {
@@ -185,13 +187,30 @@ impl Worker {
         if event.is_writable() {
             self.mark_dirty(id);
         }
+        if event.is_read_closed() {
+            self.read_to_end(id);
+        }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             self.read(id);
-            // The end may stand behind the last bytes, and no further event tells of it.
-            if event.is_read_closed() && self.link(id).is_some() && !self.unfinished.contains(&id) {
-                self.unfinished.push(id);
-            }
         }
+    }
+
+    /// The peer has closed its side, or takes nothing more: what it has sent before that still counts.
+    fn read_to_end(&mut self, id: LinkId) {
+        if id.side == Side::Endpoint {
+            self.retire(id.index);
+        }
+        if let Some(link) = self.link(id) {
+            link.end_follows = true;
+        }
+        self.mark_unfinished(id);
+    }
+
+    fn read_on(&mut self, id: LinkId) {
+        if let Some(link) = self.link(id) {
+            link.unfinished = false;
+        }
+        self.read(id);
     }
 
     /// Reads once from a connection and acts on what came.
@@ -216,7 +235,7 @@ impl Worker {
         let read = match filled {
             Fill::Last(n) => n,
             Fill::More(n) => {
-                self.unfinished.push(id);
+                self.mark_unfinished(id);
                 n
             }
             Fill::Empty => return Ok(()),
@@ -231,8 +250,8 @@ impl Worker {
             }
             match link.http2.receive(now, &mut input, fields) {
                 Ok(Some(event)) => match id.side {
-                    Side::Client => self.on_client_event(id.index, event, fields),
-                    Side::Endpoint => self.on_endpoint_event(id.index, event, fields),
+                    Side::Client => self.on_client_event(id.index, &event, fields),
+                    Side::Endpoint => self.on_endpoint_event(id.index, &event, fields),
                 },
                 Ok(None) => return Ok(()),
                 Err(error) => {
@@ -243,11 +262,18 @@ impl Worker {
         }
     }
 
+    /// Notes that a link has more to read than was read.
+    fn mark_unfinished(&mut self, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        if !std::mem::replace(&mut link.unfinished, true) {
+            self.unfinished.push(id);
+        }
+    }
+
     /// Notes that a link has output, or room that its calls may use.
     fn mark_dirty(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
-        if !link.dirty {
-            link.dirty = true;
+        if !std::mem::replace(&mut link.dirty, true) {
             self.dirty.push(id);
         }
     }
@@ -255,19 +281,29 @@ impl Worker {
     /// Writes every connection that has output, until none has.
     fn flush_all(&mut self) {
         loop {
+            while let Some(id) = self.dirty.pop() {
+                self.flush(id);
+            }
             self.serve_waiting();
-            let Some(id) = self.dirty.pop() else { return };
-            let now = self.now;
-            let Some((link, metrics)) = self.link_and_metrics(id) else { continue };
-            link.dirty = false;
-            if let Err(error) = link.flush(now, metrics) {
-                self.close(id, &error.to_string());
-                continue;
+            if self.dirty.is_empty() {
+                return;
             }
-            self.return_room(id);
-            if self.link(id).is_some_and(|link| link.http2.is_drained() && !link.http2.wants_write()) {
-                self.finish_link(id);
-            }
+        }
+    }
+
+    fn flush(&mut self, id: LinkId) {
+        let now = self.now;
+        let Some((link, metrics)) = self.link_and_metrics(id) else { return };
+        link.dirty = false;
+        if link.closing_since.is_some() {
+            return;
+        }
+        if link.flush(now, metrics).is_err() {
+            return self.read_to_end(id);
+        }
+        self.return_room(id);
+        if self.link(id).is_some_and(|link| link.http2.is_drained() && !link.http2.wants_write()) {
+            self.finish_link(id);
         }
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Upstream {
     pub(super) connected: bool,
     /// It has been ready for calls: its loss is not a failure to connect.
     pub(super) ready: bool,
+    /// A call has been sent on it.
+    pub(super) used: bool,
     /// It takes no new calls and closes with its last one.
     pub(super) retired: bool,
     pub(super) idle_since: Option<Instant>,
@@ -115,6 +117,7 @@ impl Worker {
             address,
             connected: false,
             ready: false,
+            used: false,
             retired: false,
             idle_since: None,
             ping_sent: None,
@@ -155,9 +158,12 @@ impl Worker {
         true
     }
 
-    /// The server's SETTINGS are there: calls may go out.
+    /// The server's SETTINGS are there: calls may go out, unless it says that it takes none yet.
     pub(super) fn upstream_ready(&mut self, index: usize) {
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        if upstream.link.http2.peer_settings().max_concurrent_streams == 0 {
+            return;
+        }
         if std::mem::replace(&mut upstream.ready, true) {
             return;
         }
@@ -197,12 +203,14 @@ impl Worker {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
         for (stream, token) in upstream.link.http2.open_streams() {
-            self.upstream_stream_lost(index, stream, token, upstream.address);
+            if self.call_on(index, stream, token).is_some() {
+                self.upstream_lost(token, upstream.address);
+            }
         }
     }
 
     /// Waiting calls go elsewhere, and the endpoint is left alone for a while.
-    fn connecting_failed(&mut self, cluster: usize, endpoint: EndpointId, why: &str) {
+    pub(super) fn connecting_failed(&mut self, cluster: usize, endpoint: EndpointId, why: &str) {
         let random = self.next_random();
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };

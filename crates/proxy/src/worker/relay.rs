@@ -1,5 +1,7 @@
 //! Relay: an endpoint's frames, back to the client that waits for them.
 
+use std::time::Duration;
+
 use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
@@ -10,9 +12,12 @@ use super::link::{LinkId, Side};
 use super::record::Ending;
 use super::reply::ProxyError;
 
+/// A connection that goes away sooner, and before the first call, counts as one that was never made.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+
 impl Worker {
-    pub(super) fn on_endpoint_event(&mut self, upstream: usize, event: Event<'_>, fields: &mut FieldSection) {
-        match event {
+    pub(super) fn on_endpoint_event(&mut self, upstream: usize, event: &Event<'_>, fields: &mut FieldSection) {
+        match *event {
             Event::Headers { stream, token, section, end_stream, oversize } => {
                 if oversize {
                     return self.response_broken(upstream, stream, token, "its header fields are too large");
@@ -28,7 +33,7 @@ impl Worker {
         }
     }
 
-    fn call_on(&mut self, upstream: usize, stream: StreamKey, token: u32) -> Option<&mut Call> {
+    pub(super) fn call_on(&mut self, upstream: usize, stream: StreamKey, token: u32) -> Option<&mut Call> {
         self.calls.get_mut(token as usize).filter(|call| call.upstream == Some((upstream, stream)))
     }
 
@@ -131,11 +136,19 @@ impl Worker {
 
     /// The server goes away: what it did not process is sent elsewhere, the rest finishes here.
     fn on_goaway(&mut self, index: usize, last_stream: u32, code: ErrorCode) {
-        self.retire(index);
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        let Some(upstream) = self.upstreams.get(index) else { return };
         if code != ErrorCode::NO_ERROR {
             tracing::warn!("{} sent GOAWAY {code}", upstream.address);
         }
+        let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
+        let was_short = self.now - upstream.link.opened < SHORT_LIFE;
+        let was_no_use = was_short && !upstream.used && !upstream.retired;
+        self.retire(index);
+        if was_no_use {
+            // Its server may do so for ever: the next one waits a little.
+            self.connecting_failed(cluster, endpoint, &format!("GOAWAY {code} before the first call"));
+        }
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
         let unprocessed = upstream.link.http2.streams_above(last_stream);
         for (stream, token) in unprocessed {
             if let Some(upstream) = self.upstreams.get_mut(index) {

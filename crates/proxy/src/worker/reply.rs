@@ -78,7 +78,8 @@ impl Worker {
     /// Answers a call with an error and ends it.
     pub(super) fn fail(&mut self, slot: u32, error: &ProxyError) {
         let Some(call) = self.calls.get(slot as usize) else { return };
-        let (client, stream, response, is_grpc) = (call.client, call.client_stream, call.response, call.is_grpc);
+        let (client, stream, response) = (call.client, call.client_stream, call.response);
+        let (is_grpc, is_head) = (call.is_grpc, call.is_head);
         if response == Response::Ended {
             return self.end_call(slot, Ending::Complete);
         }
@@ -96,13 +97,11 @@ impl Worker {
                     link.http2.send_headers(stream, Section::Response, &fields, true);
                 }
                 (Response::Awaited, false) => {
-                    link.http2.send_headers(
-                        stream,
-                        Section::Response,
-                        &http_error(http_status, &message, error),
-                        false,
-                    );
-                    link.http2.send_data(stream, format!("{message}\n").as_bytes(), true);
+                    let fields = http_error(http_status, &message, error);
+                    link.http2.send_headers(stream, Section::Response, &fields, is_head);
+                    if !is_head {
+                        link.http2.send_data(stream, format!("{message}\n").as_bytes(), true);
+                    }
                 }
                 (_, true) => {
                     let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());

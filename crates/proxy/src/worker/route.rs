@@ -19,12 +19,14 @@ const MAX_SPARE_SECTIONS: usize = 256;
 const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
 impl Worker {
-    pub(super) fn on_client_event(&mut self, client: usize, event: Event<'_>, fields: &mut FieldSection) {
-        match event {
+    pub(super) fn on_client_event(&mut self, client: usize, event: &Event<'_>, fields: &mut FieldSection) {
+        match *event {
             Event::Headers { stream, section: Section::Request, end_stream, oversize, .. } => {
                 self.on_request(client, stream, end_stream, oversize, fields);
             }
-            Event::Headers { stream, token, .. } => self.on_request_trailers(client, stream, token, fields),
+            Event::Headers { stream, token, oversize, .. } => {
+                self.on_request_trailers(client, stream, token, oversize, fields);
+            }
             Event::Data { stream, token, bytes, end_stream } => {
                 self.on_request_data(client, stream, token, bytes, end_stream);
             }
@@ -50,13 +52,14 @@ impl Worker {
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
             // Its cancelled calls still occupy endpoints: no more until these know.
-            downstream.link.http2.refuse(stream);
+            downstream.link.http2.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
         let mut request = self.spare_sections.pop().unwrap_or_default();
         std::mem::swap(&mut request, fields);
         let serial = self.take_serial();
         let is_grpc = grpc::is_grpc(&request);
+        let is_head = request.get(Known::Method) == Some(b"HEAD");
         let slot = self.calls.insert(Call {
             serial,
             client,
@@ -79,6 +82,7 @@ impl Worker {
             attempts: 0,
             tried: Vec::new(),
             is_grpc,
+            is_head,
             response: Response::Awaited,
             http_status: 0,
             recorded: false,
@@ -98,19 +102,20 @@ impl Worker {
         metrics.unwrap_or(&self.unknown_cluster).request();
         match routed {
             Err(error) => self.fail(slot, &error),
-            Ok(_) if self.calls.len() > self.limits.relay.max_calls as usize => {
-                self.fail(slot, &ProxyError::TooManyCalls { calls: self.calls.len() });
-            }
             Ok(cluster) => self.admit(CallId { slot, serial }, cluster),
         }
     }
 
     /// A call with a cluster: its deadline runs, and it is sent when all that has come is read.
     fn admit(&mut self, id: CallId, cluster: usize) {
+        let calls = self.calls.len();
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         call.cluster = Some(cluster);
         if let Some(cluster) = self.clusters.get_mut(cluster) {
             cluster.calls += 1;
+        }
+        if calls > self.limits.relay.max_calls as usize {
+            return self.fail(id.slot, &ProxyError::TooManyCalls { calls });
         }
         if let Some(timeout) = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout) {
             let at = self.now + timeout;
@@ -160,7 +165,6 @@ impl Worker {
         if !self.is_call_of(client, stream, token) {
             return;
         }
-        let relay = &self.limits.relay;
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended |= end_stream;
         let Some((upstream, upstream_stream)) = call.upstream else {
@@ -169,15 +173,12 @@ impl Worker {
             self.replay_bytes += bytes.len();
             return;
         };
-        if call.replayable {
-            let within_call = call.body.len() + bytes.len() <= relay.max_replay_bytes_per_call as usize;
-            let within_worker = self.replay_bytes + bytes.len() <= relay.max_replay_bytes as usize;
-            if within_call && within_worker {
-                call.body.extend_from_slice(bytes);
-                self.replay_bytes += bytes.len();
-            } else {
-                self.stop_replay(token);
-            }
+        let (replayable, kept_bytes) = (call.replayable, call.body.len());
+        if !self.may_keep(kept_bytes, bytes.len()) {
+            self.stop_replay(token);
+        } else if replayable && let Some(call) = self.calls.get_mut(token as usize) {
+            call.body.extend_from_slice(bytes);
+            self.replay_bytes += bytes.len();
         }
         let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
         let taken = link.http2.send_data(upstream_stream, bytes, end_stream);
@@ -186,9 +187,20 @@ impl Worker {
         self.end_call_if_complete(token);
     }
 
-    fn on_request_trailers(&mut self, client: usize, stream: StreamKey, token: u32, fields: &FieldSection) {
+    fn on_request_trailers(
+        &mut self,
+        client: usize,
+        stream: StreamKey,
+        token: u32,
+        oversize: bool,
+        fields: &FieldSection,
+    ) {
         if !self.is_call_of(client, stream, token) {
             return;
+        }
+        if oversize {
+            let limit_bytes = self.limits.client.max_header_list_bytes;
+            return self.fail(token, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended = true;
@@ -215,6 +227,13 @@ impl Worker {
             client.link.http2.release(stream, room);
         }
         self.mark_dirty(LinkId::client(client));
+    }
+
+    /// Whether a call that was sent may keep so many bytes of its content, and so many more, to be sent elsewhere.
+    pub(super) fn may_keep(&self, kept_bytes: usize, more_bytes: usize) -> bool {
+        let relay = &self.limits.relay;
+        kept_bytes + more_bytes <= relay.max_replay_bytes_per_call as usize
+            && self.replay_bytes + more_bytes <= relay.max_replay_bytes as usize
     }
 
     /// Gives up the copy of the request: the call can no longer be sent elsewhere.
@@ -255,6 +274,9 @@ impl Worker {
         }
         if let Some((upstream, stream)) = call.upstream {
             self.cancel_upstream(upstream, stream, call.client);
+        }
+        if let (Some(cluster), Some(endpoint)) = (call.cluster, call.waiting_at) {
+            self.leave_queue(cluster, endpoint, slot);
         }
         if let Some(index) = call.cluster {
             self.call_left_cluster(index);

@@ -1,11 +1,13 @@
 //! Send: a call goes to its endpoint over a pooled connection, waits for one, or is sent again elsewhere.
 
+use std::net::SocketAddr;
+
 use leno_http2::fields::Known;
 use leno_http2::{OpenError, Section, StreamKey};
 use leno_model::balance::{EndpointId, Outcome};
 
 use super::Worker;
-use super::call::CallId;
+use super::call::{CallId, Response};
 use super::grpc;
 use super::link::LinkId;
 use super::record::Ending;
@@ -91,14 +93,15 @@ impl Worker {
         }
     }
 
-    /// The call at the head of an endpoint's queue; calls that are over are dropped from it.
+    /// The call at the head of an endpoint's queue.
     pub(super) fn first_waiting(&mut self, cluster: usize, endpoint: EndpointId) -> Option<CallId> {
-        loop {
-            let id = *self.endpoint(cluster, endpoint)?.waiting.front()?;
-            if self.call_exists(id) {
-                return Some(id);
-            }
-            self.endpoint(cluster, endpoint)?.waiting.pop_front();
+        self.endpoint(cluster, endpoint)?.waiting.front().copied()
+    }
+
+    /// A call that is over waits no more: the place in the queue is another's.
+    pub(super) fn leave_queue(&mut self, cluster: usize, endpoint: EndpointId, slot: u32) {
+        if let Some(state) = self.endpoint(cluster, endpoint) {
+            state.waiting.retain(|waiting| waiting.slot != slot);
         }
     }
 
@@ -127,6 +130,7 @@ impl Worker {
             Err(OpenError::StreamLimit | OpenError::Closed) => return self.send_again(id),
         };
         upstream.idle_since = None;
+        upstream.used = true;
         call.upstream = Some((index, stream));
         call.waiting_at = None;
         call.sent_at = now;
@@ -135,8 +139,12 @@ impl Worker {
         if let Some(trailers) = &call.trailers {
             http2.send_headers(stream, Section::Trailers, trailers, true);
         }
+        let kept_bytes = call.body.len();
         self.mark_dirty(LinkId::endpoint(index));
         self.request_bytes_sent(id.slot, taken);
+        if !self.may_keep(kept_bytes, 0) {
+            self.stop_replay(id.slot);
+        }
     }
 
     /// Takes a call back from where it was sent, or waited, and sends it elsewhere: nothing of it was processed there.
@@ -204,24 +212,15 @@ impl Worker {
         }
     }
 
-    /// A stream went down with its connection.
-    pub(super) fn upstream_stream_lost(
-        &mut self,
-        upstream: usize,
-        stream: StreamKey,
-        token: u32,
-        endpoint: std::net::SocketAddr,
-    ) {
-        let Some(call) = self.calls.get_mut(token as usize).filter(|call| call.upstream == Some((upstream, stream)))
-        else {
-            return;
-        };
+    /// The connection that a call was sent on is lost.
+    pub(super) fn upstream_lost(&mut self, slot: u32, endpoint: SocketAddr) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.upstream = None;
-        if call.response == super::call::Response::Ended {
+        if call.response == Response::Ended {
             let (client, client_stream) = (call.client, call.client_stream);
             self.stop_client(client, client_stream);
-            return self.end_call(token, Ending::Complete);
+            return self.end_call(slot, Ending::Complete);
         }
-        self.fail(token, &ProxyError::ConnectionClosed { endpoint });
+        self.fail(slot, &ProxyError::ConnectionClosed { endpoint });
     }
 }

@@ -6,7 +6,7 @@ use leno_http2::ErrorCode;
 
 use super::link::LinkId;
 use super::reply::ProxyError;
-use super::{SWEEP_EVERY, Worker};
+use super::{SWEEP_EVERY, Worker, memory};
 use crate::limits::ms;
 
 /// A connection is looked at once in so many sweeps.
@@ -15,6 +15,11 @@ const TURNS: usize = 10;
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a client may take to acknowledge our first GOAWAY.
 const GOAWAY_GRACE: Duration = Duration::from_secs(1);
+
+/// How long a connection that a burst needed beside another to the same endpoint is kept without a call.
+const SPARE_IDLE: Duration = Duration::from_secs(3);
+/// How often memory is given back at most: it takes a millisecond for every few ten thousand pieces.
+const TRIM_EVERY: Duration = Duration::from_secs(4);
 
 /// What is to be done with a connection.
 enum Verdict {
@@ -42,12 +47,13 @@ impl Worker {
         }
     }
 
-    fn in_turn<T>(&self, slab: &slab::Slab<T>) -> Vec<usize> {
-        slab.iter().map(|(index, _)| index).filter(|index| index % TURNS == self.sweep_turn).collect()
+    fn is_in_turn(&self, index: usize) -> bool {
+        index % TURNS == self.sweep_turn
     }
 
     fn sweep_clients(&mut self) {
-        for index in self.in_turn(&self.clients) {
+        let in_turn = self.clients.iter().map(|(index, _)| index).filter(|&index| self.is_in_turn(index));
+        for index in in_turn.collect::<Vec<_>>() {
             match self.judge_client(index) {
                 Verdict::Keep => {}
                 Verdict::Close(_) => self.close_client(index),
@@ -96,10 +102,11 @@ impl Worker {
         } else {
             client.idle_since.get_or_insert(now);
         }
+        let idle_timeout = ms(relay.client_idle_timeout_ms);
         let drain_late = self.draining.is_some_and(|(since, _)| now - since >= GOAWAY_GRACE);
-        if drain_late {
+        if drain_late || past(client.idle_since, idle_timeout + GOAWAY_GRACE) {
             link.http2.go_away(ErrorCode::NO_ERROR, "");
-        } else if past(client.idle_since, ms(relay.client_idle_timeout_ms)) {
+        } else if past(client.idle_since, idle_timeout) {
             link.http2.shut_down();
         }
         self.mark_dirty(LinkId::client(index));
@@ -107,7 +114,9 @@ impl Worker {
     }
 
     fn sweep_upstreams(&mut self) {
-        for index in self.in_turn(&self.upstreams) {
+        // Connect time-outs are short: whoever is being connected to is looked at every time.
+        let in_turn = self.upstreams.iter().filter(|(index, upstream)| !upstream.ready || self.is_in_turn(*index));
+        for index in in_turn.map(|(index, _)| index).collect::<Vec<_>>() {
             if let Verdict::Close(why) = self.judge_upstream(index) {
                 self.close_upstream(index, why);
             }
@@ -116,24 +125,37 @@ impl Worker {
 
     fn judge_upstream(&mut self, index: usize) -> Verdict {
         let now = self.now;
-        let relay = &self.limits.relay;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
-        let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
+        let Some(upstream) = self.upstreams.get(index) else { return Verdict::Keep };
+        let opened = Some(upstream.link.opened);
         let settings = match self.clusters.get(upstream.cluster) {
             Some(state) => state.cluster.settings.clone(),
             None => Default::default(),
         };
-        let link = &mut upstream.link;
         if !upstream.ready {
-            let late = past(Some(link.opened), settings.connect_timeout);
-            return if late { Verdict::Close("no HTTP/2 connection within the time-out") } else { Verdict::Keep };
+            let late = past(opened, settings.connect_timeout);
+            return if late {
+                Verdict::Close("not ready for calls within the connect time-out")
+            } else {
+                Verdict::Keep
+            };
         }
+        if past(opened, settings.max_connection_age.unwrap_or(Duration::MAX)) {
+            self.retire(index);
+        }
+        let relay = &self.limits.relay;
+        let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
+        let link = &mut upstream.link;
         if past(link.blocked_since, ms(relay.unread_timeout_ms)) {
             return Verdict::Close("it left its socket unread for unread_timeout_ms");
         }
         if link.http2.stream_count() == 0 {
             let idle_since = *upstream.idle_since.get_or_insert(now);
-            let idle = past(Some(idle_since), settings.idle_timeout);
+            let endpoint =
+                self.clusters.get(upstream.cluster).and_then(|state| state.endpoints.get(&upstream.endpoint));
+            let is_spare = endpoint.is_some_and(|endpoint| endpoint.connections.len() > 1);
+            let limit = if is_spare { settings.idle_timeout.min(SPARE_IDLE) } else { settings.idle_timeout };
+            let idle = past(Some(idle_since), limit);
             return if upstream.retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
         }
         upstream.idle_since = None;
@@ -148,9 +170,6 @@ impl Worker {
             }
             _ => {}
         }
-        if past(Some(link.opened), settings.max_connection_age.unwrap_or(Duration::MAX)) {
-            self.retire(index);
-        }
         self.mark_dirty(LinkId::endpoint(index));
         Verdict::Keep
     }
@@ -160,12 +179,10 @@ impl Worker {
         let limit = ms(self.limits.relay.max_wait_ms);
         for (cluster, endpoint) in self.waited_for.clone() {
             while let Some(id) = self.first_waiting(cluster, endpoint) {
-                let waited = self.calls.get(id.slot as usize).map_or(limit, |call| self.now - call.waiting_since);
+                let Some(call) = self.calls.get(id.slot as usize) else { break };
+                let waited = self.now - call.waiting_since;
                 if waited < limit {
                     break;
-                }
-                if let Some(state) = self.endpoint(cluster, endpoint) {
-                    state.waiting.pop_front();
                 }
                 let name = self.clusters.get(cluster).map_or(String::new(), |state| state.cluster.key.to_string());
                 self.fail(id.slot, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
@@ -173,11 +190,13 @@ impl Worker {
         }
     }
 
-    /// After a burst, tables that it made large are made small again.
+    /// After a burst, tables that it made large are made small again, and the system gets its memory back.
     fn give_back_memory(&mut self) {
-        if !std::mem::take(&mut self.burst) {
+        if !self.burst || self.now < self.next_trim {
             return;
         }
+        self.burst = false;
+        self.next_trim = self.now + TRIM_EVERY;
         self.clients.shrink_to_fit();
         self.upstreams.shrink_to_fit();
         self.calls.shrink_to_fit();
@@ -185,6 +204,7 @@ impl Worker {
         self.spare_sections.shrink_to_fit();
         self.to_send.shrink_to_fit();
         self.dirty.shrink_to_fit();
+        memory::trim();
     }
 
     /// Begins the end: no new connections, clients are told, calls under way finish.
@@ -193,6 +213,8 @@ impl Worker {
             return;
         }
         self.draining = Some((self.now, self.now + grace));
+        // Connections that were made before count as ours.
+        self.accept();
         if let Some(mut listener) = self.listener.take() {
             let _ = self.poll.registry().deregister(&mut listener);
         }

@@ -1,0 +1,37 @@
+//! The demo from beginning to end, as somebody runs it whose output is not a terminal.
+
+use std::process::Command;
+
+#[test]
+fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
+    let output = Command::new(env!("CARGO_BIN_EXE_leno"))
+        .args(["demo", "--seconds-per-phase=1", "--rate=200"])
+        .output()
+        .expect("leno starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{errors}");
+
+    let (_, closing) = text.split_once("Five gRPC servers").expect("the closing table");
+    let row = |label: &str| -> Vec<&str> {
+        let row = closing.lines().find_map(|line| line.strip_prefix(label));
+        row.unwrap_or_else(|| panic!("no row {label}: {text}")).split_whitespace().collect()
+    };
+    let [.., share, "%", "0"] = row("round robin  ")[..] else {
+        panic!("round robin lost calls: {text}");
+    };
+    // Not exactly a fifth: the first and the last calls counted need not be a whole round.
+    let share: f64 = share.parse().expect("a number");
+    assert!((18.0..=22.0).contains(&share), "each of five servers has a fifth: {text}");
+    assert_eq!(row("Leno  ").last(), Some(&"0"), "Leno lost calls: {text}");
+    assert!(closing.contains("pinned, worst client (s5)"), "{text}");
+}
+
+#[test]
+fn a_wrong_option_of_the_proxy_is_the_proxys_error() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_leno")).args(["proxy", "--no-such-option"]).output().expect("leno starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.starts_with("leno-proxy: "), "{errors}");
+}

@@ -1,0 +1,50 @@
+//! The proxy's own answers, and what it passes on.
+
+use leno_http2::frame::kind;
+
+use crate::peer::{Server, answer, headers, open_call, rst_stream};
+use crate::proxy::Proxy;
+
+#[test]
+fn an_error_in_answer_to_head_has_no_content() {
+    let proxy = Proxy::start(&[]);
+    let mut client = proxy.connect();
+    let unknown = [(":method", "HEAD"), (":scheme", "http"), (":path", "/"), (":authority", "nobody")];
+    client.send(&headers(1, &unknown, true));
+    let answer = client.rest_of(1);
+    assert_eq!(answer[0].field(":status"), "404");
+    assert!(answer[0].ends_stream(), "{answer:?}");
+}
+
+#[test]
+fn trailers_of_a_request_that_are_too_large_fail_the_call_and_are_not_cut_short() {
+    let server = Server::start();
+    let proxy = Proxy::start(&[server.address()]);
+    let mut client = proxy.connect();
+    client.send(&open_call(1));
+    let mut endpoint = server.accept();
+    let request = endpoint.expect(kind::HEADERS);
+    let long = "x".repeat(20_000);
+    client.send(&headers(1, &[("kept", "1"), ("long", &long), ("lost", "1")], true));
+    let end = endpoint.rest_of(request.stream);
+    assert_eq!(end[0].kind, kind::RST_STREAM, "{end:?}");
+    let error = client.expect(kind::HEADERS);
+    assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("8", "header-list-too-large"));
+}
+
+#[test]
+fn a_whole_answer_reaches_a_client_that_is_still_sending_and_then_it_is_stopped() {
+    let server = Server::start();
+    let proxy = Proxy::start(&[server.address()]);
+    let mut client = proxy.connect();
+    client.send(&open_call(1));
+    let mut endpoint = server.accept();
+    let request = endpoint.expect(kind::HEADERS);
+    endpoint.send(&answer(request.stream, "me"));
+    endpoint.send(&rst_stream(request.stream, 0));
+    let frames = client.rest_of(1);
+    assert_eq!(frames[0].field("from"), "me");
+    let stopped = client.expect(kind::RST_STREAM);
+    assert_eq!((stopped.stream, stopped.payload), (1, vec![0; 4]));
+    assert_eq!(proxy.explain().calls, 0);
+}

@@ -1,0 +1,82 @@
+//! Ends of connections: TCP's, and the proxy's own.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use leno_http2::frame::kind;
+
+use crate::peer::{Server, answer, call, frame, open_call};
+use crate::proxy::{Proxy, eventually};
+
+/// A frame of a kind that nobody knows, which is passed over.
+fn unknown_frame() -> Vec<u8> {
+    frame(0xbe, 0, 0, &[0; 16_384])
+}
+
+#[test]
+fn the_end_behind_more_bytes_than_one_read_takes_is_noticed() {
+    let proxy = Proxy::start(&[]);
+    let burst = unknown_frame().repeat(6);
+    for _ in 0..50 {
+        let mut client = proxy.connect();
+        client.expect(kind::SETTINGS);
+        // The proxy's receive buffer grows, so that a later burst and its end arrive together.
+        for _ in 0..5 {
+            client.send(&burst);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        client.send(&burst);
+        client.socket.shutdown(Shutdown::Both).expect("a socket");
+    }
+    eventually("no connection is left", || proxy.metrics.downstream.open_connections.get() == 0);
+}
+
+#[test]
+fn a_client_that_closes_has_its_calls_cancelled() {
+    let server = Server::start();
+    let proxy = Proxy::start(&[server.address()]);
+    let mut client = proxy.connect();
+    client.send(&open_call(1));
+    let mut endpoint = server.accept();
+    let request = endpoint.expect(kind::HEADERS);
+    drop(client);
+    let reset = endpoint.expect(kind::RST_STREAM);
+    assert_eq!((reset.stream, reset.payload), (request.stream, vec![0, 0, 0, 8]));
+    eventually("no call is left", || proxy.explain().calls == 0);
+}
+
+#[test]
+fn an_answer_right_before_the_end_of_the_endpoints_connection_is_relayed() {
+    let server = Server::start();
+    let proxy = Proxy::start(&[server.address()]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let mut endpoint = server.accept();
+    let request = endpoint.expect(kind::HEADERS);
+    endpoint.send(&answer(request.stream, "me"));
+    drop(endpoint);
+    assert_eq!(client.expect(kind::HEADERS).field("from"), "me");
+}
+
+#[test]
+fn an_http1_client_that_is_still_sending_gets_its_answer_whole() {
+    let proxy = Proxy::start(&[]);
+    let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
+    client.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 300\r\n\r\n").expect("the proxy reads");
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(20));
+        client.write_all(&[b'x'; 100]).expect("the proxy still reads");
+    }
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("an answer");
+    assert!(answer.ends_with(b"as gRPC does.\n"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
+fn an_idle_client_that_does_not_answer_goaway_is_disconnected() {
+    let proxy = Proxy::start_with(&[], "", &[("client_idle_timeout_ms", "1")]);
+    let mut client = proxy.connect();
+    let frames = client.until_closed();
+    assert_eq!(frames.iter().filter(|frame| frame.kind == kind::GOAWAY).count(), 2, "{frames:?}");
+}

@@ -1,0 +1,10 @@
+//! A worker between clients and servers that are scripted byte by byte: what it does when peers behave oddly.
+
+mod answers;
+mod closing;
+mod dismissal;
+mod limits;
+mod peer;
+mod pool;
+mod proxy;
+mod waiting;

@@ -1,0 +1,244 @@
+//! Either side of an HTTP/2 connection to the proxy, frame by frame.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use leno_http2::FieldSection;
+use leno_http2::frame::{PREFACE, flag, kind};
+use leno_http2::hpack::{DEFAULT_TABLE_SIZE, Decoder};
+
+/// How long a test waits for something that must come.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
+    /// Of HEADERS.
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+impl Frame {
+    /// The value of a field; empty where there is none.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        self.fields.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn ends_stream(&self) -> bool {
+        matches!(self.kind, kind::DATA | kind::HEADERS) && self.flags & flag::END_STREAM != 0
+    }
+}
+
+/// Our end of a connection.
+pub(crate) struct Peer {
+    pub(crate) socket: TcpStream,
+    decoder: Decoder,
+}
+
+impl Peer {
+    /// A client that has sent its preface and SETTINGS.
+    pub(crate) fn connect(proxy: SocketAddr) -> Self {
+        let mut peer = Self::new(TcpStream::connect(proxy).expect("the proxy listens"));
+        peer.send(&[PREFACE.as_slice(), &settings(&[])].concat());
+        peer
+    }
+
+    fn new(socket: TcpStream) -> Self {
+        socket.set_nodelay(true).expect("a TCP socket");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+        Self { socket, decoder: Decoder::new(DEFAULT_TABLE_SIZE) }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).expect("the proxy reads");
+    }
+
+    /// The next frame; none at the end of the connection.
+    pub(crate) fn frame(&mut self) -> Option<Frame> {
+        let mut header = [0; 9];
+        match self.socket.read_exact(&mut header) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => return None,
+            Err(error) => panic!("no frame came: {error}"),
+        }
+        let [_, l2, l1, l0, kind, flags, s3, s2, s1, s0] = [&[0], header.as_slice()].concat()[..] else { return None };
+        let mut payload = vec![0; u32::from_be_bytes([0, l2, l1, l0]) as usize];
+        self.socket.read_exact(&mut payload).expect("a whole frame");
+        let fields = if kind == kind::HEADERS { self.decode(&payload) } else { Vec::new() };
+        Some(Frame { kind, flags, stream: u32::from_be_bytes([s3, s2, s1, s0]), payload, fields })
+    }
+
+    fn decode(&mut self, block: &[u8]) -> Vec<(String, String)> {
+        let mut section = FieldSection::new();
+        self.decoder.decode(block, usize::MAX, &mut section).expect("a header block");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        section.iter().map(|line| (text(line.name), text(line.value))).collect()
+    }
+
+    /// The next frame of a kind; others are passed over.
+    pub(crate) fn expect(&mut self, wanted: u8) -> Frame {
+        loop {
+            let frame = self.frame().unwrap_or_else(|| panic!("the connection ended before a frame of kind {wanted}"));
+            if frame.kind == wanted {
+                return frame;
+            }
+        }
+    }
+
+    /// Every frame of a stream until it ends.
+    pub(crate) fn rest_of(&mut self, stream: u32) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.frame() {
+            if frame.stream == stream {
+                let last = frame.ends_stream() || frame.kind == kind::RST_STREAM;
+                frames.push(frame);
+                if last {
+                    return frames;
+                }
+            }
+        }
+        panic!("the connection ended before stream {stream} did: {frames:?}");
+    }
+
+    /// Reads until the proxy closes its side.
+    pub(crate) fn until_closed(&mut self) -> Vec<Frame> {
+        std::iter::from_fn(|| self.frame()).collect()
+    }
+}
+
+/// A server of one endpoint.
+pub(crate) struct Server(TcpListener);
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a listener");
+        Self(listener)
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().expect("a bound socket")
+    }
+
+    /// The proxy's next connection, if there is one already; nothing was said yet.
+    pub(crate) fn accept_now(&self) -> Option<Peer> {
+        let (socket, _) = self.0.accept().ok()?;
+        socket.set_nonblocking(false).expect("a TCP socket");
+        let mut peer = Peer::new(socket);
+        let mut preface = [0; 24];
+        peer.socket.read_exact(&mut preface).expect("a preface");
+        Some(peer)
+    }
+
+    /// The proxy's next connection, before anything was said.
+    pub(crate) fn accept_silently(&self) -> Peer {
+        let began = Instant::now();
+        loop {
+            if let Some(peer) = self.accept_now() {
+                return peer;
+            }
+            assert!(began.elapsed() < PATIENCE, "the proxy did not connect");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The proxy's next connection, to which SETTINGS have been sent.
+    pub(crate) fn accept(&self) -> Peer {
+        let mut peer = self.accept_silently();
+        peer.send(&settings(&[]));
+        peer
+    }
+}
+
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+pub(crate) fn settings(values: &[(u16, u32)]) -> Vec<u8> {
+    let entries: Vec<u8> =
+        values.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
+    frame(kind::SETTINGS, 0, 0, &entries)
+}
+
+pub(crate) fn rst_stream(stream: u32, code: u32) -> Vec<u8> {
+    frame(kind::RST_STREAM, 0, stream, &code.to_be_bytes())
+}
+
+pub(crate) fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
+    frame(kind::GOAWAY, 0, 0, &[last_stream.to_be_bytes(), code.to_be_bytes()].concat())
+}
+
+pub(crate) fn data(stream: u32, bytes: &[u8], end_stream: bool) -> Vec<u8> {
+    frame(kind::DATA, if end_stream { flag::END_STREAM } else { 0 }, stream, bytes)
+}
+
+/// Literals that are not indexed, in one HEADERS frame and as many CONTINUATION frames as they need.
+pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) -> Vec<u8> {
+    const MAX_FRAME_BYTES: usize = 16_384;
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        block.push(0);
+        put_string(&mut block, name);
+        put_string(&mut block, value);
+    }
+    let mut frames = Vec::new();
+    let last = block.len().div_ceil(MAX_FRAME_BYTES) - 1;
+    for (i, fragment) in block.chunks(MAX_FRAME_BYTES).enumerate() {
+        let end = if i == 0 && end_stream { flag::END_STREAM } else { 0 };
+        let end_headers = if i == last { flag::END_HEADERS } else { 0 };
+        let kind = if i == 0 { kind::HEADERS } else { kind::CONTINUATION };
+        frames.extend(frame(kind, end | end_headers, stream, fragment));
+    }
+    frames
+}
+
+/// A string without Huffman code; its length is an integer with a prefix of seven bits (RFC 7541 section 5.1).
+fn put_string(block: &mut Vec<u8>, string: &str) {
+    match string.len().checked_sub(127) {
+        None => block.push(string.len() as u8),
+        Some(mut rest) => {
+            block.push(127);
+            while rest >= 128 {
+                block.push(0x80 | (rest & 0x7f) as u8);
+                rest >>= 7;
+            }
+            block.push(rest as u8);
+        }
+    }
+    block.extend_from_slice(string.as_bytes());
+}
+
+/// The header section of a gRPC call to the Service `echo`.
+pub(crate) const CALL: [(&str, &str); 6] = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a.B/C"),
+    (":authority", "echo.default:80"),
+    ("content-type", "application/grpc"),
+    ("te", "trailers"),
+];
+
+/// A call without content.
+pub(crate) fn call(stream: u32) -> Vec<u8> {
+    headers(stream, &CALL, true)
+}
+
+/// A call whose content is still to come.
+pub(crate) fn open_call(stream: u32) -> Vec<u8> {
+    headers(stream, &CALL, false)
+}
+
+/// A call without content and with one field more.
+pub(crate) fn call_with(stream: u32, name: &str, value: &str) -> Vec<u8> {
+    headers(stream, &[CALL.as_slice(), &[(name, value)]].concat(), true)
+}
+
+/// A whole trailers-only answer, with `from` to tell whose it is.
+pub(crate) fn answer(stream: u32, from: &str) -> Vec<u8> {
+    let fields = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "0"), ("from", from)];
+    headers(stream, &fields, true)
+}

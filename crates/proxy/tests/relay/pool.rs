@@ -1,0 +1,102 @@
+//! Connections to endpoints: when they are opened, and when they are given up.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::frame::kind;
+
+use crate::peer::{Server, answer, call, goaway, headers, settings};
+use crate::proxy::{Proxy, mesh};
+
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+
+#[test]
+fn an_endpoint_that_goes_away_before_every_first_call_is_backed_off() {
+    let server = Server::start();
+    let proxy = Proxy::start(&[server.address()]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let began = Instant::now();
+    let mut kept = Vec::new();
+    while began.elapsed() < Duration::from_millis(500) && kept.len() < 100 {
+        if let Some(mut endpoint) = server.accept_now() {
+            endpoint.send(&[settings(&[]), goaway(0, 0)].concat());
+            kept.push(endpoint);
+        }
+    }
+    assert!(kept.len() < 10, "{} connections in half a second", kept.len());
+    assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "connect-failed");
+}
+
+#[test]
+fn an_endpoint_that_takes_no_streams_is_not_waited_for() {
+    let (full, free) = (Server::start(), Server::start());
+    let annotation = "leno.dev/balancer: round-robin, leno.dev/connect-timeout: 100ms";
+    let proxy = Proxy::start_with(&[full.address(), free.address()], annotation, &[]);
+    let mut client = proxy.connect();
+    client.send(&[call(1), call(3)].concat());
+    let mut no_streams = full.accept_silently();
+    no_streams.send(&settings(&[(MAX_CONCURRENT_STREAMS, 0)]));
+    let mut endpoint = free.accept();
+    for _ in 0..2 {
+        let request = endpoint.expect(kind::HEADERS);
+        endpoint.send(&answer(request.stream, "free"));
+        assert_eq!(client.expect(kind::HEADERS).field("from"), "free");
+    }
+}
+
+#[test]
+fn the_connect_time_out_is_kept_within_a_fifth_of_a_second() {
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "leno.dev/connect-timeout: 50ms", &[("max_attempts", "1")]);
+    let mut client = proxy.connect();
+    let began = Instant::now();
+    client.send(&call(1));
+    let error = client.expect(kind::HEADERS);
+    assert_eq!(error.field("leno-proxy-error"), "connect-failed");
+    let took = began.elapsed();
+    assert!((Duration::from_millis(50)..Duration::from_millis(250)).contains(&took), "{took:?}");
+}
+
+#[test]
+fn a_connection_that_is_mostly_idle_grows_no_older_than_it_may() {
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "leno.dev/max-connection-age: 1s", &[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let mut endpoint = server.accept();
+    let began = Instant::now();
+    for stream in (3..).step_by(2) {
+        let request = endpoint.expect(kind::HEADERS);
+        endpoint.send(&answer(request.stream, "me"));
+        client.expect(kind::HEADERS);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(began.elapsed() < Duration::from_secs(4), "the first connection is still in use");
+        client.send(&call(stream));
+        std::thread::sleep(Duration::from_millis(20));
+        if server.accept_now().is_some() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_becomes_of_a_removed_services_connection_does_not_count_against_another_service() {
+    let (silent, good) = (Server::start(), Server::start());
+    let proxy = Proxy::start_with(&[silent.address()], "leno.dev/connect-timeout: 300ms", &[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let mut never_ready = silent.accept_silently();
+    proxy.set_mesh(mesh("other", &[good.address()], ""));
+    assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
+
+    let other = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "other")];
+    client.send(&headers(3, &other, true));
+    let mut endpoint = good.accept();
+    let request = endpoint.expect(kind::HEADERS);
+    endpoint.send(&answer(request.stream, "good"));
+    assert_eq!(client.expect(kind::HEADERS).field("from"), "good");
+    never_ready.until_closed();
+    let explanation = proxy.explain();
+    assert_eq!(explanation.cluster, "other.default:80");
+    assert_eq!(explanation.endpoints[0].connect_failures, 0, "{explanation:?}");
+}

@@ -1,0 +1,100 @@
+//! One worker as the control thread runs it, and the mesh that it is given.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::mesh::Mesh;
+use leno_model::translate::translate;
+use leno_proxy::limits::Limits;
+use leno_proxy::metrics::WorkerMetrics;
+use leno_proxy::worker::{ClusterExplanation, WorkerConfig, WorkerHandle};
+
+use crate::peer::Peer;
+
+pub(crate) struct Proxy {
+    worker: WorkerHandle,
+    pub(crate) metrics: Arc<WorkerMetrics>,
+}
+
+impl Proxy {
+    /// A worker that knows the Service `echo` with these endpoints.
+    pub(crate) fn start(endpoints: &[SocketAddr]) -> Self {
+        Self::start_with(endpoints, "", &[])
+    }
+
+    /// The same with an annotation of the Service and limits.
+    pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
+        let metrics = WorkerMetrics::new();
+        let mut set = Limits::default();
+        for (name, value) in limits {
+            set.set(name, value).expect("a limit");
+        }
+        let outbound = "127.0.0.1:0".parse().expect("an address");
+        let config = WorkerConfig { index: 0, outbound, limits: Arc::new(set), metrics: metrics.clone(), seed: 1 };
+        let worker = WorkerHandle::spawn(config, mesh("echo", endpoints, annotation)).expect("a worker");
+        Self { worker, metrics }
+    }
+
+    pub(crate) fn connect(&self) -> Peer {
+        Peer::connect(self.worker.local_addr())
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.worker.local_addr()
+    }
+
+    pub(crate) fn set_mesh(&self, mesh: Arc<Mesh>) {
+        self.worker.set_mesh(mesh);
+    }
+
+    /// What the worker says of the one cluster in use.
+    pub(crate) fn explain(&self) -> ClusterExplanation {
+        let mut clusters = self.worker.explain().blocking_recv().expect("a worker that runs");
+        assert_eq!(clusters.len(), 1, "clusters in use");
+        clusters.remove(0)
+    }
+
+    /// Calls that wait for connections.
+    pub(crate) fn waiting_calls(&self) -> usize {
+        self.explain().endpoints.iter().map(|endpoint| endpoint.waiting).sum()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.worker.drain(Duration::ZERO);
+    }
+}
+
+/// A mesh of one Service with port 80.
+pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Arc<Mesh> {
+    let mut text = format!(
+        "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
+         spec:\n  ports:\n  - port: 80\n"
+    );
+    for (i, endpoint) in endpoints.iter().enumerate() {
+        text += &format!(
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
+             metadata:\n  name: {name}-{i}\n  labels: {{kubernetes.io/service-name: {name}}}\n\
+             ports:\n- port: {}\nendpoints:\n- addresses: [{}]\n",
+            endpoint.port(),
+            endpoint.ip()
+        );
+    }
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text };
+    let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
+    let translation = translate(&objects, "default");
+    assert!(translation.problems.is_empty(), "{:?}", translation.problems);
+    Arc::new(translation.mesh)
+}
+
+/// Waits for something that must come true.
+pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_true() {
+        assert!(began.elapsed() < Duration::from_secs(5), "not true in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
