@@ -86,6 +86,8 @@ impl Limits {
     pub fn client() -> Self {
         Self {
             max_concurrent_streams: 0,
+            // What a client that does not read can make us hold of each response; one that reads soon has more.
+            initial_window_bytes: 32_768,
             max_header_list_bytes: 65_536,
             max_header_block_bytes: 131_072,
             max_stream_errors: 1_000,

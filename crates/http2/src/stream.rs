@@ -50,6 +50,7 @@ pub(crate) struct Stream {
     /// Milliseconds after the connection's start.
     pub(crate) opened_ms: u32,
     pub(crate) send_window: i64,
+    pub(crate) sent_bytes: u64,
     /// What the peer may still send.
     pub(crate) receive_window: i64,
     /// Released by the owner, not yet announced.

@@ -137,6 +137,8 @@ pub struct Connection {
     receive_window: i64,
     connection_credit: u32,
     highest_peer_stream: u32,
+    /// The highest of our streams that the server has sent headers on.
+    highest_answered: u32,
     /// Streams that we reset, whose frames may still be under way.
     reset_by_us: VecDeque<u32>,
     floods: Floods,
@@ -148,9 +150,13 @@ pub struct Connection {
     out_start: usize,
     last_data: Option<send::LastData>,
     send_window: i64,
+    /// The largest that it has been.
+    send_window_peak: i64,
     next_stream: u32,
     /// Streams with DATA in their queue and room in their window, in the order they take turns.
     ready: VecDeque<StreamKey>,
+    /// Streams with DATA for which only the connection's reserve is left.
+    held_back: Vec<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
 
@@ -194,6 +200,7 @@ impl Connection {
             receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
             connection_credit: 0,
             highest_peer_stream: 0,
+            highest_answered: 0,
             reset_by_us: VecDeque::new(),
             floods: Floods::new(now),
             fault: None,
@@ -202,8 +209,10 @@ impl Connection {
             out_start: 0,
             last_data: None,
             send_window: i64::from(DEFAULT_WINDOW_BYTES),
+            send_window_peak: i64::from(DEFAULT_WINDOW_BYTES),
             next_stream: 1,
             ready: VecDeque::new(),
+            held_back: Vec::new(),
             drained: VecDeque::new(),
             queued_bytes: 0,
             goaway_sent: None,
@@ -272,6 +281,11 @@ impl Connection {
     /// Whether we may still send on `stream`: END_STREAM has not been sent or queued.
     pub fn can_send(&self, stream: StreamKey) -> bool {
         self.streams.get(stream).is_some_and(|s| s.send != Half::Closed && !s.end_after_queue && s.trailers.is_none())
+    }
+
+    /// Whether the server is known to have taken up `stream`: it has answered it, or a later one.
+    pub fn is_taken_up(&self, stream: StreamKey) -> bool {
+        stream.id <= self.highest_answered
     }
 
     /// Tokens of the streams above `last_stream`, which a GOAWAY says were not processed.

@@ -420,6 +420,7 @@ impl Connection {
 
     /// A response's header section, or the trailers of either side.
     fn on_later_section(&mut self, key: StreamKey, end_stream: bool, fields: &FieldSection) -> Received {
+        self.highest_answered = self.highest_answered.max(key.id);
         let oversize = fields.defects().contains(Defects::OVERSIZE);
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
         let token = stream.token;
@@ -580,6 +581,8 @@ impl Connection {
                     "the connection's window exceeds 2^31-1",
                 ));
             }
+            self.send_window_peak = self.send_window_peak.max(self.send_window);
+            self.end_holding_back();
             return Ok(None);
         }
         if self.is_idle(header.stream) {

@@ -18,6 +18,8 @@ use crate::stream::{Half, Stream, StreamKey};
 const MAX_REMEMBERED_RESETS: usize = 1_024;
 /// Places in the order of turns that are not worth looking through for streams that have ended.
 const MIN_READY_PLACES: usize = 16;
+/// What a stream may send while the connection's window is nearly used up.
+const SMALL_UPLOAD_BYTES: u64 = 1_024;
 /// Output memory that a connection with open streams keeps.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
@@ -219,6 +221,10 @@ impl Connection {
     /// Bytes to write to the socket now. Say with [`Connection::advance_output`] how many went, then ask again: more may
     /// follow from the queues.
     pub fn output(&mut self) -> &[u8] {
+        // A client that is not known to speak HTTP/2 hears nothing of it.
+        if matches!(self.input, Input::Preface(_)) {
+            return &[];
+        }
         self.send_queued();
         self.out.get(self.out_start..).unwrap_or_default()
     }
@@ -232,6 +238,7 @@ impl Connection {
             if self.streams.len() == 0 {
                 self.out = Vec::new();
                 self.ready = Default::default();
+                self.held_back = Vec::new();
             } else if self.out.capacity() > KEPT_OUTPUT_BYTES {
                 self.out = Vec::new();
             } else {
@@ -250,6 +257,10 @@ impl Connection {
 
     /// Whether there is something to write now.
     pub fn wants_write(&self) -> bool {
+        !matches!(self.input, Input::Preface(_)) && self.has_output()
+    }
+
+    fn has_output(&self) -> bool {
         self.pending_output() > 0 || (!self.ready.is_empty() && self.send_window > 0)
     }
 
@@ -317,10 +328,18 @@ impl Connection {
                 } else if end {
                     self.write_end(key);
                 }
+            } else if n == 0 && stream.send_window > 0 {
+                stream.in_ready = true;
+                self.held_back.push(key);
             } else {
                 self.wake(key);
             }
         }
+    }
+
+    /// The connection has more room: streams that were held back have their turn again.
+    pub(super) fn end_holding_back(&mut self) {
+        self.ready.extend(self.held_back.drain(..));
     }
 
     /// Writes DATA frames as far as windows and buffer go; returns how many bytes went.
@@ -329,7 +348,8 @@ impl Connection {
         let mut left = bytes;
         while !left.is_empty() && self.pending_output() < OUTPUT_HIGH_WATER_BYTES {
             let Some(stream) = self.streams.get_mut(key) else { break };
-            let window = usize::try_from(stream.send_window.min(self.send_window)).unwrap_or(0);
+            let shared = shared_window(self.role, self.send_window, self.send_window_peak, stream.sent_bytes);
+            let window = usize::try_from(stream.send_window.min(shared)).unwrap_or(0);
             // Bytes of the same stream join the frame that is last in the output, so that dribbled DATA leaves whole.
             let open = self.last_data.filter(|last| last.stream == key.id && last.end == self.out.len());
             let room = open.map_or(max_frame, |last| max_frame - (last.end - last.start - HEADER_BYTES).min(max_frame));
@@ -344,6 +364,7 @@ impl Connection {
             let (now, later) = left.split_at(n);
             left = later;
             stream.send_window -= n as i64;
+            stream.sent_bytes += n as u64;
             self.send_window -= n as i64;
             let start = match open {
                 Some(last) if last.end - last.start - HEADER_BYTES + n <= max_frame => last.start,
@@ -421,6 +442,19 @@ impl Connection {
             }
         }
     }
+}
+
+/// What a stream may use of the connection's window.
+///
+/// A server's connection is shared by many clients, and a server application that does not read its uploads keeps what it
+/// was sent. So the last quarter of the window is for streams that have sent little: calls with small messages get
+/// through beside stalled uploads. Servers return credit by the time that half of the window is used.
+fn shared_window(role: Role, send_window: i64, peak: i64, sent_bytes: u64) -> i64 {
+    if role == Role::Server {
+        return send_window;
+    }
+    let little_left = i64::try_from(SMALL_UPLOAD_BYTES.saturating_sub(sent_bytes)).unwrap_or(0);
+    (send_window - peak / 4).max(send_window.min(little_left))
 }
 
 /// Counts; an error is reported by the next [`Connection::receive`].

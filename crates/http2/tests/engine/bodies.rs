@@ -48,10 +48,39 @@ fn streams_with_large_bodies_take_turns_of_a_frame() {
     let turns: Vec<_> = client.sent().into_iter().filter(|frame| frame.kind == kind::DATA).collect();
     assert_eq!(
         sent.iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).sum::<usize>(),
-        65_535
+        WINDOW_FOR_LARGE + 2 * 1_024,
+        "the first stream leaves the reserve alone, the others have sent little"
     );
     let order: Vec<_> = turns.iter().map(|frame| frame.stream).collect();
-    assert_eq!(order, [3, 5, 3, 5, 3, 5, 3, 5]);
+    assert_eq!(order, [1, 3, 5, 3, 5, 3, 5, 3, 5]);
+}
+
+/// What large uploads may use of the window that connections begin with: all but the last quarter.
+const WINDOW_FOR_LARGE: usize = 65_535 - 65_535 / 4;
+
+#[test]
+fn the_last_quarter_of_a_servers_connection_window_is_for_small_uploads() {
+    let mut client = Endpoint::client(Limits::client());
+    client.feed(&frames::settings(&[(4, 1 << 20)]));
+    client.open(&request(), false);
+    assert_eq!(client.send(1, &[b'x'; 60_000], true), WINDOW_FOR_LARGE);
+    for stream in [3, 5, 7] {
+        client.open(&request(), false);
+        assert_eq!(client.send(stream, &[b'y'; 1_000], true), 1_000, "a small upload passes the stalled one");
+    }
+    client.sent();
+    client.feed(&frames::window_update(0, 8_000));
+    let resumed: usize = client.sent().iter().filter(|frame| frame.stream == 1).map(|frame| frame.payload.len()).sum();
+    assert_eq!(resumed, 8_000 - 3_000, "the large one goes on when the reserve is whole again");
+}
+
+#[test]
+fn a_servers_answers_may_use_all_of_its_clients_window() {
+    let mut server = Endpoint::server(Limits::server());
+    server.feed(&frames::settings(&[(4, 1 << 20)]));
+    server.feed(&frames::whole_request(1));
+    server.respond(1, &response(), false);
+    assert_eq!(server.send(1, &[b'x'; 70_000], true), 65_535);
 }
 
 #[test]

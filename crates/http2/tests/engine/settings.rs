@@ -100,18 +100,18 @@ fn a_window_that_is_smaller_than_the_default_holds_once_it_is_acknowledged() {
         let server = Limits { initial_window_bytes: 1_000, max_stream_window_bytes: 1_000, ..Limits::server() };
         let mut pair = Pair::unacquainted(seed, Limits::client(), server);
         pair.client.open(&request(), false);
-        assert_eq!(pair.client.send(1, &[1; 60_000], false), 60_000, "the server's settings have not come");
+        assert_eq!(pair.client.send(1, &[1; 45_000], false), 45_000, "the server's settings have not come");
         pair.run();
-        assert_eq!(pair.server.take().last(), Some(&data(1, &[1; 60_000], false)));
+        assert_eq!(pair.server.take().last(), Some(&data(1, &[1; 45_000], false)));
         pair.server.releases = false;
-        assert!((501..=1_000).contains(&pair.client.send(1, &[2; 60_000], true)));
+        assert!((501..=1_000).contains(&pair.client.send(1, &[2; 45_000], true)));
         pair.run();
         let key = pair.server.key(1);
         while pair.client.http2.queued_bytes() > 0 {
             pair.server.http2.release(key, 500);
             pair.run();
         }
-        assert_eq!(pair.server.take(), [data(1, &[2; 60_000], true)]);
+        assert_eq!(pair.server.take(), [data(1, &[2; 45_000], true)]);
     }
 }
 
@@ -122,11 +122,11 @@ fn a_stream_may_end_while_its_window_is_negative() {
         let mut pair = Pair::unacquainted(seed, Limits::client(), server);
         pair.server.releases = false;
         pair.client.open(&request(), false);
-        pair.client.send(1, &[1; 60_000], false);
+        pair.client.send(1, &[1; 45_000], false);
         pair.run();
         pair.client.send(1, b"", true);
         pair.run();
-        assert_eq!(pair.server.take().last(), Some(&data(1, &[1; 60_000], true)));
+        assert_eq!(pair.server.take().last(), Some(&data(1, &[1; 45_000], true)));
     }
 }
 
@@ -171,12 +171,12 @@ fn a_larger_frame_size_is_used_when_it_is_announced() {
 #[test]
 fn frames_as_large_as_we_announced_are_taken() {
     for seed in SEEDS {
-        let large = |limits: Limits| Limits { max_frame_bytes: 60_000, ..limits };
+        let large = |limits: Limits| Limits { max_frame_bytes: 45_000, ..limits };
         let mut pair = Pair::with_limits(seed, large(Limits::client()), large(Limits::server()));
         pair.client.open(&request(), false);
-        pair.client.send(1, &[5; 60_000], true);
+        pair.client.send(1, &[5; 45_000], true);
         pair.run();
-        let arrived = [headers(1, leno_http2::Section::Request, &request(), false), data(1, &[5; 60_000], true)];
+        let arrived = [headers(1, leno_http2::Section::Request, &request(), false), data(1, &[5; 45_000], true)];
         assert_eq!(pair.server.take(), arrived);
     }
 }

@@ -11,17 +11,24 @@ use mio::Interest;
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
+use super::call::Call;
 use super::link::{Link, LinkId};
 use super::{RESET_TICK, Worker};
 
-/// Room in an endpoint's connection window below which a call with content goes to another connection: what holds
-/// the window is stuck in the application there.
-const MIN_WINDOW_BYTES: usize = 16_384;
+/// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
+/// what holds the window is stuck in the application there. Half of the window that servers begin with.
+const MIN_WINDOW_BYTES: usize = 32_767;
+/// A call with no more content than this may use what is left of a window.
+const SMALL_CALL_BYTES: usize = 1_024;
 /// The kernel looks after silent peers: probes after this time, every third of it.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// A cancelled call is made known to its endpoint no sooner: by then the server has seen the request, and does not take
 /// the pair for an attack.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);
+/// By then a server has taken up a call, even one that says nothing of it.
+const TAKEN_UP_AFTER: Duration = Duration::from_secs(1);
+/// Calls that a server may not have taken up, of which it is told all the same, per second; the strictest stand 20.
+const MAX_BLIND_RESETS: u32 = 8;
 
 /// A connection to an endpoint.
 #[derive(Debug)]
@@ -45,6 +52,24 @@ pub(super) struct Upstream {
     /// Resets that may be sent now; a token bucket.
     resets_allowed: f64,
     resets_counted: Instant,
+    /// Resets of calls that the server may not have taken up, in the current second.
+    blind_resets: u32,
+    blind_resets_since: Instant,
+}
+
+/// How much of an endpoint's window a call will want.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CallSize {
+    /// All of its content is here: so many bytes.
+    Complete(usize),
+    /// The client is still sending.
+    Open,
+}
+
+impl CallSize {
+    pub(super) fn of(call: &Call) -> Self {
+        if call.request_ended { Self::Complete(call.body.len()) } else { Self::Open }
+    }
 }
 
 #[derive(Debug)]
@@ -56,16 +81,37 @@ struct Cancelled {
 }
 
 impl Upstream {
-    /// Whether a call with `body_bytes` of content at hand can go out here now.
-    fn has_room(&self, body_bytes: usize) -> bool {
+    /// Whether a call can go out here now.
+    fn has_room(&self, size: CallSize) -> bool {
         let http2 = &self.link.http2;
-        let window_needed = body_bytes.min(MIN_WINDOW_BYTES);
+        let fits = match size {
+            CallSize::Complete(bytes) if bytes <= SMALL_CALL_BYTES => http2.send_window_bytes() >= bytes,
+            CallSize::Complete(_) | CallSize::Open => http2.send_window_bytes() >= MIN_WINDOW_BYTES,
+        };
         self.ready
             && !self.retired
             && http2.takes_streams()
             && http2.stream_count() < http2.peer_settings().max_concurrent_streams as usize
             && http2.pending_output() < OUTPUT_HIGH_WATER_BYTES
-            && (http2.send_window_bytes() >= window_needed || http2.stream_count() == 0)
+            && (fits || http2.stream_count() == 0)
+    }
+
+    /// Whether the server may be told now of a cancelled call. One that it has not taken up yet is left alone, but for a few:
+    /// a server that lags takes many of them for an attack.
+    fn may_reset(&mut self, cancelled: &Cancelled, now: Instant) -> bool {
+        let waited = now - cancelled.since;
+        if waited < CANCEL_AFTER || self.resets_allowed < 1.0 {
+            return false;
+        }
+        if self.link.http2.is_taken_up(cancelled.stream) || waited >= TAKEN_UP_AFTER {
+            return true;
+        }
+        if now - self.blind_resets_since >= TAKEN_UP_AFTER {
+            self.blind_resets_since = now;
+            self.blind_resets = 0;
+        }
+        self.blind_resets += 1;
+        self.blind_resets <= MAX_BLIND_RESETS
     }
 
     fn refill_resets(&mut self, now: Instant, per_second: u32, burst: u32) {
@@ -77,12 +123,12 @@ impl Upstream {
 
 impl Worker {
     /// A connection of the endpoint that can take a call now.
-    pub(super) fn find_connection(&self, cluster: usize, endpoint: EndpointId, body_bytes: usize) -> Option<usize> {
+    pub(super) fn find_connection(&self, cluster: usize, endpoint: EndpointId, size: CallSize) -> Option<usize> {
         let connections = &self.clusters.get(cluster)?.endpoints.get(&endpoint)?.connections;
         connections
             .iter()
             .copied()
-            .find(|&index| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(body_bytes)))
+            .find(|&index| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size)))
     }
 
     /// Opens another connection to an endpoint, unless one is being opened or there are enough.
@@ -124,6 +170,8 @@ impl Worker {
             cancelled: VecDeque::new(),
             resets_allowed: f64::from(self.limits.relay.reset_burst),
             resets_counted: now,
+            blind_resets: 0,
+            blind_resets_since: now,
         });
         self.metrics.upstream.opened();
         if let Some(state) = self.endpoint(cluster, endpoint) {
@@ -270,7 +318,7 @@ impl Worker {
             if !upstream.link.http2.is_open(cancelled.stream) {
                 // It has answered meanwhile: nothing to say.
                 over.push(cancelled.client);
-            } else if now - cancelled.since >= CANCEL_AFTER && left_this_tick > 0 && upstream.resets_allowed >= 1.0 {
+            } else if left_this_tick > 0 && upstream.may_reset(&cancelled, now) {
                 left_this_tick -= 1;
                 upstream.resets_allowed -= 1.0;
                 upstream.link.http2.reset(cancelled.stream, ErrorCode::CANCEL);

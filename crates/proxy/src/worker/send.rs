@@ -10,6 +10,7 @@ use super::Worker;
 use super::call::{CallId, Response};
 use super::grpc;
 use super::link::LinkId;
+use super::pool::CallSize;
 use super::record::Ending;
 use super::reply::ProxyError;
 
@@ -39,10 +40,10 @@ impl Worker {
             }
         };
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        let (Some(cluster), body_bytes) = (call.cluster, call.body.len()) else { return };
+        let (Some(cluster), size) = (call.cluster, CallSize::of(call)) else { return };
         call.attempts += 1;
         let queue_is_empty = self.endpoint(cluster, endpoint).is_some_and(|state| state.waiting.is_empty());
-        match self.find_connection(cluster, endpoint, body_bytes).filter(|_| queue_is_empty) {
+        match self.find_connection(cluster, endpoint, size).filter(|_| queue_is_empty) {
             Some(upstream) => self.open_on(id, upstream),
             None => self.wait_for_connection(id, cluster, endpoint),
         }
@@ -81,8 +82,8 @@ impl Worker {
     fn serve_endpoint(&mut self, cluster: usize, endpoint: EndpointId) -> bool {
         loop {
             let Some(id) = self.first_waiting(cluster, endpoint) else { return true };
-            let body_bytes = self.calls.get(id.slot as usize).map_or(0, |call| call.body.len());
-            let Some(upstream) = self.find_connection(cluster, endpoint, body_bytes) else {
+            let size = self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
+            let Some(upstream) = self.find_connection(cluster, endpoint, size) else {
                 self.connect(cluster, endpoint);
                 return false;
             };
