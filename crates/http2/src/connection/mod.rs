@@ -4,7 +4,9 @@
 //! buffer. Out: whatever is sent gathers in one buffer, [`Connection::output`], and leaves as one write.
 //! Not read here: what a request means. The owner gives every stream a token and gets it back with every event.
 
+mod credit;
 mod floods;
+mod output;
 mod receive;
 mod send;
 
@@ -22,7 +24,8 @@ use crate::settings::{self, DEFAULT_WINDOW_BYTES, PeerSettings};
 use crate::stream::{Half, StreamKey, Streams};
 use floods::Floods;
 
-pub use send::{Drained, OpenError};
+pub use output::Drained;
+pub use send::OpenError;
 
 /// Which side of the connection we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,7 +151,7 @@ pub struct Connection {
     encoder: Encoder,
     out: Vec<u8>,
     out_start: usize,
-    last_data: Option<send::LastData>,
+    last_data: Option<output::LastData>,
     send_window: i64,
     /// The largest that it has been.
     send_window_peak: i64,

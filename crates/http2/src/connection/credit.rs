@@ -1,0 +1,53 @@
+//! Room for the peer: WINDOW_UPDATE, when what came has gone on (RFC 9113 section 6.9).
+
+use crate::connection::Connection;
+use crate::frame;
+use crate::stream::{Half, StreamKey};
+
+impl Connection {
+    /// Returns room for `bytes` of received DATA to the peer, padding not included (the engine returns that itself).
+    /// Small credits are merged: WINDOW_UPDATE goes out when half a window is owed (section 6.9).
+    pub fn release(&mut self, key: StreamKey, bytes: usize) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);
+        stream.unreleased -= bytes;
+        stream.credit = stream.credit.saturating_add(bytes);
+        self.announce_credit(key);
+    }
+
+    pub(super) fn release_padding(&mut self, key: StreamKey, bytes: u32) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            stream.credit = stream.credit.saturating_add(bytes);
+            self.announce_credit(key);
+        }
+    }
+
+    pub(super) fn announce_credit(&mut self, key: StreamKey) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
+            return;
+        }
+        // The far side has taken everything: a larger window keeps more under way.
+        let grown = if stream.unreleased == 0 {
+            stream.receive_target.saturating_mul(2).min(self.limits.max_stream_window_bytes.max(stream.receive_target))
+        } else {
+            stream.receive_target
+        };
+        let increment = stream.credit + (grown - stream.receive_target);
+        stream.receive_target = grown;
+        stream.credit = 0;
+        stream.receive_window += i64::from(increment);
+        frame::write_window_update(&mut self.out, key.id, increment);
+    }
+
+    /// The connection's own room comes back at once: each stream's window alone holds data back, so that a stalled
+    /// stream never blocks its neighbours.
+    pub(super) fn credit_connection(&mut self, bytes: u32) {
+        self.connection_credit += bytes;
+        if self.connection_credit >= self.limits.connection_window_bytes / 2 {
+            self.receive_window += i64::from(self.connection_credit);
+            frame::write_window_update(&mut self.out, 0, self.connection_credit);
+            self.connection_credit = 0;
+        }
+    }
+}
