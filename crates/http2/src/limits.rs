@@ -62,7 +62,7 @@ impl Limits {
         Self {
             max_concurrent_streams: 512,
             initial_window_bytes: 65_535,
-            max_stream_window_bytes: 1 << 20,
+            max_stream_window_bytes: 256 << 10,
             connection_window_bytes: 4 << 20,
             max_frame_bytes: 16_384,
             max_header_list_bytes: 16_384,

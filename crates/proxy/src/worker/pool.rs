@@ -25,10 +25,11 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// A cancelled call is made known to its endpoint no sooner: by then the server has seen the request, and does not take
 /// the pair for an attack.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);
-/// By then a server has taken up a call, even one that says nothing of it.
-const TAKEN_UP_AFTER: Duration = Duration::from_secs(1);
 /// Calls that a server may not have taken up, of which it is told all the same, per second; the strictest stand 20.
 const MAX_BLIND_RESETS: u32 = 8;
+/// Cancelled calls on one connection that its server does not know of; with more of them it takes no new calls, and it is
+/// closed when only they are left, which tells the server of all of them at once.
+const MAX_CANCELLED: usize = 128;
 
 /// A connection to an endpoint.
 #[derive(Debug)]
@@ -99,14 +100,13 @@ impl Upstream {
     /// Whether the server may be told now of a cancelled call. One that it has not taken up yet is left alone, but for a few:
     /// a server that lags takes many of them for an attack.
     fn may_reset(&mut self, cancelled: &Cancelled, now: Instant) -> bool {
-        let waited = now - cancelled.since;
-        if waited < CANCEL_AFTER || self.resets_allowed < 1.0 {
+        if now - cancelled.since < CANCEL_AFTER || self.resets_allowed < 1.0 {
             return false;
         }
-        if self.link.http2.is_taken_up(cancelled.stream) || waited >= TAKEN_UP_AFTER {
+        if self.link.http2.is_taken_up(cancelled.stream) {
             return true;
         }
-        if now - self.blind_resets_since >= TAKEN_UP_AFTER {
+        if now - self.blind_resets_since >= Duration::from_secs(1) {
             self.blind_resets_since = now;
             self.blind_resets = 0;
         }
@@ -247,7 +247,7 @@ impl Worker {
         let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
         if !upstream.ready {
             self.connecting_failed(cluster, endpoint, why);
-        } else if upstream.link.http2.stream_count() > 0 {
+        } else if upstream.link.http2.stream_count() > upstream.cancelled.len() {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
         for (stream, token) in upstream.link.http2.open_streams() {
@@ -292,7 +292,11 @@ impl Worker {
             self.cancelling.push(index);
         }
         upstream.cancelled.push_back(Cancelled { stream, since: now, client: (client, serial) });
+        let is_full = upstream.cancelled.len() > MAX_CANCELLED;
         self.next_reset_tick.get_or_insert(now + RESET_TICK);
+        if is_full {
+            self.retire(index);
+        }
     }
 
     /// Makes some cancelled calls known to their servers.
@@ -327,8 +331,11 @@ impl Worker {
                 kept.push_back(cancelled);
             }
         }
+        let only_cancelled_left = upstream.retired && upstream.link.http2.stream_count() == kept.len();
         upstream.cancelled = kept;
-        if !upstream.cancelled.is_empty() {
+        if only_cancelled_left {
+            self.close_upstream(index, "only cancelled calls are left");
+        } else if !upstream.cancelled.is_empty() {
             self.cancelling.push(index);
             self.next_reset_tick = Some(now + RESET_TICK);
         }
