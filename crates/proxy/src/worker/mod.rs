@@ -2,12 +2,13 @@
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `link` (a socket and its HTTP/2 connection), `call` (what is known of a call), `pool` (connections to
-//! endpoints), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
+//! endpoints), `cancel` (calls whose server does not know that they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;
 mod balance;
 mod call;
+mod cancel;
 mod detect;
 mod grpc;
 mod handle;
@@ -57,8 +58,6 @@ const READ_BYTES: usize = 64 * 1024;
 const DETECT_BYTES: usize = 2_048;
 /// How often connections are looked at for time-outs; each is seen once in ten sweeps.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How often cancelled calls are made known to endpoints, while there are any.
-const RESET_TICK: Duration = Duration::from_millis(10);
 
 /// One worker thread.
 struct Worker {

@@ -1,19 +1,19 @@
 //! The pool: a worker's connections to endpoints, opened on demand, closed when idle, shared by all clients.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
-use leno_http2::{Connection, ErrorCode, Role, StreamKey};
+use leno_http2::{Connection, Role};
 use leno_model::balance::EndpointId;
 use mio::Interest;
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
+use super::Worker;
 use super::call::Call;
+use super::cancel::CancelledCalls;
 use super::link::{Link, LinkId};
-use super::{RESET_TICK, Worker};
 
 /// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
 /// what holds the window is stuck in the application there. Half of the window that servers begin with.
@@ -22,14 +22,6 @@ const MIN_WINDOW_BYTES: usize = 32_767;
 const SMALL_CALL_BYTES: usize = 1_024;
 /// The kernel looks after silent peers: probes after this time, every third of it.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// A cancelled call is made known to its endpoint no sooner: by then the server has seen the request, and does not take
-/// the pair for an attack.
-const CANCEL_AFTER: Duration = Duration::from_millis(10);
-/// Calls that a server may not have taken up, of which it is told all the same, per second; the strictest stand 20.
-const MAX_BLIND_RESETS: u32 = 8;
-/// Cancelled calls on one connection that its server does not know of; with more of them it takes no new calls, and it is
-/// closed when only they are left, which tells the server of all of them at once.
-const MAX_CANCELLED: usize = 128;
 
 /// A connection to an endpoint.
 #[derive(Debug)]
@@ -49,13 +41,7 @@ pub(super) struct Upstream {
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
     /// Streams whose calls are over and whose server does not know it yet.
-    cancelled: VecDeque<Cancelled>,
-    /// Resets that may be sent now; a token bucket.
-    resets_allowed: f64,
-    resets_counted: Instant,
-    /// Resets of calls that the server may not have taken up, in the current second.
-    blind_resets: u32,
-    blind_resets_since: Instant,
+    pub(super) cancelled: CancelledCalls,
 }
 
 /// How much of an endpoint's window a call will want.
@@ -73,14 +59,6 @@ impl CallSize {
     }
 }
 
-#[derive(Debug)]
-struct Cancelled {
-    stream: StreamKey,
-    since: Instant,
-    /// Index and serial number of the client that cancelled.
-    client: (usize, u64),
-}
-
 impl Upstream {
     /// Whether a call can go out here now.
     fn has_room(&self, size: CallSize) -> bool {
@@ -95,29 +73,6 @@ impl Upstream {
             && http2.stream_count() < http2.peer_settings().max_concurrent_streams as usize
             && http2.pending_output() < OUTPUT_HIGH_WATER_BYTES
             && (fits || http2.stream_count() == 0)
-    }
-
-    /// Whether the server may be told now of a cancelled call. One that it has not taken up yet is left alone, but for a few:
-    /// a server that lags takes many of them for an attack.
-    fn may_reset(&mut self, cancelled: &Cancelled, now: Instant) -> bool {
-        if now - cancelled.since < CANCEL_AFTER || self.resets_allowed < 1.0 {
-            return false;
-        }
-        if self.link.http2.is_taken_up(cancelled.stream) {
-            return true;
-        }
-        if now - self.blind_resets_since >= Duration::from_secs(1) {
-            self.blind_resets_since = now;
-            self.blind_resets = 0;
-        }
-        self.blind_resets += 1;
-        self.blind_resets <= MAX_BLIND_RESETS
-    }
-
-    fn refill_resets(&mut self, now: Instant, per_second: u32, burst: u32) {
-        let elapsed = now.saturating_duration_since(self.resets_counted).as_secs_f64();
-        self.resets_counted = now;
-        self.resets_allowed = (self.resets_allowed + elapsed * f64::from(per_second)).min(f64::from(burst));
     }
 }
 
@@ -167,11 +122,7 @@ impl Worker {
             retired: false,
             idle_since: None,
             ping_sent: None,
-            cancelled: VecDeque::new(),
-            resets_allowed: f64::from(self.limits.relay.reset_burst),
-            resets_counted: now,
-            blind_resets: 0,
-            blind_resets_since: now,
+            cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
         self.metrics.upstream.opened();
         if let Some(state) = self.endpoint(cluster, endpoint) {
@@ -241,8 +192,8 @@ impl Worker {
         let Some(upstream) = self.upstreams.try_remove(index) else { return };
         self.metrics.upstream.closed();
         self.burst = true;
-        for cancelled in &upstream.cancelled {
-            self.cancelled_call_is_over(cancelled.client);
+        for client in upstream.cancelled.clients() {
+            self.cancelled_call_is_over(client);
         }
         let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
         if !upstream.ready {
@@ -272,82 +223,6 @@ impl Worker {
             for id in std::mem::take(&mut target.waiting) {
                 self.connect_failed_for(id);
             }
-        }
-    }
-
-    /// The call on this stream is over, the server does not know. It is told a little later and not too often: backends
-    /// close the connection, everybody's, on a client that resets a lot.
-    pub(super) fn cancel_upstream(&mut self, index: usize, stream: StreamKey, client: usize) {
-        let now = self.now;
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
-        if !upstream.link.http2.is_open(stream) {
-            return;
-        }
-        upstream.link.http2.set_token(stream, super::call::NO_CALL);
-        let serial = self.clients.get_mut(client).map_or(0, |client| {
-            client.cancelled_calls += 1;
-            client.serial
-        });
-        if upstream.cancelled.is_empty() {
-            self.cancelling.push(index);
-        }
-        upstream.cancelled.push_back(Cancelled { stream, since: now, client: (client, serial) });
-        let is_full = upstream.cancelled.len() > MAX_CANCELLED;
-        self.next_reset_tick.get_or_insert(now + RESET_TICK);
-        if is_full {
-            self.retire(index);
-        }
-    }
-
-    /// Makes some cancelled calls known to their servers.
-    pub(super) fn reset_cancelled(&mut self) {
-        if self.next_reset_tick.is_none_or(|tick| self.now < tick) {
-            return;
-        }
-        self.next_reset_tick = None;
-        for index in std::mem::take(&mut self.cancelling) {
-            self.reset_cancelled_of(index);
-        }
-    }
-
-    fn reset_cancelled_of(&mut self, index: usize) {
-        let now = self.now;
-        let relay = self.limits.relay.clone();
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
-        upstream.refill_resets(now, relay.resets_per_second, relay.reset_burst);
-        let mut left_this_tick = relay.max_resets_per_tick;
-        let mut over = Vec::new();
-        let mut kept = VecDeque::new();
-        while let Some(cancelled) = upstream.cancelled.pop_front() {
-            if !upstream.link.http2.is_open(cancelled.stream) {
-                // It has answered meanwhile: nothing to say.
-                over.push(cancelled.client);
-            } else if left_this_tick > 0 && upstream.may_reset(&cancelled, now) {
-                left_this_tick -= 1;
-                upstream.resets_allowed -= 1.0;
-                upstream.link.http2.reset(cancelled.stream, ErrorCode::CANCEL);
-                over.push(cancelled.client);
-            } else {
-                kept.push_back(cancelled);
-            }
-        }
-        let only_cancelled_left = upstream.retired && upstream.link.http2.stream_count() == kept.len();
-        upstream.cancelled = kept;
-        if only_cancelled_left {
-            self.close_upstream(index, "only cancelled calls are left");
-        } else if !upstream.cancelled.is_empty() {
-            self.cancelling.push(index);
-            self.next_reset_tick = Some(now + RESET_TICK);
-        }
-        for client in over {
-            self.cancelled_call_is_over(client);
-        }
-        self.mark_dirty(LinkId::endpoint(index));
-    }
-
-    fn cancelled_call_is_over(&mut self, (client, serial): (usize, u64)) {
-        if let Some(client) = self.clients.get_mut(client).filter(|client| client.serial == serial) {
-            client.cancelled_calls = client.cancelled_calls.saturating_sub(1);
         }
     }
 }
