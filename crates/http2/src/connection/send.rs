@@ -89,7 +89,7 @@ impl Connection {
     }
 
     /// Sends content. Returns how many of `bytes` are in the output already; the others are queued, and come back as
-    /// [`Drained`] when they follow. A stream that is gone takes all of them, to nowhere.
+    /// [`Drained`](super::Drained) when they follow. A stream that is gone takes all of them, to nowhere.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
         let Some(stream) = self.streams.get(key) else { return bytes.len() };
         if stream.send == Half::Closed || stream.end_after_queue || stream.trailers.is_some() {
