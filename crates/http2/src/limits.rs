@@ -13,6 +13,9 @@ pub const DRIBBLE_BYTES: usize = 5;
 /// While this much output waits for the socket, streams keep their DATA in their own queues.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;
 
+/// What a stream may send while a server's connection window is nearly used up.
+pub const SMALL_UPLOAD_BYTES: usize = 1_024;
+
 /// What a connection announces and enforces. One value is shared by all connections of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

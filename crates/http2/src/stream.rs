@@ -103,6 +103,11 @@ impl Stream {
         self.queue = if empty { Vec::new() } else { queue };
     }
 
+    /// Whether anything may still be sent or queued: neither END_STREAM nor trailers have been.
+    pub(crate) fn takes_output(&self) -> bool {
+        self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.receive == Half::Closed && self.send == Half::Closed
     }

@@ -65,6 +65,27 @@ fn streams_that_end_while_they_wait_leave_no_places_behind() {
 }
 
 #[test]
+fn streams_that_are_held_back_and_reset_leave_few_places_behind() {
+    let now = Instant::now();
+    let mut client = Connection::new(Role::Client, Arc::new(Limits::client()), now);
+    let mut greeting = Vec::new();
+    write(&mut greeting, kind::SETTINGS, 0, 0, &[0, 4, 0x40, 0, 0, 0]);
+    write_window_update(&mut greeting, 0, 10_000_000);
+    feed(&mut client, now, &greeting);
+    let stalled = client.open(now, 0, &FieldSection::new(), false).expect("a stream");
+    client.send_data(stalled, &vec![0; 8_000_000], true);
+    write_all(&mut client);
+    for _ in 0..2_000 {
+        let key = client.open(now, 0, &FieldSection::new(), false).expect("a stream");
+        client.send_data(key, &[0; 5_000], true);
+        write_all(&mut client);
+        client.reset(key, ErrorCode::CANCEL);
+        assert!(client.held_back.len() <= 20, "{} places", client.held_back.len());
+    }
+    assert!(client.send_window_bytes() > 0, "the reserve is not used up: the streams were held back");
+}
+
+#[test]
 fn an_idle_connection_holds_no_buffers() {
     let (mut server, now) = server_without_connection_window();
     for i in 1..300 {

@@ -21,7 +21,7 @@ use crate::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use crate::limits::Limits;
 use crate::message::Section;
 use crate::settings::{self, DEFAULT_WINDOW_BYTES, PeerSettings};
-use crate::stream::{Half, StreamKey, Streams};
+use crate::stream::{Stream, StreamKey, Streams};
 use floods::Floods;
 
 pub use output::Drained;
@@ -159,7 +159,7 @@ pub struct Connection {
     /// Streams with DATA in their queue and room in their window, in the order they take turns.
     ready: VecDeque<StreamKey>,
     /// Streams with DATA for which only the connection's reserve is left.
-    held_back: Vec<StreamKey>,
+    held_back: VecDeque<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
 
@@ -215,7 +215,7 @@ impl Connection {
             send_window_peak: i64::from(DEFAULT_WINDOW_BYTES),
             next_stream: 1,
             ready: VecDeque::new(),
-            held_back: Vec::new(),
+            held_back: VecDeque::new(),
             drained: VecDeque::new(),
             queued_bytes: 0,
             goaway_sent: None,
@@ -283,7 +283,7 @@ impl Connection {
 
     /// Whether we may still send on `stream`: END_STREAM has not been sent or queued.
     pub fn can_send(&self, stream: StreamKey) -> bool {
-        self.streams.get(stream).is_some_and(|s| s.send != Half::Closed && !s.end_after_queue && s.trailers.is_none())
+        self.streams.get(stream).is_some_and(Stream::takes_output)
     }
 
     /// Whether the server is known to have taken up `stream`: it has answered it, or a later one.

@@ -1,15 +1,13 @@
 //! The output buffer: frames in the order in which they leave, and DATA that takes turns to get there.
 
-use super::send::count_later;
+use super::send::{count_later, line_up};
 use super::{Connection, Input, Role};
 use crate::error::{ErrorCode, Flood};
 use crate::fields::FieldSection;
 use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
-use crate::limits::{DRIBBLE_BYTES, OUTPUT_HIGH_WATER_BYTES};
+use crate::limits::{DRIBBLE_BYTES, OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use crate::stream::{Half, StreamKey};
 
-/// What a stream may send while the connection's window is nearly used up.
-const SMALL_UPLOAD_BYTES: u64 = 1_024;
 /// Output memory that a connection with open streams keeps.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
@@ -53,7 +51,7 @@ impl Connection {
             if self.streams.len() == 0 {
                 self.out = Vec::new();
                 self.ready = Default::default();
-                self.held_back = Vec::new();
+                self.held_back = Default::default();
             } else if self.out.capacity() > KEPT_OUTPUT_BYTES {
                 self.out = Vec::new();
             } else {
@@ -72,11 +70,8 @@ impl Connection {
 
     /// Whether there is something to write now.
     pub fn wants_write(&self) -> bool {
-        !matches!(self.input, Input::Preface(_)) && self.has_output()
-    }
-
-    fn has_output(&self) -> bool {
-        self.pending_output() > 0 || (!self.ready.is_empty() && self.send_window > 0)
+        let queued_has_room = !self.ready.is_empty() && self.send_window > 0;
+        !matches!(self.input, Input::Preface(_)) && (self.pending_output() > 0 || queued_has_room)
     }
 
     /// DATA that waits for windows or for the socket, all streams together, in bytes.
@@ -124,7 +119,7 @@ impl Connection {
                 }
             } else if n == 0 && stream.send_window > 0 {
                 stream.in_ready = true;
-                self.held_back.push(key);
+                line_up(&mut self.held_back, key, &self.streams);
             } else {
                 self.wake(key);
             }
@@ -247,6 +242,6 @@ fn shared_window(role: Role, send_window: i64, peak: i64, sent_bytes: u64) -> i6
     if role == Role::Server {
         return send_window;
     }
-    let little_left = i64::try_from(SMALL_UPLOAD_BYTES.saturating_sub(sent_bytes)).unwrap_or(0);
+    let little_left = i64::try_from((SMALL_UPLOAD_BYTES as u64).saturating_sub(sent_bytes)).unwrap_or(0);
     (send_window - peak / 4).max(send_window.min(little_left))
 }

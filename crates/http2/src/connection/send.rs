@@ -3,6 +3,7 @@
 //! DATA goes straight into the output buffer while the windows and the buffer have room; the rest waits in its stream's
 //! queue, and streams take turns of one frame. Queues are as long as the window that the far side was given.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::floods::Floods;
@@ -12,7 +13,7 @@ use crate::fields::{FieldSection, Known};
 use crate::frame::{self, MAX_31_BITS};
 use crate::limits::Limits;
 use crate::message::Section;
-use crate::stream::{Half, Stream, StreamKey};
+use crate::stream::{Half, Stream, StreamKey, Streams};
 
 /// Streams that we reset and whose late frames we still expect.
 const MAX_REMEMBERED_RESETS: usize = 1_024;
@@ -72,7 +73,7 @@ impl Connection {
     /// Sends a field section. Trailers wait for the stream's queued DATA. A stream that is gone takes nothing.
     pub fn send_headers(&mut self, key: StreamKey, section: Section, fields: &FieldSection, end_stream: bool) {
         let Some(stream) = self.streams.get_mut(key) else { return };
-        if stream.send == Half::Closed || stream.end_after_queue || stream.trailers.is_some() {
+        if !stream.takes_output() {
             return;
         }
         if !stream.queued().is_empty() {
@@ -92,7 +93,7 @@ impl Connection {
     /// [`Drained`](super::Drained) when they follow. A stream that is gone takes all of them, to nowhere.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
         let Some(stream) = self.streams.get(key) else { return bytes.len() };
-        if stream.send == Half::Closed || stream.end_after_queue || stream.trailers.is_some() {
+        if !stream.takes_output() {
             return bytes.len();
         }
         let queue_is_empty = stream.queued().is_empty();
@@ -162,12 +163,17 @@ impl Connection {
             && !stream.queued().is_empty()
         {
             stream.in_ready = true;
-            self.ready.push_back(key);
-            // Streams that end while they wait leave their places behind.
-            if self.ready.len() > 2 * self.streams.len() + MIN_READY_PLACES {
-                self.ready.retain(|key| self.streams.get(*key).is_some());
-            }
+            line_up(&mut self.ready, key, &self.streams);
         }
+    }
+}
+
+/// Puts a stream at the end of a line. Streams that end while they wait leave their places behind, which are cleared now
+/// and then.
+pub(super) fn line_up(line: &mut VecDeque<StreamKey>, key: StreamKey, streams: &Streams) {
+    line.push_back(key);
+    if line.len() > 2 * streams.len() + MIN_READY_PLACES {
+        line.retain(|key| streams.get(*key).is_some());
     }
 }
 

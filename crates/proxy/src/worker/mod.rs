@@ -2,8 +2,8 @@
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `link` (a socket and its HTTP/2 connection), `call` (what is known of a call), `pool` (connections to
-//! endpoints), `cancel` (calls whose server does not know that they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
-//! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
+//! endpoints), `cancel` (calls whose server does not know that they are over), `reply` (the proxy's own answers), `sweep`
+//! (what is done now and then), `handle` (what the control thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;
 mod balance;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
+use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
 use leno_model::balance::EndpointId;
 use mio::Interest;
@@ -18,8 +18,6 @@ use super::link::{Link, LinkId};
 /// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
 /// what holds the window is stuck in the application there. Half of the window that servers begin with.
 const MIN_WINDOW_BYTES: usize = 32_767;
-/// A call with no more content than this may use what is left of a window.
-const SMALL_CALL_BYTES: usize = 1_024;
 /// The kernel looks after silent peers: probes after this time, every third of it.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
@@ -64,7 +62,7 @@ impl Upstream {
     fn has_room(&self, size: CallSize) -> bool {
         let http2 = &self.link.http2;
         let fits = match size {
-            CallSize::Complete(bytes) if bytes <= SMALL_CALL_BYTES => http2.send_window_bytes() >= bytes,
+            CallSize::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES => http2.send_window_bytes() >= bytes,
             CallSize::Complete(_) | CallSize::Open => http2.send_window_bytes() >= MIN_WINDOW_BYTES,
         };
         self.ready
