@@ -8,6 +8,7 @@ pub mod child;
 pub mod demo;
 pub mod echo;
 pub mod error;
+pub mod experiment;
 mod http;
 pub mod load;
 mod manifest;
