@@ -10,7 +10,8 @@
 //! | `latency` | which endpoints deserve calls, in the `latency` policy? |
 //! | `endpoints` | which endpoints are there, and what is counted for each? |
 //! | `health` | is this endpoint ready, warming, slow or failing? |
-//! | `estimate`, `norm` | how slow is it, and how slow is normal here? |
+//! | `probation` | when is it well again? |
+//! | `estimate`, `norm`, `methods` | how slow is it, how slow is normal here, and for this method? |
 //! | `explain` | how can people see why? |
 
 mod choose;
@@ -19,8 +20,10 @@ mod estimate;
 mod explain;
 mod health;
 mod latency;
+mod methods;
 mod norm;
 mod policy;
+mod probation;
 mod random;
 mod recent;
 
@@ -30,12 +33,13 @@ use std::time::{Duration, Instant};
 use choose::{Choice, Rank, Why};
 use endpoints::Endpoints;
 use health::Health;
-use latency::Latency;
+use latency::{Latency, as_ms};
 use random::Random;
 use recent::RecentPicks;
 
 pub use endpoints::EndpointId;
 pub use explain::Explanation;
+pub use methods::Method;
 pub use policy::{Policy, UnknownPolicy};
 
 /// Chooses the endpoint of each call to one cluster, and learns from how the calls end.
@@ -62,7 +66,15 @@ pub struct Pick {
     /// The endpoint chosen.
     pub endpoint: EndpointId,
     started: Instant,
+    method: Method,
     answered: bool,
+}
+
+impl Pick {
+    /// Says which method the call is of: latencies are compared with those of the same method.
+    pub fn of(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
 }
 
 /// How a call ended, as far as the balancer is concerned.
@@ -153,7 +165,7 @@ impl Balancer {
         endpoint.picked(now, self.turn);
         self.recent.push(endpoint.id.slot());
         self.last_pick = Some((endpoint.id, why));
-        Some(Pick { endpoint: endpoint.id, started: now, answered: false })
+        Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered: false })
     }
 
     /// Tells that response headers came while the call goes on, `latency` after it was sent.
@@ -169,14 +181,15 @@ impl Balancer {
         };
         endpoint.unanswered -= 1;
         endpoint.health.heard(now);
-        endpoint.health.answered(now, latency);
+        let latency_ms = self.latency.methods.observe(pick.method, as_ms(latency));
+        endpoint.health.answered(now, latency_ms, &self.latency.norm);
         self.latency.judge(now, endpoint);
     }
 
     /// Ends a pick of this balancer. The pick of an endpoint removed meanwhile changes nothing.
     #[expect(clippy::needless_pass_by_value, reason = "by value, a pick ends only once")]
     pub fn finish(&mut self, now: Instant, pick: Pick, outcome: Outcome) {
-        let Pick { endpoint, started, answered } = pick;
+        let Pick { endpoint, started, method, answered } = pick;
         let Some(endpoint) = self.endpoints.get_mut(endpoint) else {
             return;
         };
@@ -185,24 +198,31 @@ impl Balancer {
             endpoint.unanswered -= 1;
         }
         let health = &mut endpoint.health;
+        let Latency { methods, norm, .. } = &mut self.latency;
         match outcome {
             Outcome::Success { latency } => {
                 health.heard(now);
-                if !answered {
-                    health.answered(now, latency);
-                }
-                health.succeeded(now, started, latency, &self.latency.norm);
+                let latency_ms = if answered {
+                    methods.normalised(method, as_ms(latency))
+                } else {
+                    let latency_ms = methods.observe(method, as_ms(latency));
+                    health.answered(now, latency_ms, norm);
+                    latency_ms
+                };
+                health.succeeded(now, started, latency_ms, norm);
             }
             Outcome::Failure { latency, pushback } => {
                 health.heard(now);
                 if !answered {
                     // Failing fast is not being fast, but failing slowly is being slow.
-                    health.waited(now, latency);
+                    health.waited(now, methods.normalised(method, as_ms(latency)), norm);
                 }
                 health.failed(now, pushback);
                 endpoint.failures += 1;
             }
-            Outcome::Cancelled { waited } if !answered => health.waited(now, waited),
+            Outcome::Cancelled { waited } if !answered => {
+                health.waited(now, methods.normalised(method, as_ms(waited)), norm);
+            }
             Outcome::Cancelled { .. } | Outcome::NotSent => return,
         }
         self.latency.judge(now, endpoint);
