@@ -4,6 +4,7 @@
 //! histograms are its own.
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod child;
 pub mod demo;
 pub mod echo;
