@@ -15,3 +15,4 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+pub mod report;

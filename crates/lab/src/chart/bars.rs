@@ -82,7 +82,7 @@ impl Bars {
             }
             end = end.max(to);
         }
-        frame.text(end + 6.0, baseline, "start", Paint::Ink, &self.text(bar));
+        frame.text_over(end + 6.0, baseline, Paint::Ink, &self.text(bar));
     }
 
     /// What is written behind a bar.

@@ -48,6 +48,13 @@ impl Frame {
         self.push(&format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" fill="{fill}">{text}</text>"#));
     }
 
+    /// Adds text that begins at `x` and that lines pass behind.
+    pub(super) fn text_over(&mut self, x: f64, y: f64, paint: Paint, text: &str) {
+        let (fill, paper, text) = (paint.of(self.mode), Paint::Paper.of(self.mode), escape(text));
+        let halo = format!(r#"fill="{fill}" stroke="{paper}" stroke-width="3" paint-order="stroke""#);
+        self.push(&format!(r#"<text x="{x:.1}" y="{y:.1}" {halo}>{text}</text>"#));
+    }
+
     /// Adds a straight line; `thickness` is its stroke's width.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint, thickness: &str) {
         let ((x1, y1), (x2, y2), stroke) = (from, to, paint.of(self.mode));

@@ -119,11 +119,7 @@ impl<'a> Drawing<'a> {
             let Some(up) = self.y.position(guide.value) else { continue };
             let at = self.bottom() - up * PLOT;
             self.frame.line((self.left, at), (self.right, at), Paint::Soft, r#"1" stroke-dasharray="2 3"#);
-            let (paper, soft) = (Paint::Paper.of(self.frame.mode), Paint::Soft.of(self.frame.mode));
-            // Lines pass behind the text.
-            let halo = format!(r#"fill="{soft}" stroke="{paper}" stroke-width="3" paint-order="stroke""#);
-            let (left, baseline, label) = (self.left + 4.0, at - 4.0, escape(&guide.label));
-            self.frame.push(&format!(r#"<text x="{left:.1}" y="{baseline:.1}" {halo}>{label}</text>"#));
+            self.frame.text_over(self.left + 4.0, at - 4.0, Paint::Soft, &guide.label);
         }
     }
 

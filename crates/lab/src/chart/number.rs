@@ -32,6 +32,11 @@ pub fn short(value: f64) -> String {
     with_thousands(text)
 }
 
+/// A count, whole, its thousands set apart: `10,000`.
+pub fn grouped(count: u64) -> String {
+    with_thousands(&count.to_string())
+}
+
 /// `value` with three significant digits, and its power of ten.
 fn rounded(value: f64) -> (f64, i32) {
     let scientific = format!("{value:.2e}");
