@@ -4,6 +4,7 @@
 //! histograms are its own.
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod child;
 pub mod demo;
 pub mod echo;
@@ -14,3 +15,4 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+pub mod report;
