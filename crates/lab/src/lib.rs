@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+mod cpus;
 pub mod demo;
 pub mod echo;
 pub mod error;
@@ -14,3 +15,4 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+mod targets;
