@@ -1,6 +1,7 @@
 //! A gRPC echo server, as `leno echo` runs it: all four kinds of streaming, reflection, and a delay
 //! that can be changed while it runs.
 
+mod bare;
 mod service;
 mod work;
 
@@ -44,13 +45,16 @@ pub struct Options {
     /// A random part on top of the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
+    /// Only answer unary calls, all with the same bytes, at once: to learn what a load itself can do at most
+    #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms"])]
+    pub bare: bool,
 }
 
 fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=i64::from(work::MAX_DELAY_MS))
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes the calls that it has.
+/// Serves until SIGTERM or SIGINT, then finishes the calls that it has; a bare server ends at once.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -66,8 +70,16 @@ async fn serve(options: &Options) -> Result<()> {
     let address = listener.local_addr().map_err(io(cannot_listen()))?;
     let name = options.name.clone().unwrap_or_else(|| address.to_string());
     eprintln!("{name} serves leno.echo.v1.Echo on {address}");
+    let stop = until_told_to_stop()?;
+    if options.bare {
+        tokio::select! {
+            () = bare::serve(listener, name) => {}
+            () = stop => {}
+        }
+        return Ok(());
+    }
     let work = Work::new(options.delay_ms, options.spread_ms);
-    serve_on(listener, name, work, until_told_to_stop()?).await
+    serve_on(listener, name, work, stop).await
 }
 
 async fn serve_on(listener: TcpListener, name: String, work: Work, stop: impl Future<Output = ()>) -> Result<()> {

@@ -5,10 +5,10 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
     Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
-        rate: 200,
-        max_in_flight: 50,
+        pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 50 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
+        cpus: Vec::new(),
     }
 }
 
@@ -36,7 +36,7 @@ async fn clients_take_turns_and_every_server_is_timed_on_its_own() {
 #[tokio::test]
 async fn a_slow_server_does_not_slow_the_load_and_what_it_cannot_take_fails() {
     let addresses = [start_server("slow", 300).await];
-    let plan = Plan { max_in_flight: 10, ..plan(&addresses, &["slow"]) };
+    let plan = Plan { pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 10 }, ..plan(&addresses, &["slow"]) };
     let snapshot = run_to_end(plan).await.expect("a server that answers");
     let why = snapshot.first_failure.as_deref();
     assert_eq!(why, Some("too many calls wait for an answer"));
