@@ -125,13 +125,33 @@ impl Channel {
 
     /// Takes in what came for the call in `slot`.
     pub(super) fn poll_call(&mut self, slot: usize, ended: &mut Vec<Ended>) {
-        let Slot { waker, call } = &mut self.slots[slot];
+        // It may have been given up since it was woken.
+        let Some(Slot { waker, call }) = self.slots.get_mut(slot) else { return };
         let Some(waiting) = call else { return };
         if let Poll::Ready(answer) = waiting.poll(&mut Context::from_waker(waker)) {
             ended.push(Ended { channel: self.index, since: waiting.since, answer });
             *call = None;
             self.free.push(slot);
         }
+    }
+
+    /// Gives up all calls: those that were sent are reset.
+    pub(super) fn give_up(&mut self) {
+        self.waiting.clear();
+        self.slots.clear();
+        self.free.clear();
+        self.waker.wake_by_ref();
+    }
+
+    /// Begins to close its connection, which is done when it is driven.
+    pub(super) fn close(&mut self) {
+        self.link = Link::Down;
+        self.waker.wake_by_ref();
+    }
+
+    /// Whether it has no connection any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.drivers.is_empty()
     }
 
     fn send_waiting(&mut self, ended: &mut Vec<Ended>) {

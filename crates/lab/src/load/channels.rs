@@ -1,8 +1,9 @@
 //! The clients of a load, polled by one task.
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Waker};
-use std::time::Instant;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -13,6 +14,9 @@ use crate::error::Result;
 
 /// Connections that are opened at a time, so that no server's listen queue overflows.
 const OPENING_AT_A_TIME: usize = 64;
+
+/// How long closing connections may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Channels, and what is ready of them.
 pub(super) struct Channels {
@@ -76,5 +80,23 @@ impl Channels {
         }
         self.in_flight -= ended.len() - before;
         Some(ready)
+    }
+
+    /// Gives up all calls that have no answer; returns how many these were.
+    pub(super) fn give_up(&mut self) -> usize {
+        self.all.iter_mut().for_each(Channel::give_up);
+        std::mem::take(&mut self.in_flight)
+    }
+
+    /// Closes all connections as HTTP/2 says, and waits until that is done, for some seconds at most.
+    pub(super) async fn close(mut self) {
+        self.give_up();
+        self.all.iter_mut().for_each(Channel::close);
+        let closed = poll_fn(|cx| {
+            while self.step(cx, &mut Vec::new()).is_some() {}
+            if self.all.iter().all(Channel::is_closed) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // A server that reads nothing any more is left alone.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
     }
 }

@@ -10,6 +10,7 @@
 mod call;
 mod channel;
 mod channels;
+mod crowd;
 mod open;
 mod pace;
 mod ready;
@@ -25,6 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use channels::Channels;
+pub use crowd::{Crowd, CrowdReport};
 use recorder::{Recorder, lock};
 use run::Run;
 pub use snapshot::{Latency, Slice, Snapshot};
@@ -129,7 +131,7 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
         let end = measure_from + plan.measured;
         lock(stats).measure(measure_from, end);
         let recorder = Recorder::new(&plan.servers, stats);
-        Run::new(plan, channels, recorder, start, end)?.to_the_end().await
+        Run::new(plan, channels, recorder, start, end)?.finish().await
     })
 }
 

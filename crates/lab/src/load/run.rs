@@ -72,7 +72,7 @@ impl Run {
     ///
     /// # Errors
     /// When the kernel's timer fails.
-    pub(super) async fn to_the_end(mut self) -> Result<()> {
+    pub(super) async fn finish(mut self) -> Result<()> {
         let give_up = self.end + LAST_ANSWERS;
         // The loop gives way by itself: it returns when nothing is ready.
         let all = tokio::task::unconstrained(poll_fn(|cx| self.poll(cx)));
@@ -86,6 +86,7 @@ impl Run {
             }
         }
         self.recorder.finish();
+        self.channels.close().await;
         Ok(())
     }
 

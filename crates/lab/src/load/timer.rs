@@ -40,7 +40,7 @@ impl Timer {
         self.armed_for = Some(time);
         // Zero would disarm it.
         let left = time.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
-        let it_value = Timespec { tv_sec: left.as_secs().cast_signed().into(), tv_nsec: left.subsec_nanos().into() };
+        let it_value = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
         timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &Itimerspec { it_interval, it_value })?;
         Ok(())
