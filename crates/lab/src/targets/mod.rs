@@ -112,8 +112,12 @@ impl Target {
 
     /// Client connections. Where connections choose a backend, `random` does.
     pub(crate) fn clients(&self, connections: u32, random: &mut fastrand::Rng) -> Vec<Client> {
-        let client = |address: SocketAddr| Client { address, authority: address.to_string() };
         (0..connections).map(|_| client(self.addresses[random.usize(..self.addresses.len())])).collect()
+    }
+
+    /// One client connection of a proxy.
+    pub(crate) fn client(&self) -> Client {
+        client(self.address())
     }
 
     /// The proxy's process id.
@@ -135,6 +139,11 @@ impl Target {
     pub(crate) fn memory(&self) -> Result<Option<Memory>> {
         self.pid().map(procfs::memory).transpose()
     }
+}
+
+/// A client that names the address which it connects to.
+fn client(address: SocketAddr) -> Client {
+    Client { address, authority: address.to_string() }
 }
 
 /// What the target's program says of itself, in one line.
