@@ -4,8 +4,10 @@
 //! histograms are its own.
 #![forbid(unsafe_code)]
 
+mod backends;
 pub mod chart;
 pub mod child;
+mod cpus;
 pub mod demo;
 pub mod echo;
 pub mod error;
@@ -16,3 +18,4 @@ mod manifest;
 pub mod procfs;
 pub mod relay_cost;
 pub mod report;
+mod targets;
