@@ -4,7 +4,10 @@
 //! histograms are its own.
 #![forbid(unsafe_code)]
 
+mod backends;
+pub mod chart;
 pub mod child;
+mod cpus;
 pub mod demo;
 pub mod echo;
 pub mod error;
@@ -14,3 +17,5 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+pub mod report;
+mod targets;

@@ -29,6 +29,8 @@ pub mod proto {
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Room for the other fields of a message with the longest payload.
 const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
+/// Calls in flight on one connection; hyper's 200 would hold back a load whose one server is slow.
+const MAX_CONCURRENT_STREAMS: u32 = 10_000;
 
 /// Options of `leno echo`.
 #[derive(Debug, Clone, clap::Args)]
@@ -88,6 +90,7 @@ async fn serve_on(listener: TcpListener, name: String, work: Work, stop: impl Fu
         || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(proto::DESCRIPTORS);
     let reflection_error = |error| Error::Usage(format!("the echo server's protobuf: {error}"));
     Server::builder()
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .add_service(echo)
         .add_service(reflection().build_v1().map_err(reflection_error)?)
         // Older grpcurl asks for this one.
