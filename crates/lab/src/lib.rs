@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod backends;
+pub mod chart;
 pub mod child;
 mod cpus;
 pub mod demo;
@@ -16,4 +17,5 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+pub mod report;
 mod targets;

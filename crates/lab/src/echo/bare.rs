@@ -20,6 +20,8 @@ const PATH: &str = "/leno.echo.v1.Echo/Unary";
 /// Never the reason why a call waits.
 const MAX_CONCURRENT_STREAMS: u32 = 100_000;
 const WINDOW_BYTES: u32 = 16 << 20;
+/// Calls that are answered with one write.
+const ANSWERS_AT_A_TIME: usize = 16;
 
 type Connection = server::Connection<TcpStream, Bytes>;
 
@@ -73,7 +75,8 @@ async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error>
     poll_fn(|cx| answer_ready(&mut connection, &mut calls, answer, cx)).await
 }
 
-/// Takes in all calls that are there, then answers them: the answers leave in one write.
+/// Takes in some calls, then answers them: so many answers leave in one write, and the client is busy with
+/// them while the next are made.
 fn answer_ready(
     connection: &mut Connection,
     calls: &mut Vec<Call>,
@@ -81,15 +84,17 @@ fn answer_ready(
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), h2::Error>> {
     loop {
-        while let Poll::Ready(accepted) = connection.poll_accept(cx) {
-            match accepted {
-                Some(call) => calls.push(Call::new(call?)),
-                None => return Poll::Ready(Ok(())),
-            }
+        let mut accepted = 0;
+        while accepted < ANSWERS_AT_A_TIME
+            && let Poll::Ready(call) = connection.poll_accept(cx)
+        {
+            let Some(call) = call else { return Poll::Ready(Ok(())) };
+            calls.push(Call::new(call?));
+            accepted += 1;
         }
         let waiting = calls.len();
         calls.retain_mut(|call| call.poll(answer, cx).is_pending());
-        if calls.len() == waiting {
+        if accepted == 0 && calls.len() == waiting {
             return Poll::Pending;
         }
     }

@@ -16,8 +16,10 @@ use super::open::{Driver, open};
 use super::ready::{Ready, ReadyQueue};
 use crate::error::{Error, Result};
 
-/// The least time between two attempts to open a connection; the first after a long one comes at once.
-const REOPEN_GAP: Duration = Duration::from_millis(100);
+/// The least time between two connections, so that a server that closes all at once is not flooded.
+const REOPEN_GAP: Duration = Duration::from_millis(10);
+/// The same after an attempt that failed.
+const RETRY_GAP: Duration = Duration::from_millis(100);
 
 type Opening = Pin<Box<dyn Future<Output = std::result::Result<(SendRequest<Bytes>, Driver), String>> + Send>>;
 
@@ -29,8 +31,8 @@ pub(super) struct Channel {
     queue: Arc<ReadyQueue>,
     waker: Waker,
     link: Link,
-    /// When the last attempt to open a connection began.
-    opened: Instant,
+    /// The next connection is not opened before.
+    reopen_from: Instant,
     /// The open connection, and before it those that only wait for their last answers.
     drivers: Vec<Driver>,
     /// From when each call is timed that waits for the connection, or for room on it.
@@ -69,7 +71,6 @@ impl Channel {
     pub(super) async fn connect(client: &Client, index: usize, queue: &Arc<ReadyQueue>) -> Result<Self> {
         let cannot_connect = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
         let request = CallRequest::new(&client.authority).map_err(|error| cannot_connect(error.to_string()))?;
-        let opened = Instant::now();
         let (sender, driver) = open(client.address).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
         // Its socket knows only the waker of this task so far.
@@ -81,7 +82,7 @@ impl Channel {
             queue: Arc::clone(queue),
             waker,
             link: Link::Up(sender),
-            opened,
+            reopen_from: Instant::now() + REOPEN_GAP,
             drivers: vec![driver],
             waiting: VecDeque::new(),
             slots: Vec::new(),
@@ -113,6 +114,7 @@ impl Channel {
                 }
                 Poll::Ready(Err(why)) => {
                     self.link = Link::Down;
+                    self.reopen_from = Instant::now() + RETRY_GAP;
                     self.fail_waiting(&why, ended);
                 }
             }
@@ -193,11 +195,11 @@ impl Channel {
     }
 
     fn open_again(&mut self) -> Opening {
-        let not_before = self.opened + REOPEN_GAP;
-        self.opened = Instant::now().max(not_before);
+        let start = self.reopen_from.max(Instant::now());
+        self.reopen_from = start + REOPEN_GAP;
         let address = self.address;
         Box::pin(async move {
-            tokio::time::sleep_until(not_before.into()).await;
+            tokio::time::sleep_until(start.into()).await;
             open(address).await
         })
     }

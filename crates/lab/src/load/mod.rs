@@ -16,6 +16,8 @@ mod pace;
 mod ready;
 mod recorder;
 mod run;
+#[cfg(test)]
+mod scripted;
 mod snapshot;
 mod stats;
 mod timer;

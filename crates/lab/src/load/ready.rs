@@ -1,7 +1,7 @@
 //! What is ready to be polled: one task polls thousands of calls, each only when something came for it.
 //!
 //! A task for each call would cost an allocation and a turn of the scheduler for every call. Here a call
-//! has a waker for as long as its slot exists, and waking puts the slot's number in line.
+//! has a waker for as long as its slot exists, and waking puts the slot in line.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,10 @@ pub(super) enum Ready {
     Call(usize, usize),
 }
 
+/// Calls that are polled before connections have their turn: their requests leave, and the far side works
+/// on them while the next calls are polled here.
+const CALLS_IN_A_ROW: u32 = 16;
+
 /// The line of what is ready, first come first served; each thing is in it at most once.
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
@@ -27,7 +31,9 @@ pub(super) struct ReadyQueue {
 
 #[derive(Debug, Default)]
 struct Line {
-    ready: VecDeque<Arc<Source>>,
+    calls: VecDeque<Arc<Source>>,
+    others: VecDeque<Arc<Source>>,
+    calls_in_a_row: u32,
     /// Wakes the task that polls; none while it is awake.
     task: Option<Waker>,
 }
@@ -48,7 +54,7 @@ impl ReadyQueue {
 
     /// Takes what is first in line.
     pub(super) fn next(&self) -> Option<Ready> {
-        let source = self.line().ready.pop_front()?;
+        let source = self.line().next()?;
         // From here on a wake puts it in line again, also one that comes while it is polled.
         source.in_line.store(false, Ordering::Relaxed);
         Some(source.what)
@@ -57,7 +63,7 @@ impl ReadyQueue {
     /// Wakes `task` when something is put in line, or at once when something is there.
     pub(super) fn wake_when_ready(&self, task: &Waker) {
         let mut line = self.line();
-        if line.ready.is_empty() {
+        if line.calls.is_empty() && line.others.is_empty() {
             line.task = Some(task.clone());
         } else {
             task.wake_by_ref();
@@ -70,6 +76,19 @@ impl ReadyQueue {
     }
 }
 
+impl Line {
+    fn next(&mut self) -> Option<Arc<Source>> {
+        if self.calls_in_a_row < CALLS_IN_A_ROW
+            && let Some(call) = self.calls.pop_front()
+        {
+            self.calls_in_a_row += 1;
+            return Some(call);
+        }
+        self.calls_in_a_row = 0;
+        self.others.pop_front().or_else(|| self.calls.pop_front())
+    }
+}
+
 impl Wake for Source {
     fn wake(self: Arc<Self>) {
         if self.in_line.swap(true, Ordering::Relaxed) {
@@ -78,7 +97,10 @@ impl Wake for Source {
         let queue = Arc::clone(&self.queue);
         let task = {
             let mut line = queue.line();
-            line.ready.push_back(self);
+            match self.what {
+                Ready::Call(..) => line.calls.push_back(self),
+                Ready::Connection(_) | Ready::Timer => line.others.push_back(self),
+            }
             line.task.take()
         };
         if let Some(task) = task {

@@ -12,18 +12,28 @@ impl Wake for Wakes {
 }
 
 #[test]
-fn what_is_woken_twice_is_in_line_once_and_in_the_order_of_the_first_wakes() {
+fn what_is_woken_twice_is_in_line_once_and_again_when_it_was_taken() {
     let queue = Arc::new(ReadyQueue::default());
-    let connection = queue.waker(Ready::Connection(0));
-    let call = queue.waker(Ready::Call(0, 7));
-    connection.wake_by_ref();
-    call.wake_by_ref();
-    connection.wake_by_ref();
-    assert_eq!(queue.next(), Some(Ready::Connection(0)));
-    connection.wake_by_ref();
+    let [first, second] = [5, 7].map(|slot| queue.waker(Ready::Call(0, slot)));
+    first.wake_by_ref();
+    second.wake_by_ref();
+    first.wake_by_ref();
+    assert_eq!(queue.next(), Some(Ready::Call(0, 5)));
+    first.wake_by_ref();
     assert_eq!(queue.next(), Some(Ready::Call(0, 7)));
-    assert_eq!(queue.next(), Some(Ready::Connection(0)));
+    assert_eq!(queue.next(), Some(Ready::Call(0, 5)));
     assert_eq!(queue.next(), None);
+}
+
+#[test]
+fn a_connection_waits_for_some_calls_but_not_for_all() {
+    let queue = Arc::new(ReadyQueue::default());
+    queue.waker(Ready::Connection(0)).wake();
+    (0..100).for_each(|slot| queue.waker(Ready::Call(0, slot)).wake());
+    let order: Vec<Ready> = std::iter::from_fn(|| queue.next()).collect();
+    let place = order.iter().position(|&ready| ready == Ready::Connection(0));
+    assert_eq!(place, Some(CALLS_IN_A_ROW as usize));
+    assert_eq!(order.len(), 101);
 }
 
 #[test]

@@ -85,3 +85,7 @@ fn hand_over_to(stats: &mut Stats, events: &mut Vec<Event>) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;
