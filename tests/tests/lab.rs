@@ -170,8 +170,8 @@ fn a_backend_that_fails_or_recovers_is_told_apart_from_the_others() {
         assert!((failed - number(&run, "slow_share")).abs() < 0.05, "{run}");
     }
     let out = new_dir();
-    let runs = run_well("recover --targets leno --rate 500 --skew-ms 50 --warm-up-s 1 --repeat 1", out.path());
-    assert!(number(&runs[0], "slow_share") < 0.2, "{}", runs[0]);
+    let runs = run_well("recover --targets haproxy --rate 500 --skew-ms 50 --warm-up-s 1 --repeat 1", out.path());
+    assert!(number(&runs[0], "slow_share") < 0.25, "{}", runs[0]);
     assert!(runs[0]["recovered_after_s"].is_f64(), "{}", runs[0]);
 }
 
