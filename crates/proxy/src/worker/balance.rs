@@ -60,9 +60,12 @@ impl EndpointState {
         }
     }
 
-    /// Whether a call may be sent here, or wait here.
-    fn takes_calls(&self, now: Instant, relay: &RelayLimits) -> bool {
-        self.waiting.len() < relay.max_waiting_calls_per_endpoint as usize && !self.is_backing_off(now)
+    /// Whether a call may be sent here, or wait here, whose client has `own_waiting` calls that wait.
+    ///
+    /// A client leaves as many places free as it takes, so that no single one fills the queue.
+    fn takes_calls(&self, now: Instant, own_waiting: usize, relay: &RelayLimits) -> bool {
+        let has_place = self.waiting.len() + own_waiting < relay.max_waiting_calls_per_endpoint as usize;
+        (self.waiting.is_empty() || has_place) && !self.is_backing_off(now)
     }
 
     fn is_backing_off(&self, now: Instant) -> bool {
@@ -95,9 +98,10 @@ impl ClusterState {
     }
 
     /// Chooses an endpoint for `call`. One that did not take it before is chosen again only when no other is left.
-    fn pick(&mut self, now: Instant, call: &Call, relay: &RelayLimits) -> Option<Pick> {
+    fn pick(&mut self, now: Instant, call: &Call, own_waiting: usize, relay: &RelayLimits) -> Option<Pick> {
         let endpoints = &self.endpoints;
-        let usable = |id| endpoints.get(&id).is_some_and(|endpoint: &EndpointState| endpoint.takes_calls(now, relay));
+        let takes_calls = |endpoint: &EndpointState| endpoint.takes_calls(now, own_waiting, relay);
+        let usable = |id| endpoints.get(&id).is_some_and(takes_calls);
         if call.tried.is_empty() {
             return self.balancer.pick(now, usable);
         }
@@ -107,7 +111,7 @@ impl ClusterState {
     }
 
     /// Why no endpoint can take a call.
-    fn why_none(&self, now: Instant, relay: &RelayLimits) -> ProxyError {
+    fn why_none(&self, now: Instant, own: usize) -> ProxyError {
         let cluster = self.cluster.key.to_string();
         if let Some(failed) = self.endpoints.values().find(|endpoint| endpoint.is_backing_off(now)) {
             return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
@@ -115,7 +119,8 @@ impl ClusterState {
         if self.endpoints.is_empty() {
             return ProxyError::NoEndpoint { cluster };
         }
-        ProxyError::QueueFull { cluster, waiting: relay.max_waiting_calls_per_endpoint }
+        let waiting = self.endpoints.values().map(|endpoint| endpoint.waiting.len()).sum();
+        ProxyError::QueueFull { cluster, waiting, own }
     }
 }
 
@@ -149,7 +154,9 @@ impl Worker {
             return Err(gone());
         }
         let relay = &self.limits.relay;
-        let pick = cluster.pick(self.now, call, relay).ok_or_else(|| cluster.why_none(self.now, relay))?;
+        let own_waiting = self.clients.get(call.client).map_or(0, |client| client.waiting_calls);
+        let pick =
+            cluster.pick(self.now, call, own_waiting, relay).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
         let endpoint = pick.endpoint;
         call.pick = Some(pick);
         call.sent_at = self.now;
@@ -159,6 +166,7 @@ impl Worker {
     /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
     pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
         self.mesh_version += 1;
+        self.burst = true;
         let indexes: Vec<usize> =
             self.clusters.iter().filter(|(_, state)| !state.removed).map(|(index, _)| index).collect();
         for index in indexes {

@@ -52,15 +52,24 @@ impl Worker {
     fn wait_for_connection(&mut self, id: CallId, cluster: usize, endpoint: EndpointId) {
         let now = self.now;
         if let Some(call) = self.calls.get_mut(id.slot as usize) {
-            call.waiting_at = Some(endpoint);
             call.waiting_since = now;
         }
+        self.set_waiting(id.slot, Some(endpoint));
         let Some(state) = self.endpoint(cluster, endpoint) else { return };
         state.waiting.push_back(id);
         if !std::mem::replace(&mut state.listed, true) {
             self.waited_for.push((cluster, endpoint));
         }
         self.connect(cluster, endpoint);
+    }
+
+    /// Notes that a call waits for a connection, or that it waits no more: it counts against its client's share.
+    pub(super) fn set_waiting(&mut self, slot: u32, at: Option<EndpointId>) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        let before = std::mem::replace(&mut call.waiting_at, at);
+        if let Some(client) = self.clients.get_mut(call.client) {
+            client.waiting_calls = client.waiting_calls + usize::from(at.is_some()) - usize::from(before.is_some());
+        }
     }
 
     /// Sends waiting calls as far as connections have room.
@@ -133,7 +142,6 @@ impl Worker {
         upstream.idle_since = None;
         upstream.used = true;
         call.upstream = Some((index, stream));
-        call.waiting_at = None;
         call.sent_at = now;
         call.sent = 0;
         let taken = if call.body.is_empty() { 0 } else { http2.send_data(stream, &call.body, ends_with_body) };
@@ -141,6 +149,7 @@ impl Worker {
             http2.send_headers(stream, Section::Trailers, trailers, true);
         }
         let kept_bytes = call.body.len();
+        self.set_waiting(id.slot, None);
         self.mark_dirty(LinkId::endpoint(index));
         self.request_bytes_sent(id.slot, taken);
         if !self.may_keep(kept_bytes, 0) {
@@ -159,8 +168,13 @@ impl Worker {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
         }
         call.upstream = None;
-        call.waiting_at = None;
-        self.to_send.push_back(id);
+        let attempts = call.attempts;
+        self.set_waiting(id.slot, None);
+        if attempts < self.limits.relay.max_attempts {
+            self.to_send.push_back(id);
+        } else {
+            self.fail(id.slot, &ProxyError::TooManyAttempts { attempts });
+        }
     }
 
     /// No connection could be made for a call that waited for one.
@@ -174,8 +188,8 @@ impl Worker {
             call.tried.push(pick.endpoint);
             cluster.balancer.finish(self.now, pick, Outcome::Failure { latency: waited, pushback: None });
         }
-        call.waiting_at = None;
         let attempts = call.attempts;
+        self.set_waiting(id.slot, None);
         if attempts < self.limits.relay.max_attempts {
             self.to_send.push_back(id);
         } else {
