@@ -60,12 +60,9 @@ impl EndpointState {
         }
     }
 
-    /// Whether a call may be sent here, or wait here, whose client has `own_waiting` calls that wait.
-    ///
-    /// A client leaves as many places free as it takes, so that no single one fills the queue.
-    fn takes_calls(&self, now: Instant, own_waiting: usize, relay: &RelayLimits) -> bool {
-        let has_place = self.waiting.len() + own_waiting < relay.max_waiting_calls_per_endpoint as usize;
-        (self.waiting.is_empty() || has_place) && !self.is_backing_off(now)
+    /// Whether a call may be sent here, or wait here in a queue of at most so many.
+    fn takes_calls(&self, now: Instant, max_waiting: usize) -> bool {
+        self.waiting.len() < max_waiting && !self.is_backing_off(now)
     }
 
     fn is_backing_off(&self, now: Instant) -> bool {
@@ -98,10 +95,10 @@ impl ClusterState {
     }
 
     /// Chooses an endpoint for `call`. One that did not take it before is chosen again only when no other is left.
-    fn pick(&mut self, now: Instant, call: &Call, own_waiting: usize, relay: &RelayLimits) -> Option<Pick> {
+    fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
         let endpoints = &self.endpoints;
-        let takes_calls = |endpoint: &EndpointState| endpoint.takes_calls(now, own_waiting, relay);
-        let usable = |id| endpoints.get(&id).is_some_and(takes_calls);
+        let usable =
+            |id| endpoints.get(&id).is_some_and(|endpoint: &EndpointState| endpoint.takes_calls(now, max_waiting));
         if call.tried.is_empty() {
             return self.balancer.pick(now, usable);
         }
@@ -153,10 +150,11 @@ impl Worker {
         if cluster.removed {
             return Err(gone());
         }
-        let relay = &self.limits.relay;
         let own_waiting = self.clients.get(call.client).map_or(0, |client| client.waiting_calls);
-        let pick =
-            cluster.pick(self.now, call, own_waiting, relay).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
+        // A client leaves as many places free as it takes, so that no single one fills a queue.
+        let max_waiting =
+            (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
+        let pick = cluster.pick(self.now, call, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
         let endpoint = pick.endpoint;
         call.pick = Some(pick);
         call.sent_at = self.now;

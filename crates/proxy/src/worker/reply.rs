@@ -19,7 +19,9 @@ pub(super) enum ProxyError {
     HeaderListTooLarge { limit_bytes: u32 },
     #[error("{cluster} has no ready endpoint; check its pods")]
     NoEndpoint { cluster: String },
-    #[error("all connections to {cluster} are busy and {waiting} calls wait already, {own} of this client; try again later")]
+    #[error(
+        "all connections to {cluster} are busy and {waiting} calls wait already, {own} of this client; try again later"
+    )]
     QueueFull { cluster: String, waiting: usize, own: usize },
     #[error("no connection to {cluster} was free within {waited_ms} ms; try again later")]
     WaitedTooLong { cluster: String, waited_ms: u128 },

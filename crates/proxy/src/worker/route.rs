@@ -266,8 +266,7 @@ impl Worker {
     pub(super) fn end_call(&mut self, slot: u32, ending: Ending) {
         self.record(slot, ending);
         self.stop_replay(slot);
-        let waited_at = self.calls.get(slot as usize).and_then(|call| call.waiting_at);
-        self.set_waiting(slot, None);
+        self.leave_queue(slot);
         let Some(mut call) = self.calls.try_remove(slot as usize) else { return };
         if let Some((_, timer)) = call.deadline.take() {
             self.timers.cancel(timer);
@@ -277,9 +276,6 @@ impl Worker {
         }
         if let Some((upstream, stream)) = call.upstream {
             self.cancel_upstream(upstream, stream, call.client);
-        }
-        if let (Some(cluster), Some(endpoint)) = (call.cluster, waited_at) {
-            self.leave_queue(cluster, endpoint, slot);
         }
         if let Some(index) = call.cluster {
             self.call_left_cluster(index);

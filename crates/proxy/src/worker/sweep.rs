@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leno_http2::ErrorCode;
+use leno_http2::{ErrorCode, FieldSection};
 
 use super::link::LinkId;
 use super::reply::ProxyError;
@@ -204,8 +204,8 @@ impl Worker {
         self.upstreams.shrink_to_fit();
         self.calls.shrink_to_fit();
         self.timers.shrink();
-        self.spare_sections.truncate(16);
-        self.spare_sections.shrink_to_fit();
+        self.spare_sections = Vec::new();
+        self.fields = FieldSection::new();
         self.to_send.shrink_to_fit();
         self.dirty.shrink_to_fit();
         memory::empty_cache();

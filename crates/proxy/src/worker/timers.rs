@@ -141,8 +141,7 @@ impl<T: Copy> Timers<T> {
     fn link(&mut self, key: u32) {
         let Some(entry) = self.entries.get_mut(key as usize) else { return };
         let turn = entry.due_ms / NEAR as u64;
-        let slot =
-            if turn == self.done_ms / NEAR as u64 { slot_in_turn(entry.due_ms) } else { far_slot(turn) };
+        let slot = if turn == self.done_ms / NEAR as u64 { slot_in_turn(entry.due_ms) } else { far_slot(turn) };
         let head = std::mem::replace(&mut self.heads[slot], key);
         (entry.slot, entry.previous, entry.next) = (slot as u32, NONE, head);
         if let Some(next) = self.entries.get_mut(head as usize) {

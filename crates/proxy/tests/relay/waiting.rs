@@ -2,8 +2,8 @@
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Server, answer, call, rst_stream};
-use crate::proxy::{Proxy, eventually, mesh};
+use crate::peer::{Server, answer, call, data, open_call, rst_stream};
+use crate::proxy::{CallInFlight, Proxy, eventually, mesh};
 
 #[test]
 fn cancelled_calls_leave_the_queue_to_others() {
@@ -54,17 +54,18 @@ fn a_clients_share_of_the_queue_comes_back_with_its_calls() {
     let limits = [("max_waiting_calls_per_endpoint", "20"), ("max_rapid_resets", "1000")];
     let proxy = Proxy::start_with(&[server.address()], "", &limits);
     let mut client = proxy.connect();
+    let ten_wait = || proxy.metrics.upstream.open_connections.get() == 1 && proxy.waiting_calls() == 10;
     let mut streams = (1..).step_by(2);
     for _ in 0..3 {
         let cancelled: Vec<u32> = streams.by_ref().take(10).collect();
         cancelled.iter().for_each(|stream| client.send(&call(*stream)));
-        eventually("ten calls wait", || proxy.waiting_calls() == 10);
+        eventually("ten calls wait", ten_wait);
         cancelled.iter().for_each(|stream| client.send(&rst_stream(*stream, 8)));
         eventually("none waits", || proxy.waiting_calls() == 0);
     }
     for _ in 0..3 {
         streams.by_ref().take(10).for_each(|stream| client.send(&call(stream)));
-        eventually("ten calls wait", || proxy.waiting_calls() == 10);
+        eventually("ten calls wait", ten_wait);
         let mut endpoint = server.accept();
         for _ in 0..10 {
             let request = endpoint.expect(kind::HEADERS);
@@ -88,4 +89,22 @@ fn a_call_whose_endpoints_keep_leaving_is_answered_in_the_end() {
     proxy.set_mesh(mesh("echo", &[silent[2].address()], ""));
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "too-many-attempts");
     assert_eq!(proxy.explain().calls, 0);
+}
+
+#[test]
+fn an_upload_that_waits_for_a_window_holds_up_no_call_that_fits() {
+    let one_connection = "leno.dev/max-connections-per-endpoint: \"1\"";
+    let mut upload = CallInFlight::start_with(&open_call(1), one_connection, &[]);
+    upload.client.send(&data(1, &[0; 16_000], false).repeat(3));
+    for _ in 0..3 {
+        upload.endpoint.expect(kind::DATA);
+    }
+    upload.client.send(&open_call(3));
+    eventually("the second upload waits", || upload.proxy.waiting_calls() == 1);
+    let mut other = upload.proxy.connect();
+    other.send(&call(1));
+    let request = upload.endpoint.expect(kind::HEADERS);
+    upload.endpoint.send(&answer(request.stream, "me"));
+    assert_eq!(other.expect(kind::HEADERS).field("from"), "me");
+    assert_eq!(upload.proxy.waiting_calls(), 1);
 }
