@@ -200,8 +200,7 @@ impl Worker {
             replay_bytes: 0,
             // A xorshift generator must not start at 0.
             random: config.seed | 1,
-            // Starting is one: manifests have been read.
-            burst: true,
+            burst: false,
             trim_next: false,
             next_trim: now,
         }
