@@ -5,6 +5,7 @@ use std::io;
 use clap::Subcommand;
 use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
+use leno_lab::report::{self, Written};
 
 /// What the lab can do.
 #[derive(Subcommand)]
@@ -13,6 +14,8 @@ pub(crate) enum Command {
     List(ListOptions),
     /// Run real proxies between a load and real servers
     Run(Options),
+    /// Make the report of an experiment again, from its raw runs
+    Report(report::Options),
 }
 
 impl Command {
@@ -21,6 +24,9 @@ impl Command {
         match self {
             Self::List(options) => experiment::list(options, &mut io::stdout()),
             Self::Run(options) => experiment::run(options),
+            Self::Report(options) => report::write(&options.dir).map(|Written { summary, page }| {
+                println!("{} and {}", page.display(), summary.display());
+            }),
         }
     }
 }
