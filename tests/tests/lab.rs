@@ -93,6 +93,9 @@ fn every_target_has_a_whole_line_for_each_case_and_a_second_experiment_needs_ano
     assert!(number(&experiment["ceiling"], "load_rps") > 0.0, "{experiment}");
     assert!(number(&experiment["ceiling"], "backends_rps") > 0.0, "{experiment}");
     assert_eq!(experiment["versions"].as_array().map(Vec::len), Some(2), "{experiment}");
+    for report in ["summary.md", "report.html"] {
+        assert!(fs::read_to_string(out.path().join(report)).is_ok_and(|text| text.contains("leno")), "{report}");
+    }
 
     let again = lab(words, out.path()).output().expect("leno starts");
     let error = one_line_of_error(&again);
