@@ -20,6 +20,9 @@ use super::random::Random;
 /// How often silence is noticed and every endpoint is measured against a new norm.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The same while the cluster is new to the balancer, so that what fails or is slow from the beginning is soon found.
+const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
+const FIRST_REFRESHES: u32 = 20;
 /// Seconds of calls on which the rate of calls rests.
 const RATE_MEMORY_S: f64 = 1.0;
 /// An endpoint may be probed at least this often, however few the calls are.
@@ -31,6 +34,7 @@ pub(super) struct Latency {
     pub(super) norm: Norm,
     pub(super) methods: Methods,
     next_refresh: Option<Instant>,
+    refreshes: u32,
     /// Calls since the last refresh.
     pub(super) picks: u32,
     refreshed: Option<Instant>,
@@ -46,7 +50,9 @@ impl Latency {
         if self.next_refresh.is_some_and(|next_refresh| now < next_refresh) {
             return;
         }
-        self.next_refresh = Some(now + REFRESH_INTERVAL);
+        let is_new = self.refreshes < FIRST_REFRESHES;
+        self.refreshes = self.refreshes.saturating_add(1);
+        self.next_refresh = Some(now + if is_new { FIRST_REFRESH_INTERVAL } else { REFRESH_INTERVAL });
         self.note_rate(now, endpoints.list.len());
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {

@@ -17,9 +17,10 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences below this are noise of machines and schedulers, whatever the factor.
 const FLOOR_MS: f64 = 0.5;
-/// How long a newcomer must have been called before it can count as fast, and how many times the norm.
-const FAST_AFTER_MS: f64 = 500.0;
-const FAST_AFTER_NORMS: f64 = 10.0;
+/// First answers are no measure, since the fastest of many calls are answered first: not before this time, and so many
+/// times the norm, can a newcomer count as fast, or a cluster as one with room.
+const SETTLED_AFTER_MS: f64 = 500.0;
+const SETTLED_AFTER_NORMS: f64 = 10.0;
 /// One answer counts as at most so many times what is usual.
 const SURPRISE_MAX: f64 = 16.0;
 /// The others count as full when they take this part of the way from what they take with room to spare to what a
@@ -29,6 +30,8 @@ const RELIEF_START: f64 = 0.25;
 const RELIEF_START_MIN: f64 = 0.3;
 /// How fast what the norm is with room to spare follows a norm that stays above it, per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
+/// A warming endpoint takes part in the norm when its estimate is at least this certain, as after 5 answers.
+const ESTABLISHED_VARIANCE: f64 = 0.2;
 /// Standard deviations of the norm's failure rate that are put down to chance.
 const FAILURE_DEVIATIONS: f64 = 3.0;
 /// How much more often than the best endpoint one may fail, in calls per call.
@@ -48,6 +51,7 @@ pub(super) struct Norm {
     pub(super) surprise_ms: f64,
     /// The norm while the endpoints have room to spare: the lowest of late.
     roomy_ms: f64,
+    first_refresh: Option<Instant>,
     refreshed: Option<Instant>,
     /// The median endpoint's spread of latencies.
     pub(super) spread: f64,
@@ -65,6 +69,7 @@ impl Default for Norm {
             fair_interval: Duration::ZERO,
             surprise_ms: f64::INFINITY,
             roomy_ms: 0.0,
+            first_refresh: None,
             refreshed: None,
             spread: 1.0,
             failure_rate: 1.0,
@@ -87,8 +92,13 @@ impl Norm {
             endpoints
                 .iter()
                 .map(|endpoint| &endpoint.health)
-                .filter(|health| matches!(health.state, State::Ready | State::Slow(_)))
-                .filter_map(|health| health.latency.map(|estimate| (estimate, health.failure_rate)))
+                .filter_map(|health| health.latency.map(|estimate| (health, estimate)))
+                .filter(|(health, estimate)| match health.state {
+                    State::Ready | State::Slow(_) => true,
+                    State::Warming { .. } => estimate.variance <= ESTABLISHED_VARIANCE,
+                    State::Failing(_) => false,
+                })
+                .map(|(health, estimate)| (estimate, health.failure_rate))
         };
         self.failure_rate = established().map(|(_, failure_rate)| failure_rate).fold(1.0, f64::min);
         self.sorted.clear();
@@ -105,11 +115,13 @@ impl Norm {
 
     fn remember_room(&mut self, now: Instant) {
         let Some(norm_ms) = self.latency_ms else { return };
-        let elapsed = self.refreshed.map(|refreshed| now.saturating_duration_since(refreshed).as_secs_f64());
-        self.refreshed = Some(now);
-        self.roomy_ms = match elapsed {
-            Some(elapsed_s) => (self.roomy_ms * (1.0 + ROOMY_GROWTH_PER_S * elapsed_s)).min(norm_ms),
-            None => norm_ms,
+        let first_refresh = *self.first_refresh.get_or_insert(now);
+        let age_ms = now.saturating_duration_since(first_refresh).as_secs_f64() * 1e3;
+        let since_last = now.saturating_duration_since(self.refreshed.replace(now).unwrap_or(now));
+        self.roomy_ms = if age_ms > SETTLED_AFTER_MS.max(norm_ms * SETTLED_AFTER_NORMS) && self.roomy_ms > 0.0 {
+            (self.roomy_ms * (1.0 + ROOMY_GROWTH_PER_S * since_last.as_secs_f64())).min(norm_ms)
+        } else {
+            norm_ms
         };
     }
 
@@ -152,14 +164,14 @@ impl Norm {
         self.limit_ms(estimate).is_some_and(|limit_ms| estimate.mean_ms > limit_ms)
     }
 
-    /// So fast, beyond chance, that the others must be overloaded if it is not simply better. The first answers of
-    /// a newcomer are no measure, since the fastest of many calls are answered first.
+    /// So fast, beyond chance, that the others must be overloaded if it is not simply better; `age` is how long it has
+    /// been called.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
         // Twice the margin of `calls_slow`: half of all endpoints are faster than the median.
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
         self.latency_ms.is_some_and(|norm_ms| {
-            age_ms > FAST_AFTER_MS.max(norm_ms * FAST_AFTER_NORMS) && estimate.mean_ms * factor < norm_ms
+            age_ms > SETTLED_AFTER_MS.max(norm_ms * SETTLED_AFTER_NORMS) && estimate.mean_ms * factor < norm_ms
         })
     }
 

@@ -333,6 +333,47 @@ fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
 }
 
 #[test]
+fn a_failing_endpoint_is_not_excused_when_all_the_others_are_warming() {
+    let start = Instant::now();
+    let mut balancer = balancer(Policy::Latency, 3, start);
+    let failing = ids(&balancer)[0];
+    let mut now = settle(&mut balancer, start, 10 * MS);
+    for _ in 0..20 {
+        let pick = pick_only(&mut balancer, now, failing);
+        balancer.finish(now, pick, failure(None));
+    }
+    let others: Vec<_> = ids(&balancer)[1..].to_vec();
+    for endpoint in &mut balancer.endpoints.list[1..] {
+        endpoint.health.state = health::State::Warming { since: now, takes: Duration::from_secs(2) };
+    }
+    for _ in 0..50 {
+        now += 30 * MS;
+        for other in &others {
+            let pick = pick_only(&mut balancer, now, *other);
+            balancer.finish(now, pick, success(10 * MS));
+        }
+        assert_eq!(explanation(&balancer, now, failing).state, "failing");
+    }
+}
+
+#[test]
+fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
+    let mut now = Instant::now();
+    let mut balancer = balancer(Policy::Latency, 5, now);
+    let failing = ids(&balancer)[3];
+    let mut failures = 0;
+    for _ in 0..10_000 {
+        now += Duration::from_micros(50);
+        let pick = pick(&mut balancer, now);
+        let fails = pick.endpoint == failing;
+        failures += u32::from(fails);
+        balancer.finish(now, pick, if fails { failure(None) } else { success(MS) });
+    }
+    // In half a second: those of the first 10 ms, 50 at most, and a probe.
+    assert!(failures <= 60, "{failures}");
+}
+
+#[test]
 fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
     let start = Instant::now();
     let mut balancer = balancer(Policy::Latency, 50, start);
