@@ -1,7 +1,7 @@
 //! Leno's lab: echo servers, load, scenarios and reports.
 //!
 //! It judges proxies from outside. It shares no code with Leno's data plane: clients, clocks and
-//! histograms are its own.
+//! histograms are its own. Only [`simulate`] uses the balancer, which is what it simulates.
 #![forbid(unsafe_code)]
 
 pub mod child;
@@ -14,3 +14,4 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+pub mod simulate;
