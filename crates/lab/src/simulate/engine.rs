@@ -64,7 +64,7 @@ impl Simulation {
         let mut random = fastrand::Rng::with_seed(setup.seed);
         let mut simulation = Self {
             load: setup.load,
-            tally: Tally::new(setup.servers.len()),
+            tally: Tally::new(setup.servers.len(), setup.methods.len()),
             timeline: Timeline::new(setup.servers.len()),
             servers: setup.servers.iter().map(|behaviour| Server::new(*behaviour)).collect(),
             methods: setup.methods.clone(),
@@ -136,7 +136,6 @@ impl Simulation {
                 }
             }
             Load::Open { .. } => self.events.push(0, Event::Arrival),
-            Load::Stopped => {}
         }
     }
 
@@ -232,7 +231,7 @@ impl Simulation {
         let call = &mut self.calls[key as usize];
         let latency_ns = self.now_ns - call.started_ns;
         if !call.failed {
-            self.tally.answered(latency_ns);
+            self.tally.answered(call.method, latency_ns);
             self.servers[call.ticket.server].note_answer(self.now_ns, latency_ns as f64 / 1e6);
             if let Some(open_s) = self.methods[call.method as usize].open_s {
                 let latency = Duration::from_nanos(latency_ns);

@@ -12,8 +12,6 @@ pub(super) enum Load {
     Closed { callers: usize },
     /// Calls arrive by chance (Poisson), whether or not earlier ones have ended.
     Open { calls_per_s: f64 },
-    /// No new calls; those in flight end.
-    Stopped,
 }
 
 /// One kind of call.

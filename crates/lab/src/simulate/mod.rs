@@ -27,16 +27,16 @@ mod tally;
 mod timeline;
 
 use std::io::Write;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use crate::error::{Error, Result, io as io_error};
+use crate::error::{Result, io as io_error};
 
 pub use balancers::Kind;
 pub use load::LoadSpec;
 pub use scenarios::Scenario;
 
 use load::Method;
+use server::Behaviour;
 use service_time::ServiceTime;
 
 /// Options of `leno lab simulate`.
@@ -71,7 +71,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
     /// Simulated seconds that are measured
-    #[arg(long, value_name = "S", default_value = "10", value_parser = positive)]
+    #[arg(long, value_name = "S", default_value = "5", value_parser = positive)]
     pub seconds: f64,
     /// Service times from a file of lines `ms count`, in place of --median-ms
     #[arg(long, value_name = "FILE")]
@@ -94,10 +94,10 @@ pub enum SlowBy {
 }
 
 impl SlowBy {
-    fn name(self) -> &'static str {
+    fn slow_down(self, behaviour: &mut Behaviour, ms: f64) {
         match self {
-            Self::Added => "added delay",
-            Self::Occupying => "occupying its workers",
+            Self::Added => behaviour.added_ms = ms,
+            Self::Occupying => behaviour.occupying_ms = ms,
         }
     }
 }
@@ -108,16 +108,24 @@ fn positive(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl Options {
-    fn seeds(&self) -> RangeInclusive<u64> {
-        1..=self.seeds
-    }
-
     fn balancers(&self) -> Vec<Kind> {
         if self.balancers.is_empty() { Kind::COMPARED.to_vec() } else { self.balancers.clone() }
     }
 
     fn endpoints(&self) -> impl Iterator<Item = usize> {
         self.endpoints.iter().map(|endpoints| *endpoints as usize)
+    }
+
+    /// A small, a middling and a large one of the skews asked for.
+    fn few_skews(&self) -> Vec<f64> {
+        let mut few = self.skew_ms.clone();
+        let middle = few.len() / 2;
+        let mut index = 0;
+        few.retain(|_| {
+            index += 1;
+            [1, middle + 1, self.skew_ms.len()].contains(&index)
+        });
+        few
     }
 
     fn loads(&self, usual: &[LoadSpec]) -> Vec<LoadSpec> {
@@ -139,8 +147,8 @@ impl Options {
 /// Runs the scenarios, and writes a table for people to `out`.
 ///
 /// # Errors
-/// [`Error::Usage`] when the service times make no sense, [`Error::Io`] when a file cannot be read or
-/// written.
+/// [`Usage`](crate::error::Error::Usage) when the service times make no sense,
+/// [`Io`](crate::error::Error::Io) when a file cannot be read or written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let mut options = options.clone();
     if let Some(path) = &options.service_times {

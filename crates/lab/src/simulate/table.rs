@@ -14,7 +14,11 @@ pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
             .collect();
         for line in &lines {
             let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                if column < 2 || column == line.len() - 1 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                if column < 2 || column == line.len() - 1 {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
             });
             writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
         }

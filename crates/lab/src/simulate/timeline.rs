@@ -3,6 +3,7 @@
 /// The length of one step.
 pub(super) const STEP_S: f64 = 0.1;
 const STEP_NS: u64 = 100_000_000;
+const STEPS_PER_S: usize = 10;
 
 /// Calls sent to each server in each step since the beginning.
 #[derive(Debug)]
@@ -32,15 +33,26 @@ impl Timeline {
 
     /// How long after `from_s` a whole second begins in which `server` gets at least `share` of the calls.
     pub(super) fn reaches(&self, server: usize, from_s: f64, share: f64) -> Option<f64> {
-        let first = (from_s / STEP_S).round() as usize;
-        let steps: Vec<&[u32]> = self.picks.chunks_exact(self.servers).skip(first).collect();
-        let second = (1.0 / STEP_S) as usize;
-        let begin = steps.windows(second).position(|rows| {
-            let its: u32 = rows.iter().map(|row| row[server]).sum();
-            let all: u32 = rows.iter().flat_map(|row| row.iter()).sum();
-            all > 0 && f64::from(its) >= share * f64::from(all)
-        });
-        begin.map(|step| step as f64 * STEP_S)
+        self.seconds(server, from_s).position(|its| its >= share).map(|step| step as f64 * STEP_S)
+    }
+
+    /// The largest part of the calls that `server` got in any second after `from_s`.
+    pub(super) fn peak(&self, server: usize, from_s: f64) -> f64 {
+        self.seconds(server, from_s).fold(0.0, f64::max)
+    }
+
+    /// The part of the calls that `server` got in the seconds that begin with each step after `from_s`.
+    fn seconds(&self, server: usize, from_s: f64) -> impl Iterator<Item = f64> {
+        let begin = ((from_s / STEP_S).round() as usize * self.servers).min(self.picks.len());
+        let rows = self.picks[begin..].chunks_exact(self.servers);
+        let counts: Vec<(u32, u32)> = rows.map(|row| (row[server], row.iter().sum())).collect();
+        let last = (counts.len() + 1).saturating_sub(STEPS_PER_S);
+        (0..last).map(move |step| {
+            let second = &counts[step..step + STEPS_PER_S];
+            let its: u32 = second.iter().map(|(its, _)| its).sum();
+            let all: u32 = second.iter().map(|(_, all)| all).sum();
+            f64::from(its) / f64::from(all.max(1))
+        })
     }
 }
 

@@ -51,9 +51,8 @@ fn peak_ewma_jumps_to_a_peak_and_needs_ten_seconds_to_forget_most_of_it() {
         server
     };
     while answer(&mut balancer, start, 500) != 0 {}
-    let share = |balancer: &mut Box<dyn Balance>, now: Instant| {
-        (0..1000).filter(|_| answer(balancer, now, 1) == 0).count()
-    };
+    let share =
+        |balancer: &mut Box<dyn Balance>, now: Instant| (0..1000).filter(|_| answer(balancer, now, 1) == 0).count();
     assert_eq!(share(&mut balancer, start + 1000 * MS), 0, "500 ms against 30");
     assert_eq!(share(&mut balancer, start + 9000 * MS), 0, "an idle one decays, but so does the other");
 }

@@ -80,9 +80,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// What this is all about.
+    pub const OURS: Self = Self::Leno(Policy::Latency);
     /// Every balancer, ours first.
     pub const ALL: [Self; 7] = [
-        Self::Leno(Policy::Latency),
+        Self::OURS,
         Self::PeakEwma,
         Self::TwoLeastRequest,
         Self::Prequal,
@@ -92,7 +94,7 @@ impl Kind {
     ];
     /// Those that are compared when nothing else is asked for.
     pub const COMPARED: [Self; 5] =
-        [Self::Leno(Policy::Latency), Self::PeakEwma, Self::TwoLeastRequest, Self::Prequal, Self::Leno(Policy::RoundRobin)];
+        [Self::OURS, Self::PeakEwma, Self::TwoLeastRequest, Self::Prequal, Self::Leno(Policy::RoundRobin)];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
