@@ -35,6 +35,8 @@ struct Call {
     client: u32,
     method: u32,
     started_ns: u64,
+    /// Calls that were open at its server when it came.
+    found_open: u32,
     failed: bool,
     ticket: Ticket,
 }
@@ -179,7 +181,8 @@ impl Simulation {
         let failing = self.servers[server].behaviour.failing;
         let failed = failing > 0.0 && self.random.f64() < failing;
         let method = self.draw_method();
-        let call = Call { client: client as u32, method, started_ns: self.now_ns, failed, ticket };
+        let (client, found_open) = (client as u32, self.servers[server].open);
+        let call = Call { client, method, started_ns: self.now_ns, found_open, failed, ticket };
         let key = self.calls.insert(call) as u32;
         self.servers[server].open += 1;
         if failed {
@@ -232,7 +235,8 @@ impl Simulation {
         let latency_ns = self.now_ns - call.started_ns;
         if !call.failed {
             self.tally.answered(call.method, latency_ns);
-            self.servers[call.ticket.server].note_answer(self.now_ns, latency_ns as f64 / 1e6);
+            let latency_ms = latency_ns as f64 / 1e6;
+            self.servers[call.ticket.server].note_answer(self.now_ns, latency_ms, call.found_open);
             if let Some(open_s) = self.methods[call.method as usize].open_s {
                 let latency = Duration::from_nanos(latency_ns);
                 self.clients[call.client as usize].answered(now, &mut call.ticket, latency);

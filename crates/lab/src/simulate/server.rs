@@ -6,7 +6,9 @@ use super::balancers::Report;
 
 /// How long a failing call takes to fail.
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
-/// Answers of which a server reports the median latency to probes.
+/// The latest answers that a server remembers, to tell probes of them.
+const REMEMBERED_ANSWERS: usize = 32;
+/// Of these, so many that found about as many calls as there are now make up what a probe is told.
 const REPORTED_ANSWERS: usize = 9;
 /// Answers older than this say nothing to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
@@ -40,14 +42,29 @@ pub(super) struct Server {
     queue: VecDeque<u32>,
     /// Calls and streams sent to it that have not ended.
     pub(super) open: u32,
-    /// When its latest answers were given, and how long they took; the oldest is overwritten.
-    answers: [(u64, f64); REPORTED_ANSWERS],
+    /// Its latest answers; the oldest is overwritten.
+    answers: [Answer; REMEMBERED_ANSWERS],
     answered: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Answer {
+    at_ns: u64,
+    latency_ms: f64,
+    /// Calls that were open when its call came.
+    found_open: u32,
 }
 
 impl Server {
     pub(super) fn new(behaviour: Behaviour) -> Self {
-        Self { behaviour, busy: 0, queue: VecDeque::new(), open: 0, answers: Default::default(), answered: 0 }
+        Self {
+            behaviour,
+            busy: 0,
+            queue: VecDeque::new(),
+            open: 0,
+            answers: [Answer::default(); REMEMBERED_ANSWERS],
+            answered: 0,
+        }
     }
 
     /// A worker for `call`, or a place in the queue.
@@ -70,24 +87,34 @@ impl Server {
         next
     }
 
-    pub(super) fn note_answer(&mut self, now_ns: u64, latency_ms: f64) {
-        self.answers[self.answered % REPORTED_ANSWERS] = (now_ns, latency_ms);
+    /// Remembers an answer to a call that found `found_open` others.
+    pub(super) fn note_answer(&mut self, at_ns: u64, latency_ms: f64, found_open: u32) {
+        self.answers[self.answered % REMEMBERED_ANSWERS] = Answer { at_ns, latency_ms, found_open };
         self.answered += 1;
     }
 
     /// What it tells a probe about itself.
     pub(super) fn report(&self, now_ns: u64) -> Report {
-        let known = self.answered.min(REPORTED_ANSWERS);
-        let mut recent = [0.0; REPORTED_ANSWERS];
+        let mut answers = self.answers;
+        let remembered = &mut answers[..self.answered.min(REMEMBERED_ANSWERS)];
+        let distance = |answer: &Answer| {
+            let outdated = now_ns - answer.at_ns > REPORTED_AGE_NS;
+            (outdated, answer.found_open.abs_diff(self.open), now_ns - answer.at_ns)
+        };
+        remembered.sort_unstable_by_key(distance);
+        let recent = remembered.iter().take_while(|answer| !distance(answer).0);
+        let mut reported = [0.0; REPORTED_ANSWERS];
         let mut count = 0;
-        for (at_ns, latency_ms) in &self.answers[..known] {
-            if now_ns - at_ns <= REPORTED_AGE_NS {
-                recent[count] = *latency_ms;
-                count += 1;
-            }
+        for (place, answer) in reported.iter_mut().zip(recent) {
+            *place = answer.latency_ms;
+            count += 1;
         }
-        let recent = &mut recent[..count];
-        recent.sort_unstable_by(f64::total_cmp);
-        Report { in_flight: self.open, latency_ms: recent.get(count / 2).copied() }
+        let reported = &mut reported[..count];
+        reported.sort_unstable_by(f64::total_cmp);
+        Report { in_flight: self.open, latency_ms: reported.get(count / 2).copied() }
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

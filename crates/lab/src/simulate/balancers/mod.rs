@@ -62,7 +62,7 @@ impl Ticket {
 pub(super) struct Report {
     /// Calls of all clients that it has not finished.
     pub(super) in_flight: u32,
-    /// The median of its recent answers' latencies; none without recent answers.
+    /// The median of recent latencies with about as many calls in flight; none without recent answers.
     pub(super) latency_ms: Option<f64>,
 }
 

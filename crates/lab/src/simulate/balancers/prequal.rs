@@ -6,10 +6,9 @@
 //! of recent answers. A pick takes the cold server of the lowest latency, or when all are hot the one with
 //! the fewest calls in flight; with fewer than two answers in the pool, any server.
 //!
-//! Made simple: a server's latency is the median of its last nine answers of the last five seconds (in the
-//! paper, of answers near its present number of calls in flight), and 0 when it gave none; probes always
-//! arrive, after 0.2 ms; there are no probes while there are no calls; errors are not counted against
-//! a server.
+//! A server tells a probe its calls in flight, and the median latency of recent calls that found about as
+//! many: here nine of the last 32 of the last five seconds, and 0 when there were none. Made simple besides:
+//! probes always arrive, after 0.2 ms, and only follow calls; errors are not counted against a server.
 
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,15 @@
 //! Endpoints that fail at once, and so have the fewest calls in flight and the shortest latencies.
 
-use super::trial::{self, SETTLE_S, Setting, Trial, USUAL_LOADS};
+use super::trial::{self, SETTLE_S, Setting, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
 use crate::simulate::engine::Simulation;
+use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
 const NAME: &str = "fast-fail";
+/// Counted from the moment at which they begin to fail, so that finding out is part of it.
+const COUNTED_S: f64 = 10.0;
 
 /// What fails.
 #[derive(Clone, Copy)]
@@ -16,6 +19,9 @@ struct Failing {
     part: f64,
     pushback_ms: Option<f64>,
 }
+
+/// A closed loop of few, for a failing call ends at once and the next begins.
+const LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 50 }, LoadSpec::Share { percent: 60.0 }];
 
 const FAILING: [Failing; 4] = [
     Failing { endpoints: 1, part: 1.0, pushback_ms: None },
@@ -33,21 +39,20 @@ struct Case {
 pub(super) fn run(options: &Options) -> Vec<Row> {
     let mut cases = Vec::new();
     for failing in FAILING {
-        let settings = Setting::all(options, &USUAL_LOADS, failing.endpoints);
+        let settings = Setting::all(options, &LOADS, failing.endpoints);
         for setting in settings.into_iter().filter(|setting| setting.endpoints > failing.endpoints) {
             for balancer in options.balancers() {
                 cases.push(Case { setting: setting.clone(), failing, balancer });
             }
         }
     }
-    let trials = trial::run(options, &cases, |case, seed| measure(options, case, seed));
+    let trials = trial::run(options, &cases, measure);
     let mut rows: Vec<Row> = cases.iter().zip(&trials).map(|(case, trial)| row(case, trial)).collect();
     rows.sort_by(|one, other| one.setting.cmp(&other.setting));
     rows
 }
 
-/// Counts from the moment at which they begin to fail.
-fn measure(options: &Options, case: &Case, seed: u64) -> Trial {
+fn measure(case: &Case, seed: u64) -> Trial {
     let Case { ref setting, failing, balancer } = *case;
     let mut simulation = Simulation::new(&setting.setup(balancer, seed));
     simulation.run_for(SETTLE_S);
@@ -56,7 +61,7 @@ fn measure(options: &Options, case: &Case, seed: u64) -> Trial {
         behaviour.failing = failing.part;
         behaviour.pushback_ms = failing.pushback_ms;
     }
-    simulation.measure_for(options.seconds);
+    simulation.measure_for(COUNTED_S);
     let trial = Trial::of(&simulation.tally);
     for server in 0..failing.endpoints {
         simulation.behaviour(server).failing = 0.0;

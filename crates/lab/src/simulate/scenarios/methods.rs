@@ -18,6 +18,8 @@ const WORKERS: usize = 64;
 /// The fast and the slow method, with their weights.
 const FAST: (f64, f64) = (1.0, 90.0);
 const SLOW: (f64, f64) = (200.0, 10.0);
+/// So many that chance alone makes no shares of 1.1 to 1.
+const CALLS: f64 = 50_000.0;
 /// How often states are looked at.
 const LOOK_S: f64 = 0.1;
 /// 2,000 calls/s are a quarter of what four endpoints can do.
@@ -60,8 +62,11 @@ fn measure(options: &Options, case: &Case, seed: u64) -> Trial {
     let look = |simulation: &Simulation| (0..ENDPOINTS).map(|server| simulation.state(server)).collect::<Vec<_>>();
     let mut states = look(&simulation);
     let mut changes = 0;
-    // A chance of one in a hundred needs time to show.
-    for _ in 0..(4.0 * options.seconds / LOOK_S) as u32 {
+    let seconds = match case.load {
+        Load::Closed { .. } => 4.0 * options.seconds,
+        Load::Open { calls_per_s } => CALLS / calls_per_s,
+    };
+    for _ in 0..(seconds / LOOK_S) as u32 {
         simulation.run_for(LOOK_S);
         let seen = look(&simulation);
         changes += seen.iter().zip(&states).filter(|(seen, before)| seen != before).count();

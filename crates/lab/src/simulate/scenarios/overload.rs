@@ -13,7 +13,7 @@ use crate::simulate::service_time::ServiceTime;
 const NAME: &str = "overload";
 const ENDPOINTS: usize = 5;
 const SLOW_ONE: usize = 2;
-const WORKERS: usize = 40;
+const WORKERS: usize = 16;
 const MEDIAN_MS: f64 = 5.0;
 
 /// How full the four healthy ones would be alone, and by how much the fifth is slower.
@@ -36,9 +36,9 @@ fn pressures() -> Vec<Pressure> {
     let open = |part: f64| Load::Open { calls_per_s: part * capacity_per_s };
     let mut pressures = Vec::new();
     for skew_ms in [20.0, 200.0] {
-        // 160 of 200 callers find a worker; of 800, each waits for four others.
-        pressures.push(Pressure { load: Load::Closed { callers: 200 }, name: "closed:200", skew_ms });
-        pressures.push(Pressure { load: Load::Closed { callers: 800 }, name: "closed:800", skew_ms });
+        // 64 of 80 callers find a worker; of 320, each waits for four others.
+        pressures.push(Pressure { load: Load::Closed { callers: 80 }, name: "closed:80", skew_ms });
+        pressures.push(Pressure { load: Load::Closed { callers: 320 }, name: "closed:320", skew_ms });
         pressures.push(Pressure { load: open(1.1), name: "open:110%", skew_ms });
     }
     pressures

@@ -10,14 +10,14 @@ use crate::simulate::server::Behaviour;
 
 const NAME: &str = "recover";
 /// Long enough for the longest pauses between probes.
-const SLOW_S: f64 = 30.0;
+const SLOW_S: f64 = 20.0;
 /// What is looked at after the recovery.
-const AFTER_S: f64 = 15.0;
+const AFTER_S: f64 = 12.0;
 /// Seconds of health before, for the plot.
 const BEFORE_S: f64 = 5.0;
 /// A closed loop, and rates at which probes are a larger part of the calls.
 const LOADS: [LoadSpec; 3] =
-    [LoadSpec::Closed { callers: 200 }, LoadSpec::Rate { calls_per_s: 2000.0 }, LoadSpec::Rate { calls_per_s: 100.0 }];
+    [LoadSpec::Closed { callers: 50 }, LoadSpec::Rate { calls_per_s: 2000.0 }, LoadSpec::Rate { calls_per_s: 100.0 }];
 
 struct Case {
     setting: Setting,
