@@ -11,6 +11,7 @@ mod drain;
 mod errors;
 mod h2spec;
 mod interop;
+mod lab;
 mod pools;
 mod redirect;
 mod retry;

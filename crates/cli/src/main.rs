@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod exec;
+mod lab;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -33,6 +34,9 @@ enum Command {
     },
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
+    /// Measure proxies and what they make of a slow or failing server
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Measure what relaying a call costs, beside HAProxy
     RelayCost(relay_cost::Options),
     /// Say which version this is
@@ -54,6 +58,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Demo(options) => demo::run(&options)?,
         Command::Proxy { args } => return Ok(run_proxy(args)),
         Command::Echo(options) => echo::run(&options)?,
+        Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
         Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),
         Command::Exec(options) => return Err(options.become_program().into()),

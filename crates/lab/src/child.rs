@@ -174,7 +174,8 @@ pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsStr
     Command::new(program).args(args).exec()
 }
 
-fn pin(cpus: &[usize]) -> io::Result<()> {
+/// Lets the calling thread, and what it starts, use only these CPUs; empty for all.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }

@@ -4,7 +4,10 @@
 //! histograms are its own. Only [`simulate`] uses the balancer, which is what it simulates.
 #![forbid(unsafe_code)]
 
+mod backends;
+pub mod chart;
 pub mod child;
+mod cpus;
 pub mod demo;
 pub mod echo;
 pub mod error;
@@ -14,4 +17,6 @@ pub mod load;
 mod manifest;
 pub mod procfs;
 pub mod relay_cost;
+pub mod report;
 pub mod simulate;
+mod targets;

@@ -1,4 +1,4 @@
-//! What a process has cost: CPU time and memory, as the kernel counts them.
+//! What a process has cost, and what the whole machine did: CPU time and memory, as the kernel counts them.
 
 use std::fs;
 use std::time::Duration;
@@ -23,6 +23,17 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
         .ok_or_else(|| unreadable("CPU time in /proc/PID/stat", &stat))
 }
 
+/// CPU time that all programs on the machine have used, in user and kernel mode, and that a hypervisor gave to others.
+///
+/// Interrupts are not in it: those of a load on loopback belong to the load and are counted for no process.
+pub fn machine_cpu_time() -> Result<Duration> {
+    const PATH: &str = "/proc/stat";
+    let stat = fs::read_to_string(PATH).map_err(io(format!("reading {PATH}")))?;
+    parse_machine_ticks(&stat)
+        .map(|ticks| Duration::from_secs_f64(ticks as f64 / ticks_per_second()))
+        .ok_or_else(|| unreadable("CPU time in /proc/stat", &stat))
+}
+
 /// Memory of a process.
 pub fn memory(pid: u32) -> Result<Memory> {
     let path = format!("/proc/{pid}/status");
@@ -41,6 +52,16 @@ fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     user.checked_add(system)
+}
+
+/// `user`, `nice`, `system` and `steal` of the line for all CPUs, proc_stat(5).
+fn parse_machine_ticks(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, _irq, _softirq, steal, ..] = fields[..] else {
+        return None;
+    };
+    Some(user + nice + system + steal)
 }
 
 fn parse_memory(status: &str) -> Option<Memory> {

@@ -32,3 +32,23 @@ fn our_own_cpu_time_grows_while_we_spin() {
     let used = cpu_time(pid).expect("this process exists") - before;
     assert!(used.as_millis() >= 20, "used {used:?}");
 }
+
+#[test]
+fn the_machines_busy_time_leaves_out_idling_and_interrupts() {
+    let stat = "cpu  1000 200 30 9999 9999 9999 9999 4 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
+    assert_eq!(parse_machine_ticks(stat), Some(1234));
+    assert_eq!(parse_machine_ticks("cpu  1000 200 30 9999\n"), None);
+}
+
+#[test]
+fn the_machine_is_at_least_as_busy_as_we_are() {
+    let pid = std::process::id();
+    let before = (machine_cpu_time().expect("/proc is there"), cpu_time(pid).expect("this process exists"));
+    let start = Instant::now();
+    while start.elapsed().as_millis() < 300 {
+        std::hint::spin_loop();
+    }
+    let ours = cpu_time(pid).expect("this process exists") - before.1;
+    let all = machine_cpu_time().expect("/proc is there") - before.0;
+    assert!(all + Duration::from_millis(100) >= ours, "all {all:?}, ours {ours:?}");
+}

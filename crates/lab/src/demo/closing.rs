@@ -9,6 +9,9 @@ use super::row::{HEADER, Row};
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
+/// A load held up for longer than this says more of its machine than of the servers.
+const HELD_UP: Duration = Duration::from_millis(100);
+
 /// The table of all ways, with explanations; `held_up` is how long the load itself could not run.
 pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: bool) -> String {
     let (bold, plain) = if colours { (BOLD, PLAIN) } else { ("", "") };
@@ -23,7 +26,7 @@ pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: 
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{start}{row}{end}");
     }
-    if !held_up.is_zero() {
+    if held_up > HELD_UP {
         let ms = held_up.as_millis();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "\nThis machine was busy: the load itself was held up for {ms} ms. Run it again.");

@@ -6,11 +6,10 @@ use super::*;
 fn a_row_is_as_wide_as_the_header_and_ends_its_columns_where_it_does() {
     let snapshot = Snapshot {
         measured: Duration::from_secs(2),
-        total: Latency { calls: 4000, p50_ms: 2.04, p99_ms: 52.96, p999_ms: 60_000.0 },
+        total: Latency { calls: 4000, p50_ms: 2.04, p99_ms: 52.96, p999_ms: 60_000.0, ..Latency::default() },
         servers: vec![Latency::default(); 5],
         failed: 12,
-        first_failure: None,
-        held_up: Duration::ZERO,
+        ..Snapshot::default()
     };
     let row = Row::of_all("pinned, worst client (s5)".to_owned(), &snapshot).to_string();
     assert_eq!(row.len(), HEADER.len());

@@ -15,14 +15,13 @@ fn drawn(way: Way, snapshot: &Snapshot, done: &[Row]) -> String {
 }
 
 fn snapshot(shares: [u64; 5]) -> Snapshot {
-    let latency = |calls| Latency { calls, p50_ms: 2.0, p99_ms: 3.0, p999_ms: 4.0 };
+    let latency = |calls| Latency { calls, p50_ms: 2.0, p99_ms: 3.0, p999_ms: 4.0, ..Latency::default() };
     Snapshot {
         measured: Duration::from_secs(1),
         total: latency(shares.iter().sum()),
         servers: shares.map(latency).to_vec(),
         failed: 3,
-        first_failure: None,
-        held_up: Duration::ZERO,
+        ..Snapshot::default()
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::load::Latency;
 
 fn server(calls: u64, p99_ms: f64) -> Latency {
-    Latency { calls, p50_ms: p99_ms / 2.0, p99_ms, p999_ms: p99_ms }
+    Latency { calls, p50_ms: p99_ms / 2.0, p99_ms, p999_ms: p99_ms, ..Latency::default() }
 }
 
 /// A second in which s2 was fastest and s5 slow.
@@ -14,8 +14,7 @@ fn snapshot() -> Snapshot {
         total: server(2000, 52.0),
         servers: [3.0, 2.0, 4.0, 3.0, 52.0].map(|p99_ms| server(400, p99_ms)).to_vec(),
         failed: 0,
-        first_failure: None,
-        held_up: Duration::ZERO,
+        ..Snapshot::default()
     }
 }
 

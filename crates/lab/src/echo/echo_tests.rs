@@ -5,7 +5,7 @@ use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
 use super::proto::echo_client::EchoClient;
-use super::proto::{EchoRequest, EchoResponse, SetDelayRequest};
+use super::proto::{CountRequest, EchoRequest, EchoResponse, SetDelayRequest, SetFailureRequest};
 use super::*;
 
 /// Starts a server that lives as long as the test's runtime; returns its address.
@@ -97,4 +97,31 @@ async fn set_delay_slows_the_calls_that_follow() {
     let start = Instant::now();
     client.unary(request("")).await.expect("an answer");
     assert!(start.elapsed() >= Duration::from_millis(40));
+}
+
+#[tokio::test]
+async fn set_failure_fails_calls_at_once_until_it_is_taken_back() {
+    let mut client = client_of_a_new_server().await;
+    let failure = |code| SetFailureRequest { code };
+    client.set_failure(failure(Code::Unavailable as u32)).await.expect("an answer");
+    let start = Instant::now();
+    let asked = EchoRequest { delay_ms: 10_000, ..request("") };
+    let status = client.unary(asked).await.expect_err("it fails");
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(start.elapsed() < Duration::from_secs(5), "it took the time of a good call");
+
+    client.set_failure(failure(0)).await.expect("an answer");
+    client.unary(request("")).await.expect("it answers again");
+    let status = client.set_failure(failure(17)).await.expect_err("there is no such status");
+    assert!(status.message().contains("code is 17"), "{status}");
+}
+
+#[tokio::test]
+async fn count_has_the_failed_calls_too_and_none_of_its_own() {
+    let mut client = client_of_a_new_server().await;
+    client.unary(request("")).await.expect("an answer");
+    client.set_failure(SetFailureRequest { code: Code::Internal as u32 }).await.expect("an answer");
+    client.unary(request("")).await.expect_err("it fails");
+    let count = client.count(CountRequest {}).await.expect("an answer").into_inner();
+    assert_eq!(count.calls, 2);
 }

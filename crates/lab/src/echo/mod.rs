@@ -1,6 +1,7 @@
 //! A gRPC echo server, as `leno echo` runs it: all four kinds of streaming, reflection, and a delay
 //! that can be changed while it runs.
 
+mod bare;
 mod service;
 mod work;
 
@@ -28,6 +29,8 @@ pub mod proto {
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Room for the other fields of a message with the longest payload.
 const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
+/// Calls in flight on one connection; hyper's 200 would hold back a load whose one server is slow.
+const MAX_CONCURRENT_STREAMS: u32 = 10_000;
 
 /// Options of `leno echo`.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,13 +47,16 @@ pub struct Options {
     /// A random part on top of the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
+    /// Only answer unary calls, all with the same bytes, at once: to learn what a load itself can do at most
+    #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms"])]
+    pub bare: bool,
 }
 
 fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=i64::from(work::MAX_DELAY_MS))
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes the calls that it has.
+/// Serves until SIGTERM or SIGINT, then finishes the calls that it has; a bare server ends at once.
 ///
 /// # Errors
 /// When the address cannot be listened on.
@@ -66,8 +72,16 @@ async fn serve(options: &Options) -> Result<()> {
     let address = listener.local_addr().map_err(io(cannot_listen()))?;
     let name = options.name.clone().unwrap_or_else(|| address.to_string());
     eprintln!("{name} serves leno.echo.v1.Echo on {address}");
+    let stop = until_told_to_stop()?;
+    if options.bare {
+        tokio::select! {
+            () = bare::serve(listener, name) => {}
+            () = stop => {}
+        }
+        return Ok(());
+    }
     let work = Work::new(options.delay_ms, options.spread_ms);
-    serve_on(listener, name, work, until_told_to_stop()?).await
+    serve_on(listener, name, work, stop).await
 }
 
 async fn serve_on(listener: TcpListener, name: String, work: Work, stop: impl Future<Output = ()>) -> Result<()> {
@@ -76,6 +90,7 @@ async fn serve_on(listener: TcpListener, name: String, work: Work, stop: impl Fu
         || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(proto::DESCRIPTORS);
     let reflection_error = |error| Error::Usage(format!("the echo server's protobuf: {error}"));
     Server::builder()
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .add_service(echo)
         .add_service(reflection().build_v1().map_err(reflection_error)?)
         // Older grpcurl asks for this one.

@@ -8,7 +8,10 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::MAX_PAYLOAD_BYTES;
 use super::proto::echo_server::Echo;
-use super::proto::{EchoRequest, EchoResponse, SetDelayRequest, SetDelayResponse};
+use super::proto::{
+    CountRequest, CountResponse, EchoRequest, EchoResponse, SetDelayRequest, SetDelayResponse, SetFailureRequest,
+    SetFailureResponse,
+};
 use super::work::{MAX_DELAY_MS, Work};
 
 const MAX_MESSAGES: u32 = 1_000_000;
@@ -57,6 +60,7 @@ impl Server {
 #[tonic::async_trait]
 impl Echo for EchoService {
     async fn unary(&self, request: Request<EchoRequest>) -> Result<Response<EchoResponse>, Status> {
+        self.server.work.begin()?;
         let request = checked(request.into_inner())?;
         let response = self.server.respond(&request, 0).await;
         self.server.finish(&request)?;
@@ -66,6 +70,7 @@ impl Echo for EchoService {
     type ServerStreamStream = Responses;
 
     async fn server_stream(&self, request: Request<EchoRequest>) -> Result<Response<Responses>, Status> {
+        self.server.work.begin()?;
         let request = checked(request.into_inner())?;
         let server = Arc::clone(&self.server);
         let responses = stream::unfold((server, request, 0), |(server, request, number)| async move {
@@ -85,6 +90,7 @@ impl Echo for EchoService {
     }
 
     async fn client_stream(&self, request: Request<Streaming<EchoRequest>>) -> Result<Response<EchoResponse>, Status> {
+        self.server.work.begin()?;
         let mut requests = request.into_inner();
         let mut joined = EchoRequest::default();
         while let Some(request) = requests.message().await? {
@@ -104,6 +110,7 @@ impl Echo for EchoService {
     type BidiStream = Responses;
 
     async fn bidi(&self, request: Request<Streaming<EchoRequest>>) -> Result<Response<Responses>, Status> {
+        self.server.work.begin()?;
         let server = Arc::clone(&self.server);
         let requests = request.into_inner().enumerate();
         let responses = requests.then(move |(number, request)| {
@@ -125,6 +132,19 @@ impl Echo for EchoService {
         self.server.work.set(delay_ms, spread_ms);
         let server = self.server.name.clone();
         Ok(Response::new(SetDelayResponse { server }))
+    }
+
+    async fn set_failure(&self, request: Request<SetFailureRequest>) -> Result<Response<SetFailureResponse>, Status> {
+        let code = request.into_inner().code;
+        at_most("code", code, Code::Unauthenticated as u32)?;
+        self.server.work.set_failure(code);
+        let server = self.server.name.clone();
+        Ok(Response::new(SetFailureResponse { server }))
+    }
+
+    async fn count(&self, _: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
+        let calls = self.server.work.calls();
+        Ok(Response::new(CountResponse { calls }))
     }
 }
 

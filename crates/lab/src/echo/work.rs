@@ -1,28 +1,57 @@
 //! The work that an echo server pretends to do.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+use tonic::{Code, Status};
 
 /// The longest delay of one call, in ms.
 pub(super) const MAX_DELAY_MS: u32 = 60_000;
 
-/// How long each call takes; changed while calls run.
+/// How long each call takes, and whether it fails; changed while calls run.
 #[derive(Debug)]
 pub(super) struct Work {
     delay_ms: AtomicU32,
     spread_ms: AtomicU32,
+    /// A gRPC status code; 0 while calls do not fail.
+    failure: AtomicU32,
+    calls: AtomicU64,
 }
 
 impl Work {
     /// Every call takes `delay_ms`, and up to `spread_ms` more.
     pub(super) fn new(delay_ms: u32, spread_ms: u32) -> Self {
-        Self { delay_ms: AtomicU32::new(delay_ms), spread_ms: AtomicU32::new(spread_ms) }
+        Self {
+            delay_ms: AtomicU32::new(delay_ms),
+            spread_ms: AtomicU32::new(spread_ms),
+            failure: AtomicU32::new(0),
+            calls: AtomicU64::new(0),
+        }
     }
 
     /// Changes what calls take from now on.
     pub(super) fn set(&self, delay_ms: u32, spread_ms: u32) {
         self.delay_ms.store(delay_ms, Ordering::Relaxed);
         self.spread_ms.store(spread_ms, Ordering::Relaxed);
+    }
+
+    /// Makes calls fail with this gRPC status code from now on; 0 lets them succeed.
+    pub(super) fn set_failure(&self, code: u32) {
+        self.failure.store(code, Ordering::Relaxed);
+    }
+
+    /// Counts a call, and fails it if calls fail now.
+    pub(super) fn begin(&self) -> Result<(), Status> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        match self.failure.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            code => Err(Status::new(Code::from_i32(code.cast_signed()), "this server fails every call")),
+        }
+    }
+
+    /// The calls that began so far.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// Takes the time of one call, and `extra_ms` more.

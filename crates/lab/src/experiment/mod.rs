@@ -1,3 +1,22 @@
 //! Experiments: real proxies between a load and real servers, run after run, and what came of them.
 
+mod cases;
+mod ceiling;
+mod limits;
+mod list;
+mod machine;
+mod measure;
+mod memory;
+mod meter;
+mod options;
+mod output;
+mod progress;
 pub mod record;
+mod recovery;
+mod runner;
+mod scenario;
+mod schedule;
+
+pub use list::{ListOptions, list};
+pub use options::{Options, Rate};
+pub use runner::run;

@@ -86,6 +86,12 @@ pub struct Run {
     /// Whether the calls per second are within 20 % of what the load reaches without any proxy, so that they
     /// say more of the lab than of the target.
     pub at_ceiling: bool,
+    /// Calls of an open loop that were sent over 1 ms late, because the load itself could not run.
+    #[serde(default)]
+    pub late: u64,
+    /// The longest time by which a call was sent late for that reason, in ms.
+    #[serde(default)]
+    pub held_up_ms: f64,
     /// Scenario `recover`: seconds from recovery until the backend had 80 % of its fair share; none when it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_after_s: Option<f64>,

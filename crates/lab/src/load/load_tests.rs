@@ -1,3 +1,8 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use h2::Reason;
+
+use super::scripted::{answer, head};
 use super::*;
 use crate::echo::tests::start_server;
 
@@ -5,10 +10,10 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
     Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
-        rate: 200,
-        max_in_flight: 50,
+        pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 50 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
+        cpus: Vec::new(),
     }
 }
 
@@ -36,7 +41,7 @@ async fn clients_take_turns_and_every_server_is_timed_on_its_own() {
 #[tokio::test]
 async fn a_slow_server_does_not_slow_the_load_and_what_it_cannot_take_fails() {
     let addresses = [start_server("slow", 300).await];
-    let plan = Plan { max_in_flight: 10, ..plan(&addresses, &["slow"]) };
+    let plan = Plan { pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 10 }, ..plan(&addresses, &["slow"]) };
     let snapshot = run_to_end(plan).await.expect("a server that answers");
     let why = snapshot.first_failure.as_deref();
     assert_eq!(why, Some("too many calls wait for an answer"));
@@ -60,4 +65,118 @@ fn a_client_that_cannot_connect_ends_the_load_with_its_address() {
     let text = load.finish().expect_err("nobody listens").to_string();
     assert!(text.contains(&nobody.to_string()), "{text}");
     assert!(text.contains("echo.default:50051"), "{text}");
+}
+
+/// The reason of the first failure of a load on a server that does this with each call.
+async fn failure_of(behave: impl Fn(h2::server::SendResponse<bytes::Bytes>) + Clone + Send + 'static) -> String {
+    let address = scripted::start(move |respond, _| {
+        behave(respond);
+        true
+    });
+    let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that listens");
+    assert_eq!(snapshot.total.calls, 0, "{snapshot:?}");
+    // 110 calls: the failures of the warm-up count too.
+    assert_eq!(snapshot.failed, 110, "{snapshot:?}");
+    snapshot.first_failure.unwrap_or_default()
+}
+
+fn respond_with(head: http::Response<()>) -> impl Fn(h2::server::SendResponse<bytes::Bytes>) + Clone + Send + 'static {
+    move |mut respond| drop(respond.send_response(head.clone(), true).expect("a call that waits"))
+}
+
+#[tokio::test]
+async fn an_answer_of_nothing_but_trailers_fails_with_its_status() {
+    let why = failure_of(respond_with(head(200, "application/grpc", Some(14)))).await;
+    assert_eq!(why, "Unavailable: ");
+}
+
+#[tokio::test]
+async fn what_is_no_grpc_answer_fails() {
+    let why = failure_of(respond_with(head(503, "text/plain", None))).await;
+    assert_eq!(why, "HTTP status 503 Service Unavailable");
+    let why = failure_of(respond_with(head(200, "text/html", None))).await;
+    assert_eq!(why, "content-type \"text/html\", not application/grpc");
+    let why = failure_of(respond_with(head(200, "application/grpc", None))).await;
+    assert_eq!(why, "the answer ended without trailers");
+}
+
+#[tokio::test]
+async fn a_call_that_is_reset_fails_with_the_reason() {
+    let why = failure_of(|mut respond| respond.send_reset(Reason::REFUSED_STREAM)).await;
+    assert!(why.contains("refused stream"), "{why}");
+}
+
+#[tokio::test]
+async fn a_closed_loop_keeps_so_many_calls_in_flight_and_no_more() {
+    let [now, most] = [(); 2].map(|()| Arc::new(AtomicU32::new(0)));
+    let (in_flight, highest) = (Arc::clone(&now), Arc::clone(&most));
+    let address = scripted::start(move |mut respond, _| {
+        let in_flight = Arc::clone(&in_flight);
+        highest.fetch_max(in_flight.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            in_flight.fetch_sub(1, Ordering::SeqCst);
+            answer(&mut respond);
+        });
+        true
+    });
+    let clients = [address.await; 3];
+    let plan = Plan { pattern: Pattern::Closed { in_flight: 10 }, ..plan(&clients, &["s1"]) };
+    let snapshot = run_to_end(plan).await.expect("a server that answers");
+    assert_eq!(snapshot.failed, 0, "{snapshot:?}");
+    assert_eq!(most.load(Ordering::SeqCst), 10);
+    // Ten calls of 20 ms at a time for 500 ms are 250; a slow machine makes fewer.
+    assert!((50..=260).contains(&snapshot.total.calls), "{snapshot:?}");
+    assert_eq!(snapshot.lateness.calls, 0);
+}
+
+#[tokio::test]
+async fn calls_that_a_stalled_server_delays_are_timed_from_when_they_were_due() {
+    const STALL: Duration = Duration::from_millis(200);
+    let address = scripted::start(|mut respond, number| {
+        if number == 50 {
+            thread::sleep(STALL);
+        }
+        answer(&mut respond);
+        true
+    });
+    let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that answers");
+    // At 200 calls/s forty of the hundred were due while it stalled, and half of these waited over 100 ms.
+    assert_eq!((snapshot.total.calls, snapshot.failed), (100, 0), "{snapshot:?}");
+    assert!(snapshot.total.p90_ms > 90.0, "{snapshot:?}");
+    assert!(snapshot.total.max_ms > 190.0, "{snapshot:?}");
+}
+
+#[tokio::test]
+async fn an_open_loop_keeps_its_rate_in_every_part_of_the_measured_time() {
+    let address = start_server("s1", 0).await;
+    let snapshot = run_to_end(plan(&[address], &["s1"])).await.expect("a server that answers");
+    let even = Slice { calls: vec![20], failed: 0 };
+    assert_eq!(snapshot.timeline, vec![even; 5]);
+    assert_eq!(snapshot.total.calls, 100);
+    assert_eq!(snapshot.lateness.calls, 100);
+    assert_eq!(snapshot.curve.last().map(|point| point.ms), Some(snapshot.total.max_ms));
+}
+
+#[tokio::test]
+async fn a_timeline_has_all_calls_of_a_closed_loop() {
+    let address = start_server("s1", 0).await;
+    let plan = Plan { pattern: Pattern::Closed { in_flight: 4 }, ..plan(&[address], &["s1"]) };
+    let snapshot = run_to_end(plan).await.expect("a server that answers");
+    let calls: u64 = snapshot.timeline.iter().map(|slice| slice.calls[0]).sum();
+    assert!(calls > 0);
+    assert_eq!((calls, snapshot.failed), (snapshot.total.calls, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_loses_its_connection_opens_another() {
+    let address = scripted::start(|mut respond, number| {
+        answer(&mut respond);
+        number < 20
+    });
+    let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that listens");
+    // Five connections of twenty calls; what is on one when it is lost fails, and the next have another.
+    assert!((1..=60).contains(&snapshot.failed), "{snapshot:?}");
+    assert!(snapshot.total.calls > 40, "{snapshot:?}");
+    assert!(snapshot.first_failure.is_some());
 }

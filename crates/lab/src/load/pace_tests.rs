@@ -2,36 +2,35 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
+fn take_all(pace: &mut Pace, now: Instant) -> Vec<Instant> {
+    std::iter::from_fn(|| pace.take(now)).collect()
+}
+
 #[test]
-fn calls_are_evenly_spaced_and_none_is_lost_over_ragged_ticks() {
+fn calls_are_evenly_spaced_and_none_is_lost_however_late_they_are_taken() {
     let start = Instant::now();
     let mut pace = Pace::new(start, start + 100 * MS, 1000);
-    let mut due = Vec::new();
-    for tick_ms in [0, 1, 5, 6, 50, 51, 200] {
-        due.extend(pace.due(start + tick_ms * MS));
-    }
-    assert!(pace.is_over());
+    let taken = [0, 1, 5, 6, 50, 51, 200].map(|ms| take_all(&mut pace, start + ms * MS));
     let even: Vec<Instant> = (0..100).map(|number| start + number * MS).collect();
-    assert_eq!(due, even);
+    assert_eq!(taken.concat(), even);
+    assert_eq!(pace.next_due(), None);
 }
 
 #[test]
-fn nothing_is_due_twice() {
+fn nothing_is_due_twice_and_the_next_call_is_told() {
     let start = Instant::now();
     let mut pace = Pace::new(start, start + 10 * MS, 1000);
-    assert_eq!(pace.due(start + 3 * MS).count(), 4);
-    assert_eq!(pace.due(start + 3 * MS).count(), 0);
-    assert!(!pace.is_over());
+    assert_eq!(take_all(&mut pace, start + 3 * MS).len(), 4);
+    assert_eq!(take_all(&mut pace, start + 3 * MS), []);
+    assert_eq!(pace.next_due(), Some(start + 4 * MS));
 }
 
 #[test]
-fn a_call_on_time_is_timed_from_when_it_is_sent() {
-    let due = Instant::now();
-    assert_eq!(timed_from(due, due + MS), due + MS);
-}
-
-#[test]
-fn a_call_that_a_stall_held_up_is_timed_from_when_it_was_due() {
-    let due = Instant::now();
-    assert_eq!(timed_from(due, due + 80 * MS), due + TIMER_SLACK);
+fn a_rate_that_does_not_divide_a_second_keeps_its_average() {
+    let start = Instant::now();
+    let hour = Duration::from_secs(3600);
+    let mut pace = Pace::new(start, start + hour, 7);
+    let taken = take_all(&mut pace, start + hour);
+    assert_eq!(taken.len(), 7 * 3600);
+    assert_eq!(taken[7 * 1800], start + hour / 2);
 }

@@ -4,135 +4,117 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::snapshot::{Latency, Slice, Snapshot, curve};
+
 /// Latencies above this are counted as this.
 const MAX_LATENCY_US: u64 = 60_000_000;
 /// Keeps every latency to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
+/// The part of the measured time that one [`Slice`] is of.
+pub const SLICE: Duration = Duration::from_millis(100);
+/// A call sent later than this after it was due says more of the load's machine than of the target.
+const LATE: Duration = Duration::from_millis(1);
 
 /// The numbers, while calls run.
 #[derive(Debug)]
 pub(super) struct Stats {
-    names: Vec<String>,
     servers: Vec<Histogram<u64>>,
-    total: Histogram<u64>,
     failed: u64,
     first_failure: Option<String>,
+    lateness: Histogram<u64>,
+    late: u64,
     held_up: Duration,
     window: Option<(Instant, Instant)>,
-}
-
-/// The numbers at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct Snapshot {
-    /// Time measured so far; zero while warming up.
-    pub measured: Duration,
-    /// Of all answered calls.
-    pub total: Latency,
-    /// Of each server, in the plan's order.
-    pub servers: Vec<Latency>,
-    /// Calls that were not answered with OK.
-    pub failed: u64,
-    /// Why the first of them failed.
-    pub first_failure: Option<String>,
-    /// The longest time in which the load itself could not run, and so sent nothing; zero as a rule.
-    pub held_up: Duration,
-}
-
-/// How many calls were answered, and how fast.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Latency {
-    /// Answered calls.
-    pub calls: u64,
-    /// Half of them took at most this.
-    pub p50_ms: f64,
-    /// 99 of 100 took at most this.
-    pub p99_ms: f64,
-    /// 999 of 1000 took at most this.
-    pub p999_ms: f64,
-}
-
-impl Snapshot {
-    /// Answered calls per second.
-    pub fn calls_per_second(&self) -> f64 {
-        match self.measured.as_secs_f64() {
-            0.0 => 0.0,
-            seconds => self.total.calls as f64 / seconds,
-        }
-    }
-
-    /// The part of the answered calls that each server answered, 0 to 1.
-    pub fn shares(&self) -> Vec<f64> {
-        let all = self.total.calls.max(1) as f64;
-        self.servers.iter().map(|server| server.calls as f64 / all).collect()
-    }
+    timeline: Vec<Slice>,
 }
 
 impl Stats {
-    /// Nothing is counted until [`Stats::measure`].
-    pub(super) fn new(names: &[String]) -> Self {
+    /// Numbers of so many servers; latencies count from [`Stats::measure`] on.
+    pub(super) fn new(servers: usize) -> Self {
         Self {
-            names: names.to_vec(),
-            servers: names.iter().map(|_| histogram()).collect(),
-            total: histogram(),
+            servers: vec![histogram(); servers],
             failed: 0,
             first_failure: None,
+            lateness: histogram(),
+            late: 0,
             held_up: Duration::ZERO,
             window: None,
+            timeline: Vec::new(),
         }
     }
 
     /// Counts the calls sent from `from` until `until`.
     pub(super) fn measure(&mut self, from: Instant, until: Instant) {
         self.window = Some((from, until));
+        let slices = (until - from).as_nanos().div_ceil(SLICE.as_nanos());
+        let empty = Slice { calls: vec![0; self.servers.len()], failed: 0 };
+        self.timeline = vec![empty; usize::try_from(slices).unwrap_or(0)];
     }
 
-    /// Counts an answered call.
-    pub(super) fn record(&mut self, sent: Instant, server: &str, latency: Duration) {
-        if !self.counts(sent) {
-            return;
+    /// Counts a call that the server with this index answered.
+    pub(super) fn answer(&mut self, since: Instant, server: usize, latency: Duration) {
+        if let Some(slice) = self.slice(since) {
+            slice.calls[server] += 1;
+            self.servers[server].saturating_record(us(latency));
         }
-        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        match self.names.iter().position(|name| name == server) {
-            Some(index) => self.servers[index].saturating_record(us),
-            None => return self.fail(&format!("an unknown server answered: {server:?}")),
-        }
-        self.total.saturating_record(us);
     }
 
     /// Counts a call that failed, also before measuring began: a failure is never warm-up.
-    pub(super) fn fail(&mut self, why: &str) {
+    pub(super) fn fail(&mut self, since: Instant, why: String) {
+        if let Some(slice) = self.slice(since) {
+            slice.failed += 1;
+        }
         self.failed += 1;
-        self.first_failure.get_or_insert_with(|| why.to_owned());
+        self.first_failure.get_or_insert(why);
     }
 
-    /// Notes a call that was not sent, because the load was held up until `late` after it was due.
-    pub(super) fn miss(&mut self, late: Duration) {
-        self.held_up = self.held_up.max(late);
+    /// Notes how long after it was due a call was sent.
+    pub(super) fn sent(&mut self, due: Instant, lateness: Duration) {
+        if self.slice(due).is_some() {
+            self.lateness.saturating_record(us(lateness));
+            self.late += u64::from(lateness > LATE);
+            self.held_up = self.held_up.max(lateness);
+        }
     }
 
-    /// Counts calls that had no answer when the load ended.
-    pub(super) fn fail_unanswered(&mut self, calls: u64, waited: Duration) {
-        self.failed += calls;
-        let why = || format!("no answer within {} s", waited.as_secs());
-        self.first_failure.get_or_insert_with(why);
-    }
-
-    /// The numbers at `now`.
+    /// The numbers at `now`, without curve and timeline.
     pub(super) fn snapshot(&self, now: Instant) -> Snapshot {
         let measured =
             self.window.map_or(Duration::ZERO, |(from, until)| now.min(until).saturating_duration_since(from));
         Snapshot {
             measured,
-            total: latency(&self.total),
-            servers: self.servers.iter().map(latency).collect(),
+            total: Latency::of(&self.total()),
+            servers: self.servers.iter().map(Latency::of).collect(),
             failed: self.failed,
             first_failure: self.first_failure.clone(),
             held_up: self.held_up,
+            late: self.late,
+            lateness: Latency::of(&self.lateness),
+            curve: Vec::new(),
+            timeline: Vec::new(),
         }
     }
 
-    fn counts(&self, sent: Instant) -> bool {
-        self.window.is_some_and(|(from, until)| (from..until).contains(&sent))
+    /// The numbers at the end.
+    pub(super) fn finish(&self, now: Instant) -> Snapshot {
+        Snapshot { curve: curve(&self.total()), timeline: self.timeline.clone(), ..self.snapshot(now) }
+    }
+
+    fn total(&self) -> Histogram<u64> {
+        let mut total = histogram();
+        for server in &self.servers {
+            total += server;
+        }
+        total
+    }
+
+    fn slice(&mut self, since: Instant) -> Option<&mut Slice> {
+        let (from, until) = self.window?;
+        if since >= until {
+            return None;
+        }
+        let index = since.checked_duration_since(from)?.as_nanos() / SLICE.as_nanos();
+        self.timeline.get_mut(usize::try_from(index).ok()?)
     }
 }
 
@@ -141,9 +123,8 @@ fn histogram() -> Histogram<u64> {
         .expect("the bounds are constants that hdrhistogram takes")
 }
 
-fn latency(histogram: &Histogram<u64>) -> Latency {
-    let ms = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
-    Latency { calls: histogram.len(), p50_ms: ms(0.5), p99_ms: ms(0.99), p999_ms: ms(0.999) }
+fn us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// Two servers, measured from `start` for a second.
 fn measuring_stats(start: Instant) -> Stats {
-    let mut stats = Stats::new(&["s1".to_owned(), "s2".to_owned()]);
+    let mut stats = Stats::new(2);
     stats.measure(start, start + 1000 * MS);
     stats
 }
@@ -13,10 +13,10 @@ fn measuring_stats(start: Instant) -> Stats {
 fn only_calls_sent_while_measuring_count() {
     let start = Instant::now() + 1000 * MS;
     let mut stats = measuring_stats(start);
-    stats.record(start - MS, "s1", MS);
-    stats.record(start, "s1", MS);
-    stats.record(start + 999 * MS, "s1", MS);
-    stats.record(start + 1000 * MS, "s1", MS);
+    stats.answer(start - MS, 0, MS);
+    stats.answer(start, 0, MS);
+    stats.answer(start + 999 * MS, 0, MS);
+    stats.answer(start + 1000 * MS, 0, MS);
     let snapshot = stats.snapshot(start + 5000 * MS);
     assert_eq!(snapshot.total.calls, 2);
     assert_eq!(snapshot.measured, 1000 * MS);
@@ -28,10 +28,10 @@ fn latencies_are_kept_for_each_server_and_for_all() {
     let start = Instant::now();
     let mut stats = measuring_stats(start);
     for _ in 0..80 {
-        stats.record(start, "s1", 2 * MS);
+        stats.answer(start, 0, 2 * MS);
     }
     for _ in 0..20 {
-        stats.record(start, "s2", 50 * MS);
+        stats.answer(start, 1, 50 * MS);
     }
     let snapshot = stats.snapshot(start + 100 * MS);
     assert_eq!(snapshot.shares(), [0.8, 0.2]);
@@ -44,28 +44,41 @@ fn latencies_are_kept_for_each_server_and_for_all() {
 
 #[test]
 fn a_failure_before_measuring_counts_and_the_first_reason_stays() {
-    let mut stats = measuring_stats(Instant::now() + 1000 * MS);
-    stats.fail("Unavailable: no endpoint");
-    stats.fail_unanswered(2, 5000 * MS);
-    let snapshot = stats.snapshot(Instant::now());
-    assert_eq!(snapshot.failed, 3);
+    let from = Instant::now() + 1000 * MS;
+    let mut stats = measuring_stats(from);
+    stats.fail(from - MS, "Unavailable: no endpoint".to_owned());
+    stats.fail(from, "too late".to_owned());
+    let snapshot = stats.finish(from);
+    assert_eq!(snapshot.failed, 2);
     assert_eq!(snapshot.first_failure.as_deref(), Some("Unavailable: no endpoint"));
+    let in_timeline: u64 = snapshot.timeline.iter().map(|slice| slice.failed).sum();
+    assert_eq!(in_timeline, 1);
 }
 
 #[test]
-fn an_answer_from_an_unknown_server_is_a_failure() {
+fn the_timeline_has_each_call_in_the_slice_in_which_it_was_sent() {
+    let start = Instant::now();
+    let mut stats = Stats::new(2);
+    stats.measure(start, start + 250 * MS);
+    stats.answer(start + 99 * MS, 0, 500 * MS);
+    stats.answer(start + 100 * MS, 1, MS);
+    stats.answer(start + 249 * MS, 1, MS);
+    stats.fail(start + 200 * MS, "gone".to_owned());
+    stats.answer(start + 250 * MS, 1, MS);
+    let slice = |calls: [u64; 2], failed| Slice { calls: calls.to_vec(), failed };
+    let timeline = stats.finish(start + 1000 * MS).timeline;
+    assert_eq!(timeline, [slice([1, 0], 0), slice([0, 1], 0), slice([0, 1], 1)]);
+}
+
+#[test]
+fn lateness_is_told_with_its_longest_and_with_how_many_were_over_a_millisecond() {
     let start = Instant::now();
     let mut stats = measuring_stats(start);
-    stats.record(start, "s9", MS);
+    for us in [20, 50, 1000, 1001, 30_000] {
+        stats.sent(start, Duration::from_micros(us));
+    }
+    stats.sent(start - MS, 1000 * MS);
     let snapshot = stats.snapshot(start);
-    assert_eq!((snapshot.total.calls, snapshot.failed), (0, 1));
-}
-
-#[test]
-fn calls_that_were_never_sent_are_no_failures_but_the_hold_up_is_told() {
-    let mut stats = measuring_stats(Instant::now());
-    stats.miss(1500 * MS);
-    stats.miss(1499 * MS);
-    let snapshot = stats.snapshot(Instant::now());
-    assert_eq!((snapshot.failed, snapshot.held_up), (0, 1500 * MS));
+    assert_eq!((snapshot.late, snapshot.held_up), (2, 30 * MS));
+    assert_eq!(snapshot.lateness.calls, 5);
 }

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use super::backends::Call;
-use super::targets::{Target, TargetKind};
 use super::{Options, Stage};
 use crate::child::{Launch, find_program, last_line};
 use crate::error::{Error, Result, io};
+use crate::experiment::record::TargetKind;
+use crate::targets::Target;
 
 /// Share of the calls that warm a target up, unmeasured.
 const WARM_UP_DIVISOR: u64 = 10;
@@ -71,7 +72,7 @@ impl Load {
             format!("--data={}", request.display()),
             "--header=content-type: application/grpc".to_owned(),
             "--header=te: trailers".to_owned(),
-            format!("http://{}{path}", target.address),
+            format!("http://{}{path}", target.address()),
         ];
         let launch = Launch::new("h2load", &self.program, args).on_cpus(&stage.cpus.others);
         let output = launch.command()?.output().map_err(io("running h2load"))?;

@@ -11,10 +11,11 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::backends::UNARY_PATH;
-use super::targets::{Target, TargetKind};
 use super::{JsonLines, Options, Stage, print, start_targets};
 use crate::error::{Error, Result, io as io_error};
+use crate::experiment::record::TargetKind;
 use crate::procfs;
+use crate::targets::Target;
 
 const CONNECTIONS: u32 = 10_000;
 /// Connections that are opened at a time: fewer than a listener's backlog.
@@ -91,7 +92,7 @@ async fn measure(target: &Target, pid: u32, connections: u32) -> Result<IdleCost
 async fn open(target: &Target, connections: u32) -> Result<Vec<SendRequest<Bytes>>> {
     let mut open = Vec::new();
     let mut opening = JoinSet::new();
-    let address = target.address;
+    let address = target.address();
     for started in 0..connections {
         if started >= OPENING_AT_ONCE {
             collect(&mut opening, &mut open, target).await?;
@@ -115,7 +116,7 @@ async fn collect(opening: &mut JoinSet<Opened>, open: &mut Vec<SendRequest<Bytes
     let number = open.len() + 1;
     let client = opened.map_err(|why| Error::Connect {
         target: target.kind.to_string(),
-        address: target.address,
+        address: target.address(),
         why: format!("connection {number}: {why}"),
     })?;
     open.push(client);

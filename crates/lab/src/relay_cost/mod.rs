@@ -8,21 +8,23 @@ mod backends;
 mod h2load;
 mod idle;
 mod summary;
-mod targets;
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::cpus::Cpus;
 use crate::error::{Error, Result, io as io_error};
-use crate::procfs;
+use crate::experiment::record::TargetKind;
+use crate::targets::{Setting, Target};
 
 use backends::Backends;
 use h2load::Load;
 use summary::Sample;
-use targets::{Target, TargetKind};
 
+/// What is measured when nothing is said.
+const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 /// Pause between a target's start and its first measured call.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -61,7 +63,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Scenario::Unary)]
     pub scenario: Scenario,
     /// What the calls go through; `direct` is one backend without a proxy
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = TargetKind::ALL)]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = TARGETS)]
     pub targets: Vec<TargetKind>,
     /// Calls of each round [default: 200000, and 200 for server-stream]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
@@ -94,23 +96,8 @@ pub struct Options {
 
 impl Options {
     fn cpus(&self) -> Result<Cpus> {
-        let known = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.no_pin || known < 2 {
-            return Ok(Cpus::default());
-        }
-        if self.proxy_cpu >= known {
-            let last = known - 1;
-            return Err(Error::Usage(format!("--proxy-cpu is 0 to {last} here")));
-        }
-        Ok(Cpus { proxy: vec![self.proxy_cpu], others: (0..known).filter(|&cpu| cpu != self.proxy_cpu).collect() })
+        if self.no_pin { Ok(Cpus::default()) } else { Cpus::split(self.proxy_cpu, "--proxy-cpu") }
     }
-}
-
-/// Which CPUs the processes may use; empty for all.
-#[derive(Debug, Clone, Default)]
-struct Cpus {
-    proxy: Vec<usize>,
-    others: Vec<usize>,
 }
 
 /// Where the backends serve, what they answer, and where their files are.
@@ -167,7 +154,13 @@ fn run_calls(options: &Options, out: &mut dyn Write) -> Result<()> {
 fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Result<Vec<Target>> {
     let mut targets = Vec::new();
     for &kind in &options.targets {
-        match Target::start(kind, options.leno_proxy.as_deref(), stage) {
+        let setting = Setting {
+            backends: &stage.backends.addresses,
+            dir: stage.dir.path(),
+            cpus: &stage.cpus.proxy,
+            leno_proxy: options.leno_proxy.as_deref(),
+        };
+        match Target::start(kind, &setting) {
             Ok(target) => targets.push(target),
             Err(error @ (Error::MissingProgram { .. } | Error::NotBuilt { .. })) => {
                 print(out, &format!("  {kind} skipped: {error}"))?;
@@ -180,13 +173,15 @@ fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Resul
 }
 
 fn measure(target: &mut Target, load: &Load, round: u32, stage: &Stage) -> Result<Sample> {
+    target.ensure_running()?;
     let cpu_before = target.cpu_time()?;
     let start = Instant::now();
     let calls_per_second = load.run(target, stage)?;
     let elapsed = start.elapsed();
+    target.ensure_running()?;
     let cpu_after = target.cpu_time()?;
     let cpu = cpu_after.zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
-    let memory = target.pid().map(procfs::memory).transpose()?;
+    let memory = target.memory()?;
     Ok(Sample {
         target: target.kind,
         round,

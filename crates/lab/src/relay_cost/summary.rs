@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::targets::TargetKind;
+use crate::experiment::record::TargetKind;
 use crate::procfs::Memory;
 
 /// One round of one target.

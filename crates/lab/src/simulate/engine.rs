@@ -169,7 +169,8 @@ impl Simulation {
 
     fn call(&mut self, client: usize) {
         let now = self.now();
-        let ticket = self.clients[client].pick(now);
+        let method = self.draw_method();
+        let ticket = self.clients[client].pick(now, method);
         let server = ticket.server;
         self.tally.picks[server] += 1;
         self.timeline.note(self.now_ns, server);
@@ -180,7 +181,6 @@ impl Simulation {
 
         let failing = self.servers[server].behaviour.failing;
         let failed = failing > 0.0 && self.random.f64() < failing;
-        let method = self.draw_method();
         let (client, found_open) = (client as u32, self.servers[server].open);
         let call = Call { client, method, started_ns: self.now_ns, found_open, failed, ticket };
         let key = self.calls.insert(call) as u32;

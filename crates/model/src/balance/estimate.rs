@@ -14,6 +14,8 @@ const DRIFT_PER_S: f64 = 0.005;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) mean_ms: f64,
+    /// The same mean, but with every answer counted in full.
+    pub(super) full_mean_ms: f64,
     mean_square_ms2: f64,
     /// The variance of `mean_ms`, in units of one answer's variance: 1 after one answer, 1/n after n at
     /// once. It is also the weight that the latest answer got.
@@ -30,17 +32,22 @@ impl Estimate {
     pub(super) fn of_answers(now: Instant, mean_ms: f64, answers: u32, spread: f64) -> Self {
         Self {
             mean_ms,
+            full_mean_ms: mean_ms,
             mean_square_ms2: mean_ms * mean_ms * (1.0 + spread * spread),
             variance: 1.0 / f64::from(answers),
             updated: now,
         }
     }
 
-    pub(super) fn observe(&mut self, now: Instant, latency_ms: f64) {
+    /// Takes an answer into account, in `mean_ms` as at most `most_ms`: a single stalled call should not tell
+    /// much, as calls of one method may differ wildly; several in a row do.
+    pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
+        let latency_ms = full_ms.min(most_ms);
         let age = now.saturating_duration_since(self.updated);
         let variance = self.variance + DRIFT_PER_S * age.as_secs_f64();
         let weight = variance / (variance + 1.0);
         self.mean_ms += weight * (latency_ms - self.mean_ms);
+        self.full_mean_ms += weight * (full_ms - self.full_mean_ms);
         self.mean_square_ms2 += weight * (latency_ms * latency_ms - self.mean_square_ms2);
         self.variance = weight;
         self.updated = now;

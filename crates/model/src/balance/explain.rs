@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::Balancer;
 use super::choose::{Contender, Rank, Why};
 use super::endpoints::Endpoint;
-use super::health::{Probation, State};
+use super::health::State;
+use super::probation::Probation;
 
 /// What the balancer knows of one endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,7 +23,7 @@ pub struct Explanation {
     pub weight: f64,
     /// Calls to it that have not ended.
     pub in_flight: u32,
-    /// The mean of recent latencies; none before the first answer.
+    /// The mean of recent latencies, each as an average method would have taken it; none before the first answer.
     pub latency_estimate_ms: Option<f64>,
     /// The estimate above which it is called slow; none while there is nothing to compare with.
     pub latency_limit_ms: Option<f64>,
@@ -57,7 +58,7 @@ impl Balancer {
             state: state_name(&health.state),
             weight: health.weight(now),
             in_flight: endpoint.in_flight,
-            latency_estimate_ms: health.latency.map(|estimate| estimate.mean_ms),
+            latency_estimate_ms: health.latency.map(|estimate| estimate.full_mean_ms),
             latency_limit_ms: health.latency.and_then(|estimate| self.latency.norm.limit_ms(&estimate)),
             failure_rate: health.failure_rate,
             share: recent_picks as f64 / of.max(1) as f64,
@@ -73,9 +74,13 @@ impl Balancer {
         let health = &endpoint.health;
         let latency = match (health.latency, self.latency.norm.latency_ms) {
             (None, _) => "no answer yet".to_owned(),
-            (Some(estimate), None) => format!("{:.1} ms", estimate.mean_ms),
+            (Some(estimate), None) => format!("{:.1} ms", estimate.full_mean_ms),
             (Some(estimate), Some(norm_ms)) => {
-                format!("{:.1} ms, {:.1} x the median {norm_ms:.1} ms", estimate.mean_ms, estimate.mean_ms / norm_ms,)
+                format!(
+                    "{:.1} ms, {:.1} x the median {norm_ms:.1} ms",
+                    estimate.full_mean_ms,
+                    estimate.full_mean_ms / norm_ms,
+                )
             }
         };
         let failures = format!("{:.0} % fail", health.failure_rate * 100.0);
@@ -84,6 +89,13 @@ impl Balancer {
             State::Warming { .. } => {
                 let share = health.weight(now) * 100.0;
                 format!("{latency}; {failures}; warming up, {share:.0} % of a full share")
+            }
+            State::Slow(probation) if probation.relief > 0.0 => {
+                let share = probation.relief * 100.0;
+                let probing = Probing { now, probation };
+                format!(
+                    "{latency}; {failures}; the others are full, so it gets {share:.0} % of a full share; {probing}"
+                )
             }
             State::Slow(probation) | State::Failing(probation) => {
                 format!("{latency}; {failures}; {}", Probing { now, probation })

@@ -3,29 +3,27 @@
 //! ```text
 //! new --> warming --3 s--> ready      from both, beyond the cluster's limits: --> slow or failing
 //!            ^                                                                      |
-//!            +----------------- 5 good answers in a row, to probes -----------------+
+//!            +--------- probes show that it is well again (1.5 s of warming) -------+
 //! ```
 //!
 //! Shorter ways back: when the others have become as slow or fail as often, nothing speaks against it.
 //!
 //! A slow or failing endpoint gets no calls but probes: single calls, first after half a second, then
-//! more seldom, at last every 2 s; while they go well, one after another.
+//! more seldom, at last every 2.5 s; while they go well, one after another. While the others are full, a
+//! slow one also relieves them of a part of the calls.
 
 use std::time::{Duration, Instant};
 
 use super::estimate::Estimate;
 use super::norm::Norm;
+use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
 /// How long a newcomer's share grows from a tenth of a full one to a full one.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// The share of a full one that a newcomer starts with.
+/// The same for an endpoint that is well again: its caches and connections are there.
+const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
+/// The share of a full one that warming starts with.
 const WARM_UP_START: f64 = 0.1;
-/// The wait before the first probe; each probe without a good answer doubles it.
-const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Bounds both the calls that probing spends on a slow endpoint and the time to notice its recovery.
-const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Good answers to probes, one after another, that end a probation.
-const PROBE_ANSWERS: u32 = 5;
 /// The longest time that a server's pushback keeps calls away.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
 /// The least weight of one outcome in the failure rate: 14 failures in a row make 10 %.
@@ -37,25 +35,14 @@ pub(super) enum State {
     /// New or just recovered: its share of the calls is growing.
     Warming {
         since: Instant,
+        /// How long it grows.
+        takes: Duration,
     },
     Ready,
     /// Slower than the cluster's norm allows.
     Slow(Probation),
     /// Fails more often than the cluster's norm allows, or asked to be left alone.
     Failing(Probation),
-}
-
-/// The way back of a slow or failing endpoint.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Probation {
-    since: Instant,
-    /// No return before this, however badly the others do.
-    closed_until: Instant,
-    pub(super) next_probe: Instant,
-    pub(super) good_answers: u32,
-    sum_ms: f64,
-    /// It had a full share when it became slow or failing.
-    was_ready: bool,
 }
 
 /// One endpoint's latency, failure rate and state.
@@ -76,18 +63,19 @@ impl Health {
     }
 
     pub(super) fn warming(now: Instant) -> Self {
-        Self { state: State::Warming { since: now }, ..Self::ready(now) }
+        Self { state: State::Warming { since: now, takes: WARM_UP }, ..Self::ready(now) }
     }
 
-    /// The part of a full share that it should get now: 1 when ready, 0 on probation.
+    /// The part of a full share that it should get now: 1 when ready, 0 on probation unless the others are full.
     pub(super) fn weight(&self, now: Instant) -> f64 {
         match self.state {
             State::Ready => 1.0,
-            State::Warming { since } => {
-                let grown = now.saturating_duration_since(since).as_secs_f64() / WARM_UP.as_secs_f64();
+            State::Warming { since, takes } => {
+                let grown = now.saturating_duration_since(since).as_secs_f64() / takes.as_secs_f64();
                 WARM_UP_START + (1.0 - WARM_UP_START) * grown.min(1.0)
             }
-            State::Slow(_) | State::Failing(_) => 0.0,
+            State::Slow(probation) => probation.relief,
+            State::Failing(_) => 0.0,
         }
     }
 
@@ -122,30 +110,42 @@ impl Health {
         }
     }
 
-    /// A call took `latency` to be answered.
-    pub(super) fn answered(&mut self, now: Instant, latency: Duration) {
-        let latency_ms = as_ms(latency);
+    /// A call took `latency_ms` to be answered.
+    pub(super) fn answered(&mut self, now: Instant, latency_ms: f64, norm: &Norm) {
         match &mut self.latency {
-            Some(estimate) => estimate.observe(now, latency_ms),
+            Some(estimate) => estimate.observe(now, latency_ms, norm.surprise_ms),
             None => self.latency = Some(Estimate::first(now, latency_ms)),
         }
     }
 
-    /// A call waited for `at_least` without an answer: that says something only if it is long.
-    pub(super) fn waited(&mut self, now: Instant, at_least: Duration) {
-        if self.latency.is_none_or(|estimate| as_ms(at_least) > estimate.mean_ms) {
-            self.answered(now, at_least);
+    /// A call waited for `at_least_ms` without an answer: that says something only if it is long.
+    pub(super) fn waited(&mut self, now: Instant, at_least_ms: f64, norm: &Norm) {
+        if self.latency.is_none_or(|estimate| at_least_ms > estimate.full_mean_ms) {
+            self.answered(now, at_least_ms, norm);
         }
     }
 
-    /// With calls unanswered, takes the time without any answer as a lower bound of the latency.
-    pub(super) fn notice_silence(&mut self, now: Instant) {
-        self.waited(now, now.saturating_duration_since(self.quiet_since));
+    /// With calls unanswered, nothing came for `at_least_ms`: that is more than one slow call.
+    pub(super) fn silent(&mut self, now: Instant, at_least_ms: f64) {
+        match &mut self.latency {
+            Some(estimate) if at_least_ms > estimate.full_mean_ms => estimate.observe(now, at_least_ms, f64::INFINITY),
+            Some(_) => {}
+            None => self.latency = Some(Estimate::first(now, at_least_ms)),
+        }
+    }
+
+    /// How long it has been silent.
+    pub(super) fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.quiet_since)
     }
 
     /// A call that began at `started` ended well.
-    pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency: Duration, norm: &Norm) {
+    pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         self.note_outcome(0.0);
+        let slow_ms = match self.state {
+            State::Slow(_) => self.latency.map(|estimate| estimate.mean_ms),
+            _ => None,
+        };
         let Some(probation) = self.probation_mut() else {
             return;
         };
@@ -153,18 +153,14 @@ impl Health {
         if started < probation.since {
             return;
         }
-        probation.good_answers += 1;
-        probation.sum_ms += as_ms(latency);
-        let mean_ms = probation.sum_ms / f64::from(probation.good_answers);
-        if !norm.accepts_probes(mean_ms, probation.good_answers) {
-            probation.good_answers = 0;
-            probation.sum_ms = 0.0;
-        } else if probation.good_answers < PROBE_ANSWERS {
-            probation.next_probe = now;
-        } else {
-            self.latency = Some(Estimate::of_answers(now, mean_ms, PROBE_ANSWERS, norm.spread));
-            self.failure_rate = norm.failure_rate;
-            self.state = State::Warming { since: now };
+        match probation.good_answer(latency_ms, slow_ms, norm) {
+            Verdict::Undecided => probation.next_probe = now,
+            Verdict::StillSlow => {}
+            Verdict::Well { mean_ms, answers } => {
+                self.latency = Some(Estimate::of_answers(now, mean_ms, answers, norm.spread));
+                self.failure_rate = norm.failure_rate;
+                self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
+            }
         }
     }
 
@@ -172,11 +168,10 @@ impl Health {
     pub(super) fn failed(&mut self, now: Instant, pushback: Option<Duration>) {
         self.note_outcome(1.0);
         if let Some(probation) = self.probation_mut() {
-            probation.good_answers = 0;
-            probation.sum_ms = 0.0;
+            probation.start_again();
         }
         if let Some(pushback) = pushback {
-            self.state = State::Failing(Probation::new(now, pushback.min(PUSHBACK_MAX), &self.state));
+            self.state = State::Failing(self.probation_of(now, pushback.min(PUSHBACK_MAX)));
         }
     }
 
@@ -197,11 +192,11 @@ impl Health {
             State::Failing(probation) => {
                 // The others have come to fail as often: then it may as well share the load.
                 if now >= probation.closed_until && norm.excuses(self.failure_rate, weight) {
-                    self.state = State::Warming { since: now };
+                    self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                 }
             }
             _ if norm.calls_failing(self.failure_rate, weight) => {
-                self.state = State::Failing(Probation::new(now, self.probe_wait, &self.state));
+                self.state = State::Failing(self.probation_of(now, self.probe_wait));
             }
             State::Slow(probation) => {
                 // The others have become as slow, perhaps by taking its calls: help them at once.
@@ -209,15 +204,17 @@ impl Health {
                     if probation.was_ready {
                         self.make_ready();
                     } else {
-                        self.state = State::Warming { since: now };
+                        self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                     }
                 }
             }
             _ if self.latency.is_some_and(|estimate| norm.calls_slow(&estimate)) => {
-                self.state = State::Slow(Probation::new(now, self.probe_wait, &self.state));
+                let mut probation = self.probation_of(now, self.probe_wait);
+                probation.relief = self.latency.map_or(0.0, |estimate| norm.relief_by(&estimate));
+                self.state = State::Slow(probation);
             }
-            State::Warming { since } => {
-                let warm = now.saturating_duration_since(since) >= WARM_UP;
+            State::Warming { since, takes } => {
+                let warm = now.saturating_duration_since(since) >= takes;
                 if warm || self.latency.is_some_and(|estimate| norm.calls_fast(&estimate)) {
                     self.make_ready();
                 }
@@ -226,26 +223,20 @@ impl Health {
         }
     }
 
+    /// A slow endpoint takes calls from the others as far as they are full.
+    pub(super) fn relieve(&mut self, norm: &Norm) {
+        if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
+            probation.relief = norm.relief_by(estimate);
+        }
+    }
+
+    fn probation_of(&self, now: Instant, wait: Duration) -> Probation {
+        Probation::new(now, wait, self.state == State::Ready)
+    }
+
     /// Gives it a full share.
     pub(super) fn make_ready(&mut self) {
         self.state = State::Ready;
         self.probe_wait = PROBE_WAIT_MIN;
     }
-}
-
-impl Probation {
-    fn new(now: Instant, wait: Duration, state: &State) -> Self {
-        Self {
-            since: now,
-            closed_until: now + wait,
-            next_probe: now + wait,
-            good_answers: 0,
-            sum_ms: 0.0,
-            was_ready: *state == State::Ready,
-        }
-    }
-}
-
-fn as_ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use super::choose::{self, Choice, Rank, Why};
 use super::endpoints::{Endpoint, EndpointId, Endpoints};
-use super::health::{Probation, State};
+use super::health::State;
+use super::methods::Methods;
 use super::norm::Norm;
+use super::probation::Probation;
 use super::random::Random;
 
 /// How often silence is noticed and every endpoint is measured against a new norm.
@@ -22,6 +24,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     pub(super) norm: Norm,
+    pub(super) methods: Methods,
     next_refresh: Option<Instant>,
     /// No probe is due before this.
     next_probe: Option<Instant>,
@@ -36,12 +39,14 @@ impl Latency {
         self.next_refresh = Some(now + REFRESH_INTERVAL);
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {
-                endpoint.health.notice_silence(now);
+                let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
+                endpoint.health.silent(now, silent_ms);
             }
         }
-        self.norm.refresh(&endpoints.list);
+        self.norm.refresh(now, self.methods.usual_ms(), &endpoints.list);
         for endpoint in &mut endpoints.list {
             endpoint.health.judge(now, &self.norm);
+            endpoint.health.relieve(&self.norm);
         }
         promote_newcomers_without_elders(&mut endpoints.list);
         self.next_probe = soonest_probe(&endpoints.list);
@@ -108,17 +113,23 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// A warming endpoint counts as ready in just so many comparisons that it gets its weight's share.
+/// An endpoint with a part of a full share counts as ready in just so many comparisons that it gets that part.
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
+    let mut part_of_the_time = |otherwise| {
+        let chance = endpoint.health.weight(now) / compared as f64;
+        if random.fraction() < chance { Rank::Ready } else { otherwise }
+    };
     match endpoint.health.state {
         State::Ready => Rank::Ready,
-        State::Warming { .. } => {
-            let chance = endpoint.health.weight(now) / compared as f64;
-            if random.fraction() < chance { Rank::Ready } else { Rank::Warming }
-        }
+        State::Warming { .. } => part_of_the_time(Rank::Warming),
+        State::Slow(probation) if probation.relief > 0.0 => part_of_the_time(Rank::Slow),
         State::Slow(_) => Rank::Slow,
         State::Failing(_) => Rank::Failing,
     }
+}
+
+pub(super) fn as_ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 /// When no endpoint is ready there is nobody to take the rest of a newcomer's share.

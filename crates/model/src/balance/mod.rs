@@ -10,7 +10,8 @@
 //! | `latency` | which endpoints deserve calls, in the `latency` policy? |
 //! | `endpoints` | which endpoints are there, and what is counted for each? |
 //! | `health` | is this endpoint ready, warming, slow or failing? |
-//! | `estimate`, `norm` | how slow is it, and how slow is normal here? |
+//! | `probation` | when is it well again? |
+//! | `estimate`, `norm`, `methods` | how slow is it, how slow is normal here, and for this method? |
 //! | `explain` | how can people see why? |
 
 mod choose;
@@ -19,23 +20,27 @@ mod estimate;
 mod explain;
 mod health;
 mod latency;
+mod methods;
 mod norm;
 mod policy;
+mod probation;
 mod random;
 mod recent;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use choose::{Choice, Rank, Why};
 use endpoints::Endpoints;
 use health::Health;
-use latency::Latency;
+use latency::{Latency, as_ms};
 use random::Random;
 use recent::RecentPicks;
 
 pub use endpoints::EndpointId;
 pub use explain::Explanation;
+pub use methods::Method;
 pub use policy::{Policy, UnknownPolicy};
 
 /// Chooses the endpoint of each call to one cluster, and learns from how the calls end.
@@ -62,7 +67,16 @@ pub struct Pick {
     /// The endpoint chosen.
     pub endpoint: EndpointId,
     started: Instant,
-    answered: bool,
+    method: Method,
+    /// What the answer took, as an average method would have; none while there is none.
+    answered_us: Option<NonZeroU32>,
+}
+
+impl Pick {
+    /// Says which method the call is of: latencies are compared with those of the same method.
+    pub fn of(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
 }
 
 /// How a call ended, as far as the balancer is concerned.
@@ -70,8 +84,8 @@ pub struct Pick {
 pub enum Outcome {
     /// The endpoint did its work, also when its answer is an error of the caller's making.
     Success {
-        /// From sending the request to the response's headers or its end, as the caller decides; the
-        /// same for every call of a cluster.
+        /// From sending the request to its end. Where [`Balancer::answered`] was told of the response's headers,
+        /// that counts instead.
         latency: Duration,
     },
     /// UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
@@ -153,7 +167,7 @@ impl Balancer {
         endpoint.picked(now, self.turn);
         self.recent.push(endpoint.id.slot());
         self.last_pick = Some((endpoint.id, why));
-        Some(Pick { endpoint: endpoint.id, started: now, answered: false })
+        Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered_us: None })
     }
 
     /// Tells that response headers came while the call goes on, `latency` after it was sent.
@@ -161,7 +175,7 @@ impl Balancer {
     /// For calls that last: what the endpoint takes to answer is known long before they end, and their
     /// silence afterwards is not slowness. Where it is not called, [`Balancer::finish`] says it all.
     pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
-        if std::mem::replace(&mut pick.answered, true) {
+        if pick.answered_us.is_some() {
             return;
         }
         let Some(endpoint) = self.endpoints.get_mut(pick.endpoint) else {
@@ -169,40 +183,48 @@ impl Balancer {
         };
         endpoint.unanswered -= 1;
         endpoint.health.heard(now);
-        endpoint.health.answered(now, latency);
+        let latency_ms = self.latency.methods.observe(pick.method, as_ms(latency));
+        pick.answered_us = Some(NonZeroU32::MIN.saturating_add((latency_ms * 1e3) as u32));
+        endpoint.health.answered(now, latency_ms, &self.latency.norm);
         self.latency.judge(now, endpoint);
     }
 
     /// Ends a pick of this balancer. The pick of an endpoint removed meanwhile changes nothing.
     #[expect(clippy::needless_pass_by_value, reason = "by value, a pick ends only once")]
     pub fn finish(&mut self, now: Instant, pick: Pick, outcome: Outcome) {
-        let Pick { endpoint, started, answered } = pick;
+        let Pick { endpoint, started, method, answered_us } = pick;
+        let answered_ms = answered_us.map(|us| f64::from(us.get()) / 1e3);
         let Some(endpoint) = self.endpoints.get_mut(endpoint) else {
             return;
         };
         endpoint.in_flight -= 1;
-        if !answered {
+        if answered_ms.is_none() {
             endpoint.unanswered -= 1;
         }
         let health = &mut endpoint.health;
+        let Latency { methods, norm, .. } = &mut self.latency;
         match outcome {
             Outcome::Success { latency } => {
                 health.heard(now);
-                if !answered {
-                    health.answered(now, latency);
-                }
-                health.succeeded(now, started, latency, &self.latency.norm);
+                let latency_ms = answered_ms.unwrap_or_else(|| {
+                    let latency_ms = methods.observe(method, as_ms(latency));
+                    health.answered(now, latency_ms, norm);
+                    latency_ms
+                });
+                health.succeeded(now, started, latency_ms, norm);
             }
             Outcome::Failure { latency, pushback } => {
                 health.heard(now);
-                if !answered {
+                if answered_ms.is_none() {
                     // Failing fast is not being fast, but failing slowly is being slow.
-                    health.waited(now, latency);
+                    health.waited(now, methods.normalised(method, as_ms(latency)), norm);
                 }
                 health.failed(now, pushback);
                 endpoint.failures += 1;
             }
-            Outcome::Cancelled { waited } if !answered => health.waited(now, waited),
+            Outcome::Cancelled { waited } if answered_ms.is_none() => {
+                health.waited(now, methods.normalised(method, as_ms(waited)), norm);
+            }
             Outcome::Cancelled { .. } | Outcome::NotSent => return,
         }
         self.latency.judge(now, endpoint);

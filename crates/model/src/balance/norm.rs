@@ -3,6 +3,8 @@
 //! Slow is relative to the median endpoint, so at most half of them can be slow; failing is relative to
 //! the established endpoint that fails least, so that any number can be failing, but not all for long.
 
+use std::time::Instant;
+
 use super::endpoints::Endpoint;
 use super::estimate::Estimate;
 use super::health::State;
@@ -11,30 +13,57 @@ use super::health::State;
 const SLOW_FACTOR: f64 = 1.2;
 /// Standard deviations of an estimate that are put down to chance.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// The same for the mean of a few probes; calls after them settle the matter.
-const PROBE_DEVIATIONS: f64 = 2.0;
 /// Bounds of the spread, which few answers show badly.
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences below this are noise of machines and schedulers, whatever the factor.
 const FLOOR_MS: f64 = 0.5;
+/// One answer counts as at most so many times what is usual.
+const SURPRISE_MAX: f64 = 16.0;
+/// The others count as full when they take this part of the way from what they take with room to spare to what a
+/// slow endpoint takes: then the calls that they queue are better off there.
+const RELIEF_START: f64 = 0.25;
+/// And at least this much more than with room to spare, which is not known exactly.
+const RELIEF_START_MIN: f64 = 0.3;
+/// How fast what the norm is with room to spare follows a norm that stays above it, per second.
+const ROOMY_GROWTH_PER_S: f64 = 0.005;
 /// Standard deviations of the norm's failure rate that are put down to chance.
 const FAILURE_DEVIATIONS: f64 = 3.0;
 /// How much more often than the best endpoint one may fail, in calls per call.
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's norm, as of the last refresh.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Norm {
     /// The median endpoint's latency; none before the first answers.
     pub(super) latency_ms: Option<f64>,
     /// How uncertain `latency_ms` is, as [`Estimate::variance`].
     variance: f64,
+    /// One answer counts as at most this.
+    pub(super) surprise_ms: f64,
+    /// The norm while the endpoints have room to spare: the lowest of late.
+    roomy_ms: f64,
+    refreshed: Option<Instant>,
     /// The median endpoint's spread of latencies.
     pub(super) spread: f64,
     /// The failure rate of the established endpoint that fails least, 0 to 1.
     pub(super) failure_rate: f64,
     /// Room for finding medians without allocating.
     sorted: Vec<Estimate>,
+}
+
+impl Default for Norm {
+    fn default() -> Self {
+        Self {
+            latency_ms: None,
+            variance: 1.0,
+            surprise_ms: f64::INFINITY,
+            roomy_ms: 0.0,
+            refreshed: None,
+            spread: 1.0,
+            failure_rate: 1.0,
+            sorted: Vec::new(),
+        }
+    }
 }
 
 impl Norm {
@@ -44,7 +73,8 @@ impl Norm {
         self.sorted.reserve_exact(endpoints);
     }
 
-    pub(super) fn refresh(&mut self, endpoints: &[Endpoint]) {
+    pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
+        self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
         // Newcomers have too few answers to set a norm, and those that fail have none that count.
         let established = || {
             endpoints
@@ -63,6 +93,42 @@ impl Norm {
         let latency = lower_median(&mut self.sorted, |estimate| estimate.mean_ms);
         self.latency_ms = latency.map(|estimate| estimate.mean_ms);
         self.variance = latency.map_or(1.0, |estimate| estimate.variance);
+        self.remember_room(now);
+    }
+
+    fn remember_room(&mut self, now: Instant) {
+        let Some(norm_ms) = self.latency_ms else { return };
+        let elapsed = self.refreshed.map(|refreshed| now.saturating_duration_since(refreshed).as_secs_f64());
+        self.refreshed = Some(now);
+        self.roomy_ms = match elapsed {
+            Some(elapsed_s) => (self.roomy_ms * (1.0 + ROOMY_GROWTH_PER_S * elapsed_s)).min(norm_ms),
+            None => norm_ms,
+        };
+    }
+
+    /// The part of a full share that a slow endpoint should take from the others, 0 to 1: none while they have
+    /// room, and the more the closer they come to being as slow.
+    ///
+    /// Slow servers are best used from a threshold on (Lin and Kumar 1984, "Optimal control of a queueing
+    /// system with two heterogeneous servers"); growing from there keeps the share from swinging.
+    pub(super) fn relief_by(&self, slow: &Estimate) -> f64 {
+        let Some(norm_ms) = self.latency_ms else { return 0.0 };
+        let way = (slow.full_mean_ms - self.roomy_ms) * RELIEF_START;
+        let start_ms = self.roomy_ms + way.max(self.roomy_ms * RELIEF_START_MIN);
+        let part = (norm_ms - start_ms) / (slow.full_mean_ms - start_ms);
+        if slow.full_mean_ms > start_ms { part.clamp(0.0, 1.0) } else { f64::from(norm_ms > start_ms) }
+    }
+
+    /// The middle of the logarithms of the usual latencies in ms, and their standard deviation, as
+    /// if they were lognormal; none while there is no norm.
+    pub(super) fn usual(&self) -> Option<(f64, f64)> {
+        let variance = (1.0 + self.spread * self.spread).ln();
+        self.latency_ms.map(|norm_ms| (norm_ms.ln() - variance / 2.0, variance.sqrt()))
+    }
+
+    /// A latency less the differences that are noise, but not less than the norm.
+    pub(super) fn without_noise(&self, latency_ms: f64) -> f64 {
+        self.latency_ms.map_or(latency_ms, |norm_ms| (latency_ms - FLOOR_MS).max(norm_ms.min(latency_ms)))
     }
 
     /// The mean latency above which an endpoint is slow; none while there is no norm.
@@ -89,12 +155,6 @@ impl Norm {
     /// Narrower than `calls_slow`, so that nobody goes in and out at the limit.
     pub(super) fn welcomes_back(&self, estimate: &Estimate) -> bool {
         self.latency_ms.is_some_and(|norm_ms| estimate.mean_ms <= norm_ms * SLOW_FACTOR + FLOOR_MS)
-    }
-
-    /// Whether a recovered endpoint may well give so many `answers` of such a mean.
-    pub(super) fn accepts_probes(&self, mean_ms: f64, answers: u32) -> bool {
-        let chance = PROBE_DEVIATIONS * self.spread / f64::from(answers).sqrt();
-        self.latency_ms.is_none_or(|norm_ms| mean_ms <= norm_ms * (SLOW_FACTOR + chance) + FLOOR_MS)
     }
 
     /// Judges a failure rate in which the latest outcome had `weight`.

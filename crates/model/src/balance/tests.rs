@@ -315,6 +315,24 @@ fn a_stream_that_stays_open_after_its_headers_is_not_slowness() {
 }
 
 #[test]
+fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
+    let start = Instant::now();
+    let mut balancer = balancer(Policy::Latency, 3, start);
+    let streaming = ids(&balancer)[1];
+    let mut now = settle(&mut balancer, start, 10 * MS);
+    let slow = pick_only(&mut balancer, now, streaming);
+    balancer.finish(now + 1000 * MS, slow, Outcome::Cancelled { waited: 1000 * MS });
+    assert_eq!(explanation(&balancer, now, streaming).state, "slow");
+    for _ in 0..20 {
+        now += 2500 * MS;
+        let mut stream = pick_only(&mut balancer, now, streaming);
+        balancer.answered(now + 10 * MS, &mut stream, 10 * MS);
+        balancer.finish(now + 2000 * MS, stream, success(2000 * MS));
+    }
+    assert_eq!(explanation(&balancer, now, streaming).state, "ready");
+}
+
+#[test]
 fn pushback_keeps_calls_away_for_as_long_as_asked() {
     let start = Instant::now();
     let mut balancer = balancer(Policy::Latency, 3, start);

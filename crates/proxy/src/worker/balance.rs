@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leno_model::balance::{Balancer, EndpointId, Pick};
+use leno_http2::fields::Known;
+use leno_model::balance::{Balancer, EndpointId, Method, Pick};
 use leno_model::mesh::{Cluster, Mesh};
 use rustc_hash::FxHashMap;
 
@@ -151,7 +152,8 @@ impl Worker {
         let relay = &self.limits.relay;
         let pick = cluster.pick(self.now, call, relay).ok_or_else(|| cluster.why_none(self.now, relay))?;
         let endpoint = pick.endpoint;
-        call.pick = Some(pick);
+        let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
+        call.pick = Some(pick.of(method));
         call.sent_at = self.now;
         Ok(endpoint)
     }

@@ -30,7 +30,7 @@ fn two_choices_on_calls_in_flight_still_send_a_full_server_one_call_in_n_squared
     let mut picked = [0; 5];
     // Calls to server 0 never end, those to the others at once.
     for _ in 0..100_000 {
-        let ticket = balancer.pick(now);
+        let ticket = balancer.pick(now, 0);
         picked[ticket.server] += 1;
         if ticket.server != 0 {
             balancer.finish(now, ticket, success(MS));
@@ -44,7 +44,7 @@ fn peak_ewma_jumps_to_a_peak_and_needs_ten_seconds_to_forget_most_of_it() {
     let start = Instant::now();
     let mut balancer = balancer(Kind::PeakEwma, 2, start);
     let answer = |balancer: &mut Box<dyn Balance>, now: Instant, slow_ms: u32| {
-        let ticket = balancer.pick(now);
+        let ticket = balancer.pick(now, 0);
         let server = ticket.server;
         let latency = if server == 0 { slow_ms * MS } else { MS };
         balancer.finish(now, ticket, success(latency));
@@ -70,17 +70,17 @@ fn prequal_takes_the_cold_server_of_the_lowest_latency_and_of_hot_ones_the_empti
     }
     probed(&mut balancer, 1, 1, 2.0);
     probed(&mut balancer, 2, 9, 0.5);
-    assert_eq!(balancer.pick(now).server, 1);
+    assert_eq!(balancer.pick(now, 0).server, 1);
     probed(&mut balancer, 0, 8, 5.0);
     probed(&mut balancer, 1, 7, 50.0);
     probed(&mut balancer, 2, 9, 0.5);
-    assert_eq!(balancer.pick(now).server, 1);
+    assert_eq!(balancer.pick(now, 0).server, 1);
 }
 
 #[test]
 fn prequal_asks_three_servers_after_each_pick() {
     let now = Instant::now();
     let mut balancer = balancer(Kind::Prequal, 5, now);
-    let _ticket = balancer.pick(now);
+    let _ticket = balancer.pick(now, 0);
     assert_eq!(std::iter::from_fn(|| balancer.probe()).count(), 3);
 }

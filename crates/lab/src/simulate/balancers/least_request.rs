@@ -32,7 +32,7 @@ impl Balance for LeastRequest {
         self.in_flight.resize(self.in_flight.len().max(highest), 0);
     }
 
-    fn pick(&mut self, _now: Instant) -> Ticket {
+    fn pick(&mut self, _now: Instant, _method: u32) -> Ticket {
         let (first, second) = (self.draw(), self.draw());
         let server = if self.in_flight[second] < self.in_flight[first] { second } else { first };
         self.in_flight[server] += 1;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use leno_model::balance::{Balancer, Outcome, Policy};
+use leno_model::balance::{Balancer, Method, Outcome, Policy};
 
 use super::{Balance, Ticket};
 
@@ -33,8 +33,9 @@ impl Balance for Leno {
         self.0.set_endpoints(now, servers.iter().map(|server| address(*server)));
     }
 
-    fn pick(&mut self, now: Instant) -> Ticket {
+    fn pick(&mut self, now: Instant, method: u32) -> Ticket {
         let pick = self.0.pick(now, |_| true).expect("there are always endpoints");
+        let pick = pick.of(Method::of_path(&method.to_le_bytes()));
         let server = server(self.0.address(pick.endpoint).expect("just picked"));
         Ticket { pick: Some(pick), ..Ticket::to(server) }
     }

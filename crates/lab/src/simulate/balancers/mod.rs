@@ -19,8 +19,8 @@ pub(super) trait Balance: Send {
     /// Makes `servers` the endpoints, ascending.
     fn set_endpoints(&mut self, now: Instant, servers: &[usize]);
 
-    /// Chooses a server for a call.
-    fn pick(&mut self, now: Instant) -> Ticket;
+    /// Chooses a server for a call of the method of that number.
+    fn pick(&mut self, now: Instant, method: u32) -> Ticket;
 
     /// Tells that a stream's first answer came, while it goes on.
     fn answered(&mut self, now: Instant, ticket: &mut Ticket, latency: Duration);

@@ -76,7 +76,7 @@ impl Balance for PeakEwma {
         }
     }
 
-    fn pick(&mut self, now: Instant) -> Ticket {
+    fn pick(&mut self, now: Instant, _method: u32) -> Ticket {
         let count = self.servers.len();
         let first = self.random.usize(..count);
         let mut server = self.servers[first];

@@ -121,7 +121,7 @@ impl Balance for Prequal {
         self.pool.retain(|probe| servers.contains(&probe.server));
     }
 
-    fn pick(&mut self, now: Instant) -> Ticket {
+    fn pick(&mut self, now: Instant, _method: u32) -> Ticket {
         self.probes_due = PROBES_PER_PICK;
         self.pool.retain(|probe| now.saturating_duration_since(probe.answered) < PROBE_AGE_MAX);
         let Some(index) = self.best().filter(|_| self.pool.len() >= 2) else {

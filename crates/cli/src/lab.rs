@@ -1,0 +1,26 @@
+//! `leno lab`: the benchmark lab.
+
+use std::io;
+
+use clap::Subcommand;
+use leno_lab::error::Result;
+use leno_lab::experiment::{self, ListOptions, Options};
+
+/// What the lab can do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the scenarios, and the targets with what each needs
+    List(ListOptions),
+    /// Run real proxies between a load and real servers
+    Run(Options),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(&self) -> Result<()> {
+        match self {
+            Self::List(options) => experiment::list(options, &mut io::stdout()),
+            Self::Run(options) => experiment::run(options),
+        }
+    }
+}

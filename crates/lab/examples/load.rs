@@ -1,0 +1,86 @@
+//! Runs the lab's load by hand, against an echo server or what stands before one:
+//!
+//! ```text
+//! leno echo --bare --name s1 &
+//! cargo run --release -p leno-lab --example load -- 127.0.0.1:50061 --servers s1 --in-flight 200
+//! cargo run --release -p leno-lab --example load -- 127.0.0.1:50061 --servers s1 --rate 10000
+//! ```
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use leno_lab::load::{Client, Crowd, Load, Pattern, Plan};
+use leno_lab::procfs;
+
+#[derive(Parser)]
+struct Options {
+    /// Where to connect
+    address: SocketAddr,
+    /// Whom to ask for [default: the address]
+    #[arg(long)]
+    authority: Option<String>,
+    /// The names that the servers answer with
+    #[arg(long, value_delimiter = ',', default_value = "s1")]
+    servers: Vec<String>,
+    /// Client connections
+    #[arg(long, default_value_t = 1)]
+    connections: u32,
+    /// Calls in flight: kept so in a closed loop, at most so in an open one
+    #[arg(long, default_value_t = 200)]
+    in_flight: u32,
+    /// Calls per second of an open loop; without it the loop is closed
+    #[arg(long)]
+    rate: Option<u32>,
+    /// Measured seconds, after one of warm-up
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Instead of a load: calls that each connection makes in one burst
+    #[arg(long)]
+    burst: Option<u32>,
+    /// A CPU that the load may use; all when not given
+    #[arg(long)]
+    cpu: Vec<usize>,
+}
+
+fn main() {
+    let options = Options::parse();
+    let authority = options.authority.unwrap_or_else(|| options.address.to_string());
+    let client = Client { address: options.address, authority };
+    if let Some(calls_each) = options.burst {
+        return make_burst(&client, options.connections, calls_each);
+    }
+    let pattern = match options.rate {
+        Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: options.in_flight },
+        None => Pattern::Closed { in_flight: options.in_flight },
+    };
+    let load = Load::start(Plan {
+        clients: vec![client; options.connections as usize],
+        servers: options.servers,
+        pattern,
+        warm_up: Duration::from_secs(1),
+        measured: Duration::from_secs(options.seconds),
+        cpus: options.cpu,
+    });
+    let snapshot = load.finish().unwrap();
+    let cpu = procfs::cpu_time(std::process::id()).unwrap();
+    // The warm-up cost CPU time too.
+    let per_second = cpu.as_secs_f64() / (options.seconds + 1) as f64;
+    let rate = snapshot.calls_per_second();
+    println!("{rate:.0} calls/s, {:.2} us of CPU per call, {:.2} CPUs", per_second / rate * 1e6, per_second);
+    println!("answers: {:?}", snapshot.total);
+    println!("late:    {:?}, {} over 1 ms, held up {:?}", snapshot.lateness, snapshot.late, snapshot.held_up);
+    println!("failed:  {} {:?}", snapshot.failed, snapshot.first_failure);
+}
+
+fn make_burst(client: &Client, connections: u32, calls_each: u32) {
+    let resident_mib = || procfs::memory(std::process::id()).unwrap().resident_kib / 1024;
+    let start = Instant::now();
+    let crowd = Crowd::gather(client, connections).unwrap();
+    println!("gathered after {:?}, {} MiB", start.elapsed(), resident_mib());
+    println!("{:?}", crowd.burst(calls_each).unwrap());
+    println!("burst until {:?}, {} MiB", start.elapsed(), resident_mib());
+    crowd.leave();
+    println!("gone after {:?}, {} MiB", start.elapsed(), resident_mib());
+}

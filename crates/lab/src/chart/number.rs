@@ -1,0 +1,63 @@
+//! Numbers as people read them: three significant digits, thousands set apart.
+
+/// What stands for a number that there is none of.
+pub const NONE: &str = "\u{2013}";
+
+/// Three significant digits and at most three decimals, trailing zeros kept: `1.10`, `12.3`, `81,500`.
+/// What is not finite is [`NONE`].
+pub fn significant(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if value.abs() < 0.0005 {
+        return if value > 0.0 { "< 0.001".to_owned() } else { "0".to_owned() };
+    }
+    let (rounded, exponent) = rounded(value);
+    let decimals = (2 - exponent).clamp(0, 3).unsigned_abs() as usize;
+    with_thousands(&format!("{rounded:.decimals$}"))
+}
+
+/// As short as it can be with three significant digits: `1.1`, `0.05`, `10,000`.
+pub fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    let (rounded, exponent) = rounded(value);
+    let decimals = (2 - exponent).clamp(0, 12).unsigned_abs() as usize;
+    let text = format!("{rounded:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    with_thousands(text)
+}
+
+/// A count, whole, its thousands set apart: `10,000`.
+pub fn grouped(count: u64) -> String {
+    with_thousands(&count.to_string())
+}
+
+/// `value` with three significant digits, and its power of ten.
+fn rounded(value: f64) -> (f64, i32) {
+    let scientific = format!("{value:.2e}");
+    let exponent = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or_default();
+    (scientific.parse().unwrap_or(value), exponent)
+}
+
+/// Sets the thousands of a decimal number apart.
+fn with_thousands(number: &str) -> String {
+    let whole = number.find('.').unwrap_or(number.len());
+    let mut text = String::with_capacity(number.len() + number.len() / 3);
+    for (at, c) in number.char_indices() {
+        let left = whole.saturating_sub(at);
+        if at > 0 && at < whole && left.is_multiple_of(3) && !text.ends_with('-') {
+            text.push(',');
+        }
+        text.push(c);
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "number_tests.rs"]
+mod tests;

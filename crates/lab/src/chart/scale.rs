@@ -1,0 +1,140 @@
+//! How values become positions on an axis, and where its ticks are.
+
+use super::number;
+
+/// How an axis maps values to positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences are equally far apart.
+    Linear,
+    /// Equal ratios are equally far apart. Values above 0.
+    Log,
+    /// Parts of the calls, 0 to below 1: 90 %, 99 % and 99.9 % are equally far apart.
+    Quantile,
+    /// The values that occur, in ascending order and equally far apart.
+    Steps,
+}
+
+/// An axis that knows its extent. Positions are 0 at its least value and 1 at its greatest.
+#[derive(Debug, Clone)]
+pub(super) struct Ruler {
+    scale: Scale,
+    /// The extent, as [`place`] has it.
+    extent: (f64, f64),
+    /// The values that occur, of [`Scale::Steps`].
+    steps: Vec<f64>,
+}
+
+impl Ruler {
+    /// A ruler as long as `values` need; none when not one of them can be shown. With `room`, a linear one
+    /// begins at 0 and others go a little beyond their values.
+    pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, room: bool) -> Option<Self> {
+        let mut values: Vec<f64> = values.filter(|&value| place(scale, value).is_some()).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let (&least, &most) = (values.first()?, values.last()?);
+        let mut extent = (place(scale, least)?, place(scale, most)?);
+        if scale == Scale::Steps {
+            extent = (0.0, (values.len() - 1) as f64);
+        } else if room {
+            extent = with_room(scale, extent);
+        }
+        if extent.1 <= extent.0 {
+            // One value alone stands in the middle.
+            let around = if scale == Scale::Linear { (extent.0.abs() / 2.0).max(0.5) } else { 0.3 };
+            extent = (extent.0 - around, extent.1 + around);
+        }
+        let steps = if scale == Scale::Steps { values } else { Vec::new() };
+        Some(Self { scale, extent, steps })
+    }
+
+    /// Where `value` is; none when it cannot be shown.
+    pub(super) fn position(&self, value: f64) -> Option<f64> {
+        let place = match self.scale {
+            Scale::Steps => self.steps.iter().position(|&step| step == value)? as f64,
+            scale => place(scale, value)?,
+        };
+        let (least, most) = self.extent;
+        let position = (place - least) / (most - least);
+        (-0.001..=1.001).contains(&position).then_some(position)
+    }
+
+    /// Round values, ascending, at most about `wanted`.
+    pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
+        let (least, most) = self.extent;
+        match self.scale {
+            Scale::Linear => linear_ticks(least, most, wanted),
+            Scale::Log => log_ticks(10_f64.powf(least), 10_f64.powf(most), wanted),
+            Scale::Quantile => {
+                const QUANTILES: [f64; 8] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999];
+                QUANTILES.into_iter().filter(|&quantile| self.position(quantile).is_some()).collect()
+            }
+            Scale::Steps => self.steps.clone(),
+        }
+    }
+
+    /// What is written at a tick.
+    pub(super) fn tick_text(&self, value: f64) -> String {
+        match self.scale {
+            // Three digits would make 100 % of 99.99 %.
+            Scale::Quantile => format!("{} %", (value * 1e8).round() / 1e6),
+            _ => number::short(value),
+        }
+    }
+}
+
+/// The place of a value on an axis that has no ends yet; none when it has none.
+fn place(scale: Scale, value: f64) -> Option<f64> {
+    let place = match scale {
+        Scale::Linear | Scale::Steps => value,
+        Scale::Log => (value > 0.0).then(|| value.log10())?,
+        Scale::Quantile => (0.0..1.0).contains(&value).then(|| -(1.0 - value).log10())?,
+    };
+    place.is_finite().then_some(place)
+}
+
+fn with_room(scale: Scale, (least, most): (f64, f64)) -> (f64, f64) {
+    if scale == Scale::Linear {
+        let (least, most) = (least.min(0.0), most.max(0.0));
+        return (least * 1.06, most * 1.06);
+    }
+    // At least a factor of 1.1 each way, so that noise does not fill the height.
+    let beyond = ((most - least) * 0.06).max(0.04);
+    (least - beyond, most + beyond)
+}
+
+/// Multiples of 1, 2 or 5 times a power of ten.
+fn linear_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
+    let raw = (most - least) / wanted.max(1) as f64;
+    let power = 10_f64.powf(raw.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|round| round * power).into_iter().find(|&step| step >= raw * 0.999);
+    let step = step.unwrap_or(power * 10.0);
+    let (first, last) = ((least / step - 1e-9).ceil() as i64, (most / step + 1e-9).floor() as i64);
+    // Dividing by the inverse of a step below 1 gives 0.3, where multiplying gives 0.30000000000000004.
+    let tick = |number: i64| if step < 1.0 { number as f64 / (1.0 / step).round() } else { number as f64 * step };
+    (first..=last).map(tick).collect()
+}
+
+/// 1, 2 and 5 of every power of ten, or fewer where those are too many.
+fn log_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
+    let decades = (least.log10().floor() as i32)..=(most.log10().floor() as i32);
+    let of = |multiples: &[f64], every: u32| -> Vec<f64> {
+        let powers = decades.clone().filter(|decade| decade.unsigned_abs().is_multiple_of(every));
+        let all = powers.flat_map(|decade| multiples.iter().map(move |multiple| decimal(*multiple, decade)));
+        all.filter(|tick| (least * 0.999..=most * 1.001).contains(tick)).collect()
+    };
+    let choices = [of(&[1.0, 2.0, 5.0], 1), of(&[1.0, 3.0], 1), of(&[1.0], 1), of(&[1.0], 2), of(&[1.0], 3)];
+    if choices[0].len() < 3 {
+        return linear_ticks(least, most, wanted.min(4)).into_iter().filter(|&tick| tick > 0.0).collect();
+    }
+    choices.into_iter().find(|ticks| ticks.len() <= wanted).unwrap_or_else(|| vec![least, most])
+}
+
+/// `multiple` times ten to `power`, as exact as a decimal number can be.
+fn decimal(multiple: f64, power: i32) -> f64 {
+    if power < 0 { multiple / 10_f64.powi(-power) } else { multiple * 10_f64.powi(power) }
+}
+
+#[cfg(test)]
+#[path = "scale_tests.rs"]
+mod tests;

@@ -1,0 +1,29 @@
+//! Which CPUs the processes of a measurement may use.
+
+use crate::error::{Error, Result};
+
+/// The CPUs of a measurement's two sides; empty for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cpus {
+    /// The proxy's.
+    pub(crate) proxy: Vec<usize>,
+    /// Everything else's: the load's and the backends'.
+    pub(crate) others: Vec<usize>,
+}
+
+impl Cpus {
+    /// One CPU for the proxy and the rest for everything else; the system chooses where there is only one.
+    ///
+    /// # Errors
+    /// When there is no CPU of this number. `flag` is the option that named it.
+    pub(crate) fn split(proxy: usize, flag: &str) -> Result<Self> {
+        let known = std::thread::available_parallelism().map_or(1, usize::from);
+        if known < 2 {
+            return Ok(Self::default());
+        }
+        if proxy >= known {
+            return Err(Error::Usage(format!("{flag} is 0 to {} here", known - 1)));
+        }
+        Ok(Self { proxy: vec![proxy], others: (0..known).filter(|&cpu| cpu != proxy).collect() })
+    }
+}

@@ -1,0 +1,141 @@
+//! A gRPC backend with nothing in it: it answers every unary call with the same bytes, on the `h2` crate
+//! alone. What a load reaches against it is the load's own limit.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use tokio::net::{TcpListener, TcpStream};
+use tonic::Code;
+
+use super::proto::EchoResponse;
+use crate::load::framed;
+
+const PATH: &str = "/leno.echo.v1.Echo/Unary";
+/// Never the reason why a call waits.
+const MAX_CONCURRENT_STREAMS: u32 = 100_000;
+const WINDOW_BYTES: u32 = 16 << 20;
+/// Calls that are answered with one write.
+const ANSWERS_AT_A_TIME: usize = 16;
+
+type Connection = server::Connection<TcpStream, Bytes>;
+
+/// What every call is answered with, encoded once.
+#[derive(Debug)]
+struct Answer {
+    head: Response<()>,
+    message: Bytes,
+    trailers: HeaderMap,
+    /// To calls of any other method.
+    unimplemented: Response<()>,
+}
+
+impl Answer {
+    fn new(name: String) -> Self {
+        let mut head = Response::new(());
+        head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        let mut unimplemented = head.clone();
+        unimplemented.headers_mut().insert("grpc-status", HeaderValue::from(Code::Unimplemented as u16));
+        let message = HeaderValue::from_static("leno echo --bare answers only leno.echo.v1.Echo/Unary");
+        unimplemented.headers_mut().insert("grpc-message", message);
+        let trailers = HeaderMap::from_iter([("grpc-status".parse().expect("a header's name"), HeaderValue::from(0))]);
+        let message = framed(&EchoResponse { server: name, ..EchoResponse::default() });
+        Self { head, message, trailers, unimplemented }
+    }
+}
+
+/// Answers with `name` for as long as it is polled.
+pub(super) async fn serve(listener: TcpListener, name: String) {
+    let answer = Arc::new(Answer::new(name));
+    loop {
+        // A connection that was gone before it was accepted is the client's affair.
+        if let Ok((stream, _)) = listener.accept().await {
+            let answer = Arc::clone(&answer);
+            // So is one that ends with an error: its client has seen it too.
+            tokio::spawn(async move { answer_all(stream, &answer).await });
+        }
+    }
+}
+
+async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error> {
+    // Without it answers only come later.
+    let _ = stream.set_nodelay(true);
+    let mut connection = server::Builder::new()
+        .initial_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
+        .handshake(stream)
+        .await?;
+    let mut calls = Vec::new();
+    poll_fn(|cx| answer_ready(&mut connection, &mut calls, answer, cx)).await
+}
+
+/// Takes in some calls, then answers them: so many answers leave in one write, and the client is busy with
+/// them while the next are made.
+fn answer_ready(
+    connection: &mut Connection,
+    calls: &mut Vec<Call>,
+    answer: &Answer,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), h2::Error>> {
+    loop {
+        let mut accepted = 0;
+        while accepted < ANSWERS_AT_A_TIME
+            && let Poll::Ready(call) = connection.poll_accept(cx)
+        {
+            let Some(call) = call else { return Poll::Ready(Ok(())) };
+            calls.push(Call::new(call?));
+            accepted += 1;
+        }
+        let waiting = calls.len();
+        calls.retain_mut(|call| call.poll(answer, cx).is_pending());
+        if accepted == 0 && calls.len() == waiting {
+            return Poll::Pending;
+        }
+    }
+}
+
+/// A call whose request is not all there yet.
+struct Call {
+    is_unary: bool,
+    body: RecvStream,
+    respond: SendResponse<Bytes>,
+}
+
+impl Call {
+    fn new((request, respond): (Request<RecvStream>, SendResponse<Bytes>)) -> Self {
+        Self { is_unary: request.uri().path() == PATH, body: request.into_body(), respond }
+    }
+
+    /// Answers when the request has ended. A call that fails is one that its client has given up.
+    fn poll(&mut self, answer: &Answer, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(chunk) = ready!(self.body.poll_data(cx)) {
+            let released = chunk.and_then(|chunk| self.body.flow_control().release_capacity(chunk.len()));
+            if released.is_err() {
+                return Poll::Ready(());
+            }
+        }
+        if self.answer(answer).is_err() {
+            self.respond.send_reset(Reason::INTERNAL_ERROR);
+        }
+        Poll::Ready(())
+    }
+
+    fn answer(&mut self, answer: &Answer) -> Result<(), h2::Error> {
+        if !self.is_unary {
+            return self.respond.send_response(answer.unimplemented.clone(), true).map(|_| ());
+        }
+        let mut stream = self.respond.send_response(answer.head.clone(), false)?;
+        stream.send_data(answer.message.clone(), false)?;
+        stream.send_trailers(answer.trailers.clone())
+    }
+}
+
+#[cfg(test)]
+#[path = "bare_tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+//! The cases of an experiment, and which combinations of options cannot be.
+
+use std::time::Duration;
+
+use super::options::{Options, Rate, USUAL_DURATION_S, refuse};
+use super::record::Scenario;
+use crate::error::{Error, Result};
+
+/// One load on one state of the backends; every target meets each case in each repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Case {
+    /// How much later one backend answers than the others.
+    pub(super) skew_ms: u32,
+    /// Client connections.
+    pub(super) connections: u32,
+    /// Calls in flight, of all connections together.
+    pub(super) concurrency: u32,
+    /// Calls per second of an open loop; none for a closed one.
+    pub(super) rate_per_s: Option<u32>,
+}
+
+/// Scenario `recover`: how long the backend stays slow while calls are counted.
+pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
+/// Scenario `recover`: the shortest measured time. What is left shows whether the backend has its fair share again
+/// within 5 s, and keeps it.
+const LEAST_RECOVER_S: u32 = 10;
+/// Scenario `memory`: calls in flight on each connection in the burst.
+pub(super) const BURST_CALLS: u32 = 10;
+/// Most calls in flight in an open loop when nothing is said: a target that leaves more unanswered fails.
+const OPEN_CONCURRENCY: u32 = 1000;
+const CLOSED_CONCURRENCY: u32 = 200;
+
+/// All cases: each skew with each number of connections and each rate.
+pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
+    let scenario = options.scenario;
+    let skews = options.skew_ms.clone().unwrap_or_else(|| usual_skews_ms(scenario).to_vec());
+    let connections = options.connections.clone().unwrap_or_else(|| usual_connections(scenario).to_vec());
+    let rates = options.rate.clone().unwrap_or_else(|| vec![Rate::Max]);
+    let mut cases = Vec::new();
+    for &rate in &rates {
+        for &skew_ms in &skews {
+            for &connections in &connections {
+                cases.push(case(options, skew_ms, connections, rate)?);
+            }
+        }
+    }
+    Ok(cases)
+}
+
+fn case(options: &Options, skew_ms: u32, connections: u32, rate: Rate) -> Result<Case> {
+    let (rate_per_s, usual) = match rate {
+        Rate::Max => (None, CLOSED_CONCURRENCY),
+        Rate::PerSecond(rate) => (Some(rate), OPEN_CONCURRENCY),
+    };
+    let concurrency = match options.scenario {
+        Scenario::Memory => connections * BURST_CALLS,
+        _ => options.concurrency.unwrap_or(usual),
+    };
+    if concurrency < connections {
+        let what = format!(
+            "--concurrency {concurrency} is less than --connections {connections}: each connection needs a call; use \
+             --concurrency {connections} or more"
+        );
+        return Err(Error::Usage(what));
+    }
+    Ok(Case { skew_ms, connections, concurrency, rate_per_s })
+}
+
+fn usual_skews_ms(scenario: Scenario) -> &'static [u32] {
+    match scenario {
+        Scenario::SlowPod => &[0, 50, 200],
+        Scenario::Connections | Scenario::Recover => &[50],
+        Scenario::FastFail | Scenario::Memory => &[0],
+    }
+}
+
+fn usual_connections(scenario: Scenario) -> &'static [u32] {
+    match scenario {
+        Scenario::SlowPod | Scenario::FastFail | Scenario::Recover => &[1],
+        Scenario::Connections => &[1, 2, 4, 8],
+        Scenario::Memory => &[10_000],
+    }
+}
+
+/// Fails when the options ask for something that cannot be, or that would be measured for nothing.
+pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
+    refuse_doubles("--targets", options.targets.as_deref())?;
+    refuse_doubles("--skew-ms", options.skew_ms.as_deref())?;
+    refuse_doubles("--connections", options.connections.as_deref())?;
+    refuse_doubles("--rate", options.rate.as_deref())?;
+    match options.scenario {
+        Scenario::SlowPod | Scenario::Connections => Ok(()),
+        Scenario::FastFail => {
+            let why = "the failing backend is not slow but fails at once";
+            refuse(options.skew_ms.is_some(), "--skew-ms", options.scenario, why)
+        }
+        Scenario::Recover => refuse_impossible_recovery(options),
+        Scenario::Memory => refuse_impossible_memory(options),
+    }
+}
+
+fn refuse_doubles<T: PartialEq + std::fmt::Debug>(flag: &str, values: Option<&[T]>) -> Result<()> {
+    let values = values.unwrap_or_default();
+    let doubled = values.iter().enumerate().any(|(index, value)| values[..index].contains(value));
+    if doubled { Err(Error::Usage(format!("{flag} names something twice; name it once"))) } else { Ok(()) }
+}
+
+fn refuse_impossible_recovery(options: &Options) -> Result<()> {
+    if options.skew_ms.as_ref().is_some_and(|skews| skews.contains(&0)) {
+        let what = "--skew-ms 0 leaves nothing to recover from; use 10 or more in recover";
+        return Err(Error::Usage(what.to_owned()));
+    }
+    let duration_s = options.duration_s.unwrap_or(USUAL_DURATION_S);
+    if duration_s < LEAST_RECOVER_S {
+        let what = format!(
+            "--duration-s {duration_s} is too short for recover: the backend is slow for {} s and then has to show \
+             that it recovers; use {LEAST_RECOVER_S} or more",
+            SLOW_FOR.as_secs()
+        );
+        return Err(Error::Usage(what));
+    }
+    Ok(())
+}
+
+fn refuse_impossible_memory(options: &Options) -> Result<()> {
+    if let Some(kind) = options.targets.iter().flatten().find(|kind| !kind.is_proxy()) {
+        let what = format!("--targets {kind} has no proxy whose memory could be measured; leave {kind} out in memory");
+        return Err(Error::Usage(what));
+    }
+    let burst = "it opens connections, makes one burst of calls, and leaves";
+    for (given, flag) in [
+        (options.skew_ms.is_some(), "--skew-ms"),
+        (options.concurrency.is_some(), "--concurrency"),
+        (options.rate.is_some(), "--rate"),
+        (options.duration_s.is_some(), "--duration-s"),
+        (options.warm_up_s.is_some(), "--warm-up-s"),
+    ] {
+        refuse(given, flag, Scenario::Memory, burst)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "cases_tests.rs"]
+mod tests;

@@ -1,0 +1,77 @@
+use clap::Parser;
+
+use super::*;
+use crate::experiment::record::TargetKind;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// The options of `leno lab run` with these words after it.
+fn options(words: &str) -> Options {
+    let line = Line::try_parse_from(["run"].into_iter().chain(words.split(' ')));
+    line.unwrap_or_else(|error| panic!("{words}: {error}")).options
+}
+
+fn error_of(words: &str) -> String {
+    let error = options(words).settings().expect_err(words).to_string();
+    assert!(!error.contains('\n'), "more than one line: {error}");
+    error
+}
+
+fn cases(words: &str) -> Vec<Case> {
+    options(words).settings().unwrap_or_else(|error| panic!("{words}: {error}")).cases
+}
+
+#[test]
+fn every_skew_meets_every_number_of_connections_and_every_rate() {
+    let cases = cases("slow-pod --skew-ms 0,50 --connections 1,4 --rate max,2000");
+    assert_eq!(cases.len(), 8);
+    let closed = Case { skew_ms: 50, connections: 4, concurrency: 200, rate_per_s: None };
+    let open = Case { skew_ms: 0, connections: 1, concurrency: 1000, rate_per_s: Some(2000) };
+    assert!(cases.contains(&closed) && cases.contains(&open), "{cases:?}");
+}
+
+#[test]
+fn every_scenario_runs_without_options() {
+    for (scenario, count) in [("slow-pod", 3), ("connections", 4), ("fast-fail", 1), ("recover", 1), ("memory", 1)] {
+        assert_eq!(cases(scenario).len(), count, "{scenario}");
+    }
+}
+
+#[test]
+fn memory_leaves_out_the_targets_without_a_proxy_unless_they_are_asked_for() {
+    let settings = options("memory").settings().expect("it can be");
+    assert_eq!(settings.targets, [TargetKind::Leno, TargetKind::Haproxy, TargetKind::Envoy]);
+    let error = error_of("memory --targets leno,l4");
+    assert!(error.contains("--targets l4 has no proxy"), "{error}");
+}
+
+#[test]
+fn impossible_options_are_named_with_the_fix() {
+    for (words, flag, fix) in [
+        ("fast-fail --skew-ms 50", "--skew-ms", "leave it out"),
+        ("recover --skew-ms 0,50", "--skew-ms 0", "use 10 or more"),
+        ("recover --duration-s 9", "--duration-s 9", "use 10 or more"),
+        ("memory --rate max", "--rate", "leave it out"),
+        ("memory --concurrency 20000", "--concurrency", "leave it out"),
+        ("memory --duration-s 20", "--duration-s", "leave it out"),
+        ("slow-pod --connections 8 --concurrency 4", "--concurrency 4", "--concurrency 8"),
+        ("slow-pod --targets leno,leno", "--targets", "once"),
+        ("slow-pod --skew-ms 50,0,50", "--skew-ms", "once"),
+    ] {
+        let error = error_of(words);
+        assert!(error.contains(flag) && error.contains(fix), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_rate_is_a_number_or_max() {
+    assert_eq!(options("slow-pod --rate 1,max").rate, Some(vec![Rate::PerSecond(1), Rate::Max]));
+    for wrong in ["0", "fast", "-1", "1000001", ""] {
+        let line = Line::try_parse_from(["run", "slow-pod", &format!("--rate={wrong}")]);
+        assert!(line.is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What the load reaches without any proxy: figures near it say more of the lab than of the target.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::options::Settings;
+use super::record::Ceiling;
+use crate::backends::{Backends, Trouble, start_server};
+use crate::child::free_address;
+use crate::error::Result;
+use crate::load::{Client, Load, Pattern, Plan};
+
+/// A figure above this part of the ceiling is marked.
+const NEAR: f64 = 0.8;
+const WARM_UP: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(3);
+const IN_FLIGHT: u32 = 200;
+const BARE: &str = "bare";
+
+impl fmt::Display for Ceiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { load_rps, backends_rps } = self;
+        write!(
+            f,
+            "ceiling: the load alone makes {load_rps:.0} calls/s of one CPU, and {backends_rps:.0} directly to "
+        )?;
+        write!(f, "the backends; a closed loop above {:.0} % of the lower is marked", NEAR * 100.0)
+    }
+}
+
+impl Ceiling {
+    /// Measures it, for a few seconds.
+    pub(super) fn measure(settings: &Settings, backends: &Backends, logs: &Path) -> Result<Self> {
+        backends.set(0, Trouble::Slow(0))?;
+        Ok(Self { load_rps: load_rps(settings, logs)?, backends_rps: backends_rps(settings, backends)? })
+    }
+
+    /// Whether a closed loop's figure is within 20 % of what could be reached at most.
+    pub(super) fn is_near(&self, rps: f64) -> bool {
+        rps >= self.load_rps.min(self.backends_rps) * NEAR
+    }
+}
+
+/// The load on one CPU and a backend that does next to nothing on another, where there are two.
+fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let pinned = |cpu| if cpus < 2 { Vec::new() } else { vec![cpu] };
+    let address = free_address()?;
+    let args = ["--bare".to_owned(), format!("--name={BARE}")];
+    let mut backend = start_server("bare-backend", address, &args, logs, &pinned(1))?;
+    backend.wait_for_listener(address)?;
+    rps(Plan { cpus: pinned(0), ..plan(settings, &[address], vec![BARE.to_owned()]) })
+}
+
+/// One connection to each backend, which take turns.
+fn backends_rps(settings: &Settings, backends: &Backends) -> Result<f64> {
+    rps(plan(settings, backends.addresses(), backends.names()))
+}
+
+fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> Plan {
+    Plan {
+        clients: addresses.iter().map(|&address| Client { address, authority: address.to_string() }).collect(),
+        servers,
+        pattern: Pattern::Closed { in_flight: IN_FLIGHT },
+        warm_up: WARM_UP,
+        measured: settings.measured.min(LONGEST),
+        cpus: settings.cpus.others.clone(),
+    }
+}
+
+fn rps(plan: Plan) -> Result<f64> {
+    Load::start(plan).finish().map(|snapshot| snapshot.calls_per_second())
+}
+
+#[cfg(test)]
+#[path = "ceiling_tests.rs"]
+mod tests;

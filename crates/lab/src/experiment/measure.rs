@@ -1,0 +1,169 @@
+//! One run: one target under one load for some seconds.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cases::{Case, SLOW_FOR};
+use super::meter::Meter;
+use super::options::Settings;
+use super::record::{Run, Scenario};
+use super::recovery::recovered_after_s;
+use super::schedule::Turn;
+use crate::backends::{Backends, Trouble};
+use crate::error::Result;
+use crate::load::{Load, Pattern, Plan, SLICE, Snapshot};
+use crate::procfs::Memory;
+use crate::targets::Target;
+
+/// How often programs are looked after while calls are made.
+const WATCH: Duration = Duration::from_millis(200);
+/// How exactly the end of the warm-up is noticed.
+const NOTICE: Duration = Duration::from_millis(1);
+
+/// What a run works with.
+pub(super) struct Stage<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) backends: &'a mut Backends,
+    /// Freshly started for this run.
+    pub(super) target: Target,
+}
+
+impl Stage<'_> {
+    /// Makes the calls of a turn and measures what they cost.
+    ///
+    /// # Errors
+    /// When a program ends early or the target cannot be connected to. Calls that fail are counted.
+    pub(super) fn measure(&mut self, turn: &Turn) -> Result<Run> {
+        self.backends.set(turn.troubled, trouble(self.settings.scenario, turn.case))?;
+        let load = Load::start(self.plan(turn));
+        self.stay(&load, Instant::now() + self.settings.warm_up)?;
+        while load.snapshot().measured.is_zero() && !load.is_finished() {
+            thread::sleep(NOTICE);
+        }
+        let start = Instant::now();
+        let (before, counts_before) = (self.meter()?, self.backends.counts()?);
+        if self.settings.scenario == Scenario::Recover {
+            self.stay(&load, start + SLOW_FOR)?;
+            self.backends.set(turn.troubled, Trouble::Slow(0))?;
+        }
+        self.stay(&load, start + self.settings.measured)?;
+        let (after, counts_after) = (self.meter()?, self.backends.counts()?);
+        let numbers = load.finish()?;
+        self.ensure_running()?;
+        let reached = since(&counts_after, &counts_before);
+        Ok(self.record(turn, numbers, (&before, &after), &reached, self.target.memory()?))
+    }
+
+    fn plan(&self, turn: &Turn) -> Plan {
+        let Case { connections, concurrency, rate_per_s, .. } = turn.case;
+        Plan {
+            clients: self.target.clients(connections, &mut fastrand::Rng::with_seed(turn.seed)),
+            servers: self.backends.names(),
+            pattern: match rate_per_s {
+                None => Pattern::Closed { in_flight: concurrency },
+                Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
+            },
+            warm_up: self.settings.warm_up,
+            measured: self.settings.measured,
+            cpus: self.settings.cpus.others.clone(),
+        }
+    }
+
+    /// Waits until `end`, or until the load ends early, as it does when it cannot connect.
+    fn stay(&mut self, load: &Load, end: Instant) -> Result<()> {
+        while !load.is_finished() {
+            self.ensure_running()?;
+            match end.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return Ok(()),
+                left => thread::sleep(left.min(WATCH)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails when the target or a backend has ended.
+    pub(super) fn ensure_running(&mut self) -> Result<()> {
+        self.target.ensure_running()?;
+        self.backends.ensure_running()
+    }
+
+    /// The CPU time so far.
+    pub(super) fn meter(&self) -> Result<Meter> {
+        Meter::read(&self.target, self.backends)
+    }
+
+    /// Puts together what was measured. `reached` are the calls that reached each backend.
+    pub(super) fn record(
+        &self,
+        turn: &Turn,
+        numbers: Snapshot,
+        (before, after): (&Meter, &Meter),
+        reached: &[u64],
+        memory: Option<Memory>,
+    ) -> Run {
+        let Case { skew_ms, connections, concurrency, rate_per_s } = turn.case;
+        let errors: u64 = numbers.timeline.iter().map(|slice| slice.failed).sum();
+        let calls = numbers.total.calls;
+        let cpu_per_call = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (calls + errors).max(1) as f64;
+        let recovery_slice = (SLOW_FOR.as_millis() / SLICE.as_millis()) as usize;
+        Run {
+            scenario: self.settings.scenario,
+            target: turn.target,
+            skew_ms,
+            connections,
+            concurrency,
+            rate_per_s,
+            repeat: turn.repeat,
+            calls,
+            errors,
+            rps: numbers.calls_per_second(),
+            p50_ms: numbers.total.p50_ms,
+            p90_ms: numbers.total.p90_ms,
+            p99_ms: numbers.total.p99_ms,
+            p999_ms: numbers.total.p999_ms,
+            max_ms: numbers.total.max_ms,
+            slow_share: match self.settings.scenario {
+                Scenario::FastFail | Scenario::Memory => share(reached, turn.troubled),
+                _ => numbers.shares()[turn.troubled],
+            },
+            proxy_cpu_us_per_call: after.proxy_since(before).map(cpu_per_call),
+            proxy_rss_peak_bytes: memory.map(|memory| memory.peak_kib * 1024),
+            proxy_rss_after_bytes: memory.map(|memory| memory.resident_kib * 1024),
+            foreign_cpu: after.foreign_since(before),
+            at_ceiling: false,
+            late: numbers.late,
+            held_up_ms: numbers.held_up.as_secs_f64() * 1000.0,
+            recovered_after_s: match self.settings.scenario {
+                Scenario::Recover => recovered_after_s(&numbers.timeline, turn.troubled, recovery_slice),
+                _ => None,
+            },
+            proxy_rss_before_bytes: None,
+            first_error: numbers.first_failure,
+            curve: numbers.curve,
+        }
+    }
+}
+
+/// What is wrong with one backend when the run begins.
+fn trouble(scenario: Scenario, case: Case) -> Trouble {
+    match scenario {
+        Scenario::FastFail => Trouble::Failing,
+        _ => Trouble::Slow(case.skew_ms),
+    }
+}
+
+/// The calls that reached each backend between two counts.
+pub(super) fn since(later: &[u64], earlier: &[u64]) -> Vec<u64> {
+    later.iter().zip(earlier).map(|(later, earlier)| later.saturating_sub(*earlier)).collect()
+}
+
+/// The part of the calls that reached one backend, as the backends themselves counted them. A proxy may hide where a
+/// call failed, or try it again elsewhere; a call that it sent twice counts twice.
+fn share(reached: &[u64], backend: usize) -> f64 {
+    let all: u64 = reached.iter().sum();
+    reached[backend] as f64 / all.max(1) as f64
+}
+
+#[cfg(test)]
+#[path = "measure_tests.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+//! The scenario `memory`: what thousands of connections cost a proxy, and what of it stays when they have left.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cases::BURST_CALLS;
+use super::measure::{Stage, since};
+use super::record::Run;
+use super::schedule::Turn;
+use crate::backends::Trouble;
+use crate::error::Result;
+use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
+
+/// How long the proxy has to give memory back after the clients have left.
+const RECOVERY: Duration = Duration::from_secs(10);
+/// Pause before memory is read, so that the last call is over for the proxy too.
+const SETTLE: Duration = Duration::from_millis(500);
+
+impl Stage<'_> {
+    /// Opens the connections of a turn, makes a burst of calls on them, closes them, and waits.
+    ///
+    /// # Errors
+    /// When a program ends early or a connection cannot be opened. Calls that fail are counted.
+    pub(super) fn measure_memory(&mut self, turn: &Turn) -> Result<Run> {
+        self.backends.set(turn.troubled, Trouble::Slow(0))?;
+        let client = self.target.client();
+        // One that comes, calls and leaves: what the proxy keeps from it is no cost of the crowd.
+        let first = Crowd::gather(&client, 1)?;
+        first.burst(1)?;
+        first.leave();
+        thread::sleep(SETTLE);
+        let memory_before = self.target.memory()?;
+
+        let crowd = Crowd::gather(&client, turn.case.connections)?;
+        let (before, counts_before, start) = (self.meter()?, self.backends.counts()?, Instant::now());
+        let report = crowd.burst(BURST_CALLS)?;
+        let (after, counts_after, measured) = (self.meter()?, self.backends.counts()?, start.elapsed());
+        crowd.leave();
+        thread::sleep(RECOVERY);
+        self.ensure_running()?;
+
+        let CrowdReport { calls, failed, first_failure } = report;
+        let total = Latency { calls, ..Latency::default() };
+        let numbers = Snapshot { measured, total, first_failure, ..Snapshot::default() };
+        let reached = since(&counts_after, &counts_before);
+        Ok(Run {
+            errors: failed,
+            proxy_rss_before_bytes: memory_before.map(|memory| memory.resident_kib * 1024),
+            ..self.record(turn, numbers, (&before, &after), &reached, self.target.memory()?)
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! CPU time at one moment: of the proxy, of everything that belongs to the experiment, and of the whole machine.
+
+use std::time::{Duration, Instant};
+
+use crate::backends::Backends;
+use crate::error::Result;
+use crate::procfs;
+use crate::targets::Target;
+
+/// The readings at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meter {
+    at: Instant,
+    proxy: Option<Duration>,
+    /// The lab with its load, the backends and the proxy.
+    ours: Duration,
+    machine: Duration,
+}
+
+impl Meter {
+    /// Reads them now.
+    pub(super) fn read(target: &Target, backends: &Backends) -> Result<Self> {
+        let proxy = target.cpu_time()?;
+        let mut ours = procfs::cpu_time(std::process::id())? + proxy.unwrap_or_default();
+        for pid in backends.pids() {
+            ours += procfs::cpu_time(pid)?;
+        }
+        Ok(Self { at: Instant::now(), proxy, ours, machine: procfs::machine_cpu_time()? })
+    }
+
+    /// CPU time that the proxy has used since; none without a proxy.
+    pub(super) fn proxy_since(&self, earlier: &Self) -> Option<Duration> {
+        Some(self.proxy?.saturating_sub(earlier.proxy?))
+    }
+
+    /// The CPUs that programs outside the experiment have kept busy since.
+    pub(super) fn foreign_since(&self, earlier: &Self) -> f64 {
+        let ours = self.ours.saturating_sub(earlier.ours);
+        // The kernel counts the machine's time and the programs' in different ways: nothing may come out below zero.
+        let foreign = self.machine.saturating_sub(earlier.machine).saturating_sub(ours);
+        foreign.as_secs_f64() / (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+}
+
+#[cfg(test)]
+#[path = "meter_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! The options of `leno lab run`, and what they come to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::cases::{self, Case};
+use super::record::{Scenario, TargetKind};
+use crate::backends::ServiceTime;
+use crate::cpus::Cpus;
+use crate::error::{Error, Result};
+
+/// Options of `leno lab run`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// What happens to the backends
+    #[arg(value_enum)]
+    pub scenario: Scenario,
+    /// What the calls go through [default: all; in memory the proxies]
+    #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
+    pub targets: Option<Vec<TargetKind>>,
+    /// How much later one backend answers, in ms [default: 0,50,200; in connections and recover 50]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub skew_ms: Option<Vec<u32>>,
+    /// Client connections [default: 1; in connections 1,2,4,8; in memory 10000]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub connections: Option<Vec<u32>>,
+    /// Calls in flight, of all connections together [default: 200; with --rate at most 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub concurrency: Option<u32>,
+    /// Calls per second, whether or not earlier ones were answered; max calls as fast as it is answered [default: max]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
+    pub rate: Option<Vec<Rate>>,
+    /// Measured time of each run, in s [default: 10]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub duration_s: Option<u32>,
+    /// Time of each run before anything is counted, in s [default: 3]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
+    pub warm_up_s: Option<u32>,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// What a call takes on a healthy backend, in ms, beside the backend's own work
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub work_ms: u32,
+    /// A random part on top of it: 0 to this, in ms
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub spread_ms: u32,
+    /// Where the results go; a new or empty directory [default: lab-<SCENARIO>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Chooses the order of the runs and the slow backends [default: another each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Give the proxy CPU 0 for itself, and the load and the backends the others
+    #[arg(long)]
+    pub pin: bool,
+    /// The leno-proxy binary [default: beside this program]
+    #[arg(long, value_name = "PATH")]
+    pub leno_proxy: Option<PathBuf>,
+}
+
+/// How calls are paced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// As fast as they are answered: a closed loop.
+    Max,
+    /// So many each second, answered or not: an open loop.
+    PerSecond(u32),
+}
+
+/// What the options come to.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) scenario: Scenario,
+    /// In the order asked for.
+    pub(super) targets: Vec<TargetKind>,
+    pub(super) cases: Vec<Case>,
+    pub(super) repeat: u32,
+    pub(super) warm_up: Duration,
+    pub(super) measured: Duration,
+    pub(super) service_time: ServiceTime,
+    pub(super) out: PathBuf,
+    pub(super) seed: u64,
+    pub(super) cpus: Cpus,
+    pub(super) leno_proxy: Option<PathBuf>,
+}
+
+impl Options {
+    /// Checks the options and fills in what they leave open.
+    ///
+    /// # Errors
+    /// In one line that names the option, when together they ask for something that cannot be.
+    pub(super) fn settings(&self) -> Result<Settings> {
+        cases::refuse_impossible(self)?;
+        Ok(Settings {
+            scenario: self.scenario,
+            targets: self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario)),
+            cases: cases::of(self)?,
+            repeat: self.repeat,
+            warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(3).into()),
+            measured: Duration::from_secs(self.duration_s.unwrap_or(USUAL_DURATION_S).into()),
+            service_time: ServiceTime { base_ms: self.work_ms, spread_ms: self.spread_ms },
+            out: self.out.clone().unwrap_or_else(|| format!("lab-{}", self.scenario).into()),
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
+            cpus: if self.pin { Cpus::split(0, "--pin")? } else { Cpus::default() },
+            leno_proxy: self.leno_proxy.clone(),
+        })
+    }
+}
+
+/// Measured seconds of a run, when nothing is said.
+pub(super) const USUAL_DURATION_S: u32 = 10;
+
+fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
+    TargetKind::ALL.into_iter().filter(|kind| scenario != Scenario::Memory || kind.is_proxy()).collect()
+}
+
+fn parse_rate(text: &str) -> std::result::Result<Rate, String> {
+    const FORM: &str = "write max, or calls per second from 1 to 1000000";
+    match text {
+        "max" => Ok(Rate::Max),
+        number => match number.parse() {
+            Ok(rate @ 1..=1_000_000) => Ok(Rate::PerSecond(rate)),
+            _ => Err(FORM.to_owned()),
+        },
+    }
+}
+
+/// Fails when an option was given that means nothing in the scenario.
+pub(super) fn refuse(given: bool, flag: &str, scenario: Scenario, why: &str) -> Result<()> {
+    if given { Err(Error::Usage(format!("{flag} means nothing in {scenario}: {why}; leave it out"))) } else { Ok(()) }
+}

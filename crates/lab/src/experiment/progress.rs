@@ -1,0 +1,104 @@
+//! What the person at the terminal sees while an experiment runs: a line for each run, and a bar on a terminal.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+use super::record::{Run, Scenario};
+use super::schedule::Turn;
+use crate::error::{Result, io as io_error};
+
+const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
+
+/// The bar and the lines above it.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+    /// What a run takes, until one has shown it.
+    guess: Duration,
+}
+
+impl Progress {
+    /// For so many runs.
+    pub(super) fn new(runs: usize, guess: Duration) -> Self {
+        let bar = ProgressBar::new(runs as u64);
+        if let Ok(style) = ProgressStyle::with_template(STYLE) {
+            bar.set_style(style);
+        }
+        Self { bar, begun: Instant::now(), guess }
+    }
+
+    /// Shows what is run now.
+    pub(super) fn begin(&self, turn: &Turn) {
+        let left = HumanDuration(self.time_left());
+        self.bar.set_message(format!("now {} at {} ms, about {left} left", turn.target, turn.case.skew_ms));
+    }
+
+    /// Shows what came of it, in one line.
+    pub(super) fn end(&self, run: &Run) -> Result<()> {
+        self.bar.inc(1);
+        let (number, of) = (self.bar.position(), self.bar.length().unwrap_or_default());
+        self.say(&format!("{number:>4}/{of}  {}", line(run)))
+    }
+
+    /// Passes over a run that is not made.
+    pub(super) fn pass(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Writes a line.
+    pub(super) fn say(&self, text: &str) -> Result<()> {
+        self.bar.suspend(|| writeln!(io::stdout(), "{text}")).map_err(io_error("writing to the terminal"))
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn time_left(&self) -> Duration {
+        let done = u32::try_from(self.bar.position()).unwrap_or(u32::MAX);
+        let left = u32::try_from(self.bar.length().unwrap_or_default()).unwrap_or(u32::MAX).saturating_sub(done);
+        self.begun.elapsed().checked_div(done).unwrap_or(self.guess) * left
+    }
+}
+
+/// The main figures of a run.
+fn line(run: &Run) -> String {
+    let Run { target, skew_ms, connections, repeat, p50_ms, p99_ms, .. } = run;
+    let mut words = vec![format!("repeat {repeat:<3} {target:8} {connections:>2} conn")];
+    if run.scenario == Scenario::Memory {
+        let mb = |bytes: Option<u64>| bytes.unwrap_or_default() as f64 / f64::from(1 << 20);
+        let [before, peak, after] =
+            [run.proxy_rss_before_bytes, run.proxy_rss_peak_bytes, run.proxy_rss_after_bytes].map(mb);
+        words.push(format!("{before:.1} MB before, {peak:.1} MB at most, {after:.1} MB after"));
+    } else {
+        words.push(format!("{skew_ms:>3} ms {:>8.0} calls/s", run.rps));
+        words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
+        words.push(format!("{} {:>6.2} %", troubled(run.scenario), run.slow_share * 100.0));
+    }
+    words.extend(run.proxy_cpu_us_per_call.map(|us| format!("{us:.1} us CPU")));
+    if run.scenario == Scenario::Recover {
+        let when = run.recovered_after_s.map_or("never".to_owned(), |s| format!("{s:.1} s"));
+        words.push(format!("fair share after {when}"));
+    }
+    if run.errors > 0 {
+        words.push(format!("{} errors", run.errors));
+    }
+    if run.late > 0 {
+        words.push(format!("{} sent late", run.late));
+    }
+    if run.at_ceiling {
+        words.push("near the ceiling".to_owned());
+    }
+    words.join("  ")
+}
+
+fn troubled(scenario: Scenario) -> &'static str {
+    if scenario == Scenario::FastFail { "to the failing" } else { "to the slow" }
+}
+
+#[cfg(test)]
+#[path = "progress_tests.rs"]
+mod tests;

@@ -1,0 +1,53 @@
+use super::*;
+
+/// Slices of 100 calls to five servers, of which the last has these.
+fn timeline(calls_of_last: impl IntoIterator<Item = u64>) -> Vec<Slice> {
+    let slice = |last| {
+        let others = (100 - last) / 4;
+        Slice { calls: vec![others, others, others, others, last], failed: 0 }
+    };
+    calls_of_last.into_iter().map(slice).collect()
+}
+
+fn times(calls: u64, slices: usize) -> impl Iterator<Item = u64> {
+    std::iter::repeat_n(calls, slices)
+}
+
+fn after_s(calls_of_last: impl IntoIterator<Item = u64>) -> Option<f64> {
+    recovered_after_s(&timeline(calls_of_last), 4, 30)
+}
+
+#[test]
+fn a_share_that_comes_back_at_once_is_fair_when_a_second_of_it_is() {
+    // Eight of ten slices with a fair share make 80 % of it.
+    let after = after_s(times(0, 30).chain(times(20, 70)));
+    assert!(after.is_some_and(|s| (s - 0.8).abs() < 0.001), "{after:?}");
+}
+
+#[test]
+fn a_share_that_comes_back_late_is_late() {
+    let after = after_s(times(0, 30).chain(times(4, 25)).chain(times(20, 45)));
+    assert!(after.is_some_and(|s| (3.2..=3.3).contains(&s)), "{after:?}");
+}
+
+#[test]
+fn a_flash_of_calls_is_no_recovery() {
+    assert_eq!(after_s(times(0, 30).chain(times(60, 3)).chain(times(0, 67))), None);
+}
+
+#[test]
+fn a_share_that_comes_back_in_the_last_second_has_not_stayed() {
+    assert_eq!(after_s(times(0, 82).chain(times(20, 18))), None);
+}
+
+#[test]
+fn a_server_that_never_lost_its_share_has_it_at_once() {
+    assert_eq!(after_s(times(20, 100)), Some(0.0));
+}
+
+#[test]
+fn a_timeline_without_calls_or_that_breaks_off_shows_nothing() {
+    assert_eq!(after_s(times(20, 5)), None);
+    let silent = vec![Slice { calls: vec![0; 5], failed: 3 }; 100];
+    assert_eq!(recovered_after_s(&silent, 4, 30), None);
+}

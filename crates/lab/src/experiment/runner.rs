@@ -1,0 +1,185 @@
+//! `leno lab run`: from the options to the last line of `runs.jsonl`.
+//!
+//! The backends are the same processes for the whole experiment; every run has a proxy of its own, freshly started,
+//! so that none profits or suffers from what the last run taught it, and its peak of memory is its own.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::limits;
+use super::measure::Stage;
+use super::options::{Options, Settings};
+use super::output::Output;
+use super::progress::Progress;
+use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version};
+use super::schedule::{self, Turn};
+use crate::backends::Backends;
+use crate::error::{Error, Result};
+use crate::targets::{self, Setting, Target, l4};
+
+const BACKENDS: usize = 5;
+/// What starting and ending the programs of a run takes, about.
+const AROUND_A_RUN: Duration = Duration::from_secs(1);
+
+/// Runs an experiment and writes its files, run by run. Progress goes to the terminal.
+///
+/// For the target `l4` this process first becomes itself again in a network namespace of its own.
+///
+/// # Errors
+/// When the options ask for something that cannot be, when none of the targets is installed, or when a backend
+/// ends. A target that is missing or fails is left out and named in `lab.json`; calls that fail are counted.
+pub fn run(options: &Options) -> Result<()> {
+    let settings = options.settings()?;
+    limits::ensure_open_files(&settings)?;
+    let output = Output::create(&settings.out)?;
+    let (versions, skipped) = look_for_targets(&settings)?;
+    if versions.iter().any(|version| version.target == TargetKind::L4) {
+        if !l4::is_inside() {
+            return Err(l4::enter());
+        }
+        l4::set_up_namespace()?;
+    }
+    Runner::set_up(settings, output, versions, skipped)?.run_all()
+}
+
+/// The versions of the targets that can run here, and why the others cannot.
+fn look_for_targets(settings: &Settings) -> Result<(Vec<Version>, Vec<Skipped>)> {
+    let (mut versions, mut skipped) = (Vec::new(), Vec::new());
+    for &target in &settings.targets {
+        match targets::version(target, settings.leno_proxy.as_deref()) {
+            Ok(version) => versions.push(Version { target, version }),
+            Err(error) => skipped.push(Skipped { target, why: error.to_string() }),
+        }
+    }
+    match (&versions[..], &skipped[..]) {
+        ([], [Skipped { target, why }, ..]) => {
+            Err(Error::Usage(format!("--targets: none of them can run here; {target}: {why}")))
+        }
+        _ => Ok((versions, skipped)),
+    }
+}
+
+/// An experiment that runs.
+struct Runner {
+    settings: Settings,
+    output: Output,
+    logs: PathBuf,
+    backends: Backends,
+    turns: Vec<Turn>,
+    progress: Progress,
+    experiment: Experiment,
+}
+
+impl Runner {
+    fn set_up(settings: Settings, output: Output, versions: Vec<Version>, skipped: Vec<Skipped>) -> Result<Self> {
+        let logs = output.logs();
+        let targets: Vec<TargetKind> = versions.iter().map(|version| version.target).collect();
+        let turns = schedule::turns(&settings, &targets, BACKENDS);
+        let progress = Progress::new(turns.len(), usual_length(&settings));
+        warn(&skipped, &progress)?;
+        let backends = Backends::start(BACKENDS, settings.service_time, &logs, &settings.cpus.others)?;
+        let ceiling = Ceiling::measure(&settings, &backends, &logs)?;
+        progress.say(&ceiling.to_string())?;
+        let experiment = Experiment {
+            scenario: settings.scenario,
+            command: command(std::env::args(), settings.seed),
+            started: jiff::Timestamp::now().to_string(),
+            duration_s: settings.measured.as_secs() as u32,
+            warm_up_s: settings.warm_up.as_secs() as u32,
+            backends: BACKENDS as u32,
+            machine: Machine::here(),
+            targets,
+            versions,
+            skipped,
+            ceiling,
+        };
+        Ok(Self { settings, output, logs, backends, turns, progress, experiment })
+    }
+
+    fn run_all(mut self) -> Result<()> {
+        self.output.describe(&self.experiment)?;
+        for turn in std::mem::take(&mut self.turns) {
+            if self.is_given_up(turn.target) {
+                self.progress.pass();
+                continue;
+            }
+            self.progress.begin(&turn);
+            match self.run_one(&turn) {
+                Ok(run) => {
+                    self.output.append(&run)?;
+                    self.progress.end(&run)?;
+                }
+                Err(error) => self.give_up(&turn, &error)?,
+            }
+        }
+        self.progress.finish();
+        self.output.describe(&self.experiment)?;
+        self.progress.say(&format!("The runs are in {}.", self.settings.out.display()))
+    }
+
+    fn run_one(&mut self, turn: &Turn) -> Result<Run> {
+        let setting = Setting {
+            backends: self.backends.addresses(),
+            dir: &self.logs,
+            cpus: &self.settings.cpus.proxy,
+            leno_proxy: self.settings.leno_proxy.as_deref(),
+        };
+        let target = Target::start(turn.target, &setting)?;
+        let mut stage = Stage { settings: &self.settings, backends: &mut self.backends, target };
+        if self.settings.scenario == Scenario::Memory {
+            return stage.measure_memory(turn);
+        }
+        let run = stage.measure(turn)?;
+        let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
+        Ok(Run { at_ceiling, ..run })
+    }
+
+    fn is_given_up(&self, target: TargetKind) -> bool {
+        self.experiment.skipped.iter().any(|skipped| skipped.target == target)
+    }
+
+    /// Goes on without a target that failed, unless a backend did, without which nothing can be measured.
+    fn give_up(&mut self, turn: &Turn, error: &Error) -> Result<()> {
+        self.backends.ensure_running()?;
+        let why = format!("given up in repeat {}: {error}", turn.repeat);
+        self.progress.pass();
+        self.progress.say(&format!("{}: {why}", turn.target))?;
+        self.experiment.skipped.push(Skipped { target: turn.target, why });
+        Ok(())
+    }
+}
+
+fn usual_length(settings: &Settings) -> Duration {
+    match settings.scenario {
+        Scenario::Memory => Duration::from_secs(20),
+        _ => settings.warm_up + settings.measured + AROUND_A_RUN,
+    }
+}
+
+/// What makes the figures worth less than they could be.
+fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
+    for Skipped { target, why } in skipped {
+        progress.say(&format!("warning: {target} is skipped: {why}"))?;
+    }
+    if cfg!(debug_assertions) {
+        progress.say("warning: this is a debug build, whose figures say nothing; build it with --release")?;
+    }
+    Ok(())
+}
+
+/// The command line, with the seed that was chosen.
+fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
+    let mut words: Vec<String> = args.collect();
+    if let Some(program) = words.first_mut() {
+        let name = Path::new(program.as_str()).file_name().map(|name| name.to_string_lossy().into_owned());
+        *program = name.unwrap_or_default();
+    }
+    if !words.iter().any(|word| word.starts_with("--seed")) {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;

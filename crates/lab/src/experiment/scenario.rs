@@ -1,0 +1,33 @@
+//! The scenarios by name and in one line each.
+
+use std::fmt;
+
+use super::record::Scenario;
+
+impl Scenario {
+    /// Every scenario.
+    pub const ALL: [Self; 5] = [Self::SlowPod, Self::Connections, Self::FastFail, Self::Recover, Self::Memory];
+
+    /// What happens in it, in one line.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::SlowPod => "one backend answers every call later than the others: who notices?",
+            Self::Connections => "the same with 1, 2, 4 and 8 client connections: do more connections help?",
+            Self::FastFail => "one backend fails every call at once: does it attract calls?",
+            Self::Recover => "one backend is slow and then well again: how long until it has its fair share?",
+            Self::Memory => "10,000 connections make a burst of calls and leave: what memory stays?",
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::SlowPod => "slow-pod",
+            Self::Connections => "connections",
+            Self::FastFail => "fast-fail",
+            Self::Recover => "recover",
+            Self::Memory => "memory",
+        })
+    }
+}

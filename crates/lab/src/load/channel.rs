@@ -1,0 +1,212 @@
+//! A client: one connection at a time, opened again when it is lost, and the calls on it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+
+use super::Client;
+use super::call::{Answer, Call, CallRequest};
+use super::open::{Driver, open};
+use super::ready::{Ready, ReadyQueue};
+use crate::error::{Error, Result};
+
+/// The least time between two connections, so that a server that closes all at once is not flooded.
+const REOPEN_GAP: Duration = Duration::from_millis(10);
+/// The same after an attempt that failed.
+const RETRY_GAP: Duration = Duration::from_millis(100);
+
+type Opening = Pin<Box<dyn Future<Output = std::result::Result<(SendRequest<Bytes>, Driver), String>> + Send>>;
+
+/// A client and its calls.
+pub(super) struct Channel {
+    index: usize,
+    address: SocketAddr,
+    request: CallRequest,
+    queue: Arc<ReadyQueue>,
+    waker: Waker,
+    link: Link,
+    /// The next connection is not opened before.
+    reopen_from: Instant,
+    /// The open connection, and before it those that only wait for their last answers.
+    drivers: Vec<Driver>,
+    /// From when each call is timed that waits for the connection, or for room on it.
+    waiting: VecDeque<Instant>,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+enum Link {
+    Up(SendRequest<Bytes>),
+    Opening(Opening),
+    Down,
+}
+
+/// Room for one call at a time, with a waker of its own.
+struct Slot {
+    waker: Waker,
+    call: Option<Call>,
+}
+
+/// A call that came to its end.
+pub(super) struct Ended {
+    /// The index of its channel.
+    pub(super) channel: usize,
+    /// From when it is timed.
+    pub(super) since: Instant,
+    /// What came of it.
+    pub(super) answer: Answer,
+}
+
+impl Channel {
+    /// Opens the first connection of `client`.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] when it cannot be opened, or when the authority is none.
+    pub(super) async fn connect(client: &Client, index: usize, queue: &Arc<ReadyQueue>) -> Result<Self> {
+        let cannot_connect = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
+        let request = CallRequest::new(&client.authority).map_err(|error| cannot_connect(error.to_string()))?;
+        let (sender, driver) = open(client.address).await.map_err(cannot_connect)?;
+        let waker = queue.waker(Ready::Connection(index));
+        // Its socket knows only the waker of this task so far.
+        waker.wake_by_ref();
+        Ok(Self {
+            index,
+            address: client.address,
+            request,
+            queue: Arc::clone(queue),
+            waker,
+            link: Link::Up(sender),
+            reopen_from: Instant::now() + REOPEN_GAP,
+            drivers: vec![driver],
+            waiting: VecDeque::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+        })
+    }
+
+    /// From when each call is timed that has no answer yet.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = Instant> {
+        let sent = self.slots.iter().filter_map(|slot| Some(slot.call.as_ref()?.since));
+        self.waiting.iter().copied().chain(sent)
+    }
+
+    /// Makes a call that is timed from `since`.
+    pub(super) fn send(&mut self, since: Instant, ended: &mut Vec<Ended>) {
+        self.waiting.push_back(since);
+        self.send_waiting(ended);
+    }
+
+    /// Moves bytes between the sockets and the calls, and opens the connection when calls need it.
+    pub(super) fn drive(&mut self, ended: &mut Vec<Ended>) {
+        let mut cx = Context::from_waker(&self.waker);
+        if let Link::Opening(opening) = &mut self.link {
+            match opening.as_mut().poll(&mut cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok((sender, driver))) => {
+                    self.link = Link::Up(sender);
+                    self.drivers.push(driver);
+                }
+                Poll::Ready(Err(why)) => {
+                    self.link = Link::Down;
+                    self.reopen_from = Instant::now() + RETRY_GAP;
+                    self.fail_waiting(&why, ended);
+                }
+            }
+        }
+        self.send_waiting(ended);
+        let mut cx = Context::from_waker(&self.waker);
+        // What a connection ended with is what its calls ended with.
+        self.drivers.retain_mut(|driver| Pin::new(driver).poll(&mut cx).is_pending());
+    }
+
+    /// Takes in what came for the call in `slot`.
+    pub(super) fn poll_call(&mut self, slot: usize, ended: &mut Vec<Ended>) {
+        // It may have been given up since it was woken.
+        let Some(Slot { waker, call }) = self.slots.get_mut(slot) else { return };
+        let Some(waiting) = call else { return };
+        if let Poll::Ready(answer) = waiting.poll(&mut Context::from_waker(waker)) {
+            ended.push(Ended { channel: self.index, since: waiting.since, answer });
+            *call = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// Gives up all calls: those that were sent are reset.
+    pub(super) fn give_up(&mut self) {
+        self.waiting.clear();
+        self.slots.clear();
+        self.free.clear();
+        self.waker.wake_by_ref();
+    }
+
+    /// Begins to close its connection, which is done when it is driven.
+    pub(super) fn close(&mut self) {
+        self.link = Link::Down;
+        self.waker.wake_by_ref();
+    }
+
+    /// Whether it has no connection any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.drivers.is_empty()
+    }
+
+    fn send_waiting(&mut self, ended: &mut Vec<Ended>) {
+        while let Some(&since) = self.waiting.front() {
+            match &mut self.link {
+                Link::Opening(_) => return,
+                Link::Up(sender) => {
+                    let sent = match sender.poll_ready(&mut Context::from_waker(&self.waker)) {
+                        Poll::Pending => return,
+                        Poll::Ready(ready) => ready.and_then(|()| self.request.send(sender, since)),
+                    };
+                    match sent {
+                        Ok(call) => {
+                            self.waiting.pop_front();
+                            self.start(call, ended);
+                        }
+                        // The call was not sent: it waits for the next connection.
+                        Err(_) => self.link = Link::Down,
+                    }
+                }
+                Link::Down => {
+                    self.link = Link::Opening(self.open_again());
+                    self.waker.wake_by_ref();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Puts a call that was just sent into a slot, whose waker is woken by what comes for it.
+    fn start(&mut self, call: Call, ended: &mut Vec<Ended>) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            let waker = self.queue.waker(Ready::Call(self.index, self.slots.len()));
+            self.slots.push(Slot { waker, call: None });
+            self.slots.len() - 1
+        });
+        self.slots[slot].call = Some(call);
+        self.poll_call(slot, ended);
+    }
+
+    fn open_again(&mut self) -> Opening {
+        let start = self.reopen_from.max(Instant::now());
+        self.reopen_from = start + REOPEN_GAP;
+        let address = self.address;
+        Box::pin(async move {
+            tokio::time::sleep_until(start.into()).await;
+            open(address).await
+        })
+    }
+
+    fn fail_waiting(&mut self, why: &str, ended: &mut Vec<Ended>) {
+        let channel = self.index;
+        let failed = |since| Ended { channel, since, answer: Err(format!("cannot connect again: {why}")) };
+        ended.extend(self.waiting.drain(..).map(failed));
+    }
+}

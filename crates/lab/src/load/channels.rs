@@ -1,0 +1,102 @@
+//! The clients of a load, polled by one task.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::Client;
+use super::channel::{Channel, Ended};
+use super::ready::{Ready, ReadyQueue};
+use crate::error::Result;
+
+/// Connections that are opened at a time, so that no server's listen queue overflows.
+const OPENING_AT_A_TIME: usize = 64;
+
+/// How long closing connections may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Channels, and what is ready of them.
+pub(super) struct Channels {
+    all: Vec<Channel>,
+    queue: Arc<ReadyQueue>,
+    in_flight: usize,
+}
+
+impl Channels {
+    /// Connects every client.
+    ///
+    /// # Errors
+    /// That of the first that cannot connect.
+    pub(super) async fn connect(clients: &[Client]) -> Result<Self> {
+        let queue = Arc::new(ReadyQueue::default());
+        let opening = clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, &queue));
+        let all = stream::iter(opening).buffered(OPENING_AT_A_TIME).try_collect().await?;
+        Ok(Self { all, queue, in_flight: 0 })
+    }
+
+    /// Number of channels.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Calls that have no answer yet.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// From when each of them is timed.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = Instant> {
+        self.all.iter().flat_map(Channel::unanswered)
+    }
+
+    /// A waker that makes [`Channels::step`] give [`Ready::Timer`].
+    pub(super) fn timer_waker(&self) -> Waker {
+        self.queue.waker(Ready::Timer)
+    }
+
+    /// Makes a call on the channel with this index, timed from `since`; `ended` is added to as by a step.
+    pub(super) fn send(&mut self, channel: usize, since: Instant, ended: &mut Vec<Ended>) {
+        self.in_flight += 1;
+        let before = ended.len();
+        self.all[channel].send(since, ended);
+        self.in_flight -= ended.len() - before;
+    }
+
+    /// Polls what is first in line, and adds the calls that ended to `ended`; none when nothing is ready,
+    /// and then the task of `cx` is woken when something is.
+    pub(super) fn step(&mut self, cx: &Context<'_>, ended: &mut Vec<Ended>) -> Option<Ready> {
+        let Some(ready) = self.queue.next() else {
+            self.queue.wake_when_ready(cx.waker());
+            return None;
+        };
+        let before = ended.len();
+        match ready {
+            Ready::Timer => {}
+            Ready::Connection(channel) => self.all[channel].drive(ended),
+            Ready::Call(channel, slot) => self.all[channel].poll_call(slot, ended),
+        }
+        self.in_flight -= ended.len() - before;
+        Some(ready)
+    }
+
+    /// Gives up all calls that have no answer; returns how many these were.
+    pub(super) fn give_up(&mut self) -> usize {
+        self.all.iter_mut().for_each(Channel::give_up);
+        std::mem::take(&mut self.in_flight)
+    }
+
+    /// Closes all connections as HTTP/2 says, and waits until that is done, for some seconds at most.
+    pub(super) async fn close(mut self) {
+        self.give_up();
+        self.all.iter_mut().for_each(Channel::close);
+        let closed = poll_fn(|cx| {
+            while self.step(cx, &mut Vec::new()).is_some() {}
+            if self.all.iter().all(Channel::is_closed) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        // A server that reads nothing any more is left alone.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
+    }
+}

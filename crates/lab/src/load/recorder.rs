@@ -1,0 +1,91 @@
+//! The load's side of the numbers: it never waits for somebody who looks at them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::call::Answer;
+use super::stats::Stats;
+
+/// Numbers that the load writes and others read.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    servers: Vec<String>,
+    shared: Arc<Mutex<Stats>>,
+    /// What was not handed over yet.
+    kept: Vec<Event>,
+}
+
+#[derive(Debug)]
+enum Event {
+    Sent { due: Instant, lateness: Duration },
+    Answered { since: Instant, server: usize, latency: Duration },
+    Failed { since: Instant, why: String },
+}
+
+impl Recorder {
+    /// Writes to `shared` what servers of these names answer.
+    pub(super) fn new(servers: &[String], shared: &Arc<Mutex<Stats>>) -> Self {
+        Self { servers: servers.to_vec(), shared: Arc::clone(shared), kept: Vec::new() }
+    }
+
+    /// Notes a call that was due at `due` and is sent `now`.
+    pub(super) fn sent(&mut self, due: Instant, now: Instant) {
+        self.kept.push(Event::Sent { due, lateness: now.saturating_duration_since(due) });
+    }
+
+    /// Notes what came of a call that is timed from `since`, and ended `now`.
+    pub(super) fn ended(&mut self, since: Instant, now: Instant, answer: Answer) {
+        let by = |name: &[u8]| {
+            let known = self.servers.iter().position(|server| server.as_bytes() == name);
+            known.ok_or_else(|| format!("an unknown server answered: {:?}", String::from_utf8_lossy(name)))
+        };
+        match answer.and_then(|name| by(&name)) {
+            Ok(server) => {
+                let latency = now.saturating_duration_since(since);
+                self.kept.push(Event::Answered { since, server, latency });
+            }
+            Err(why) => self.failed(since, why),
+        }
+    }
+
+    /// Notes a call that failed, whether or not it was sent.
+    pub(super) fn failed(&mut self, since: Instant, why: String) {
+        self.kept.push(Event::Failed { since, why });
+    }
+
+    /// Hands over what it has, unless somebody is looking at the numbers: then with the next.
+    pub(super) fn hand_over(&mut self) {
+        if self.kept.is_empty() {
+            return;
+        }
+        match self.shared.try_lock() {
+            Ok(mut stats) => hand_over_to(&mut stats, &mut self.kept),
+            Err(TryLockError::Poisoned(poisoned)) => hand_over_to(&mut poisoned.into_inner(), &mut self.kept),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    /// Hands over all that is left, when there is no hurry any more.
+    pub(super) fn finish(mut self) {
+        hand_over_to(&mut lock(&self.shared), &mut self.kept);
+    }
+}
+
+/// Numbers stay whole whatever a thread that panicked was doing with them: each is one assignment.
+pub(super) fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
+    stats.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn hand_over_to(stats: &mut Stats, events: &mut Vec<Event>) {
+    for event in events.drain(..) {
+        match event {
+            Event::Sent { due, lateness } => stats.sent(due, lateness),
+            Event::Answered { since, server, latency } => stats.answer(since, server, latency),
+            Event::Failed { since, why } => stats.fail(since, why),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

@@ -1,0 +1,154 @@
+//! The load's loop: sends what is due, takes in what comes, and notes both.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::channel::Ended;
+use super::channels::Channels;
+use super::pace::Pace;
+use super::ready::Ready;
+use super::recorder::Recorder;
+use super::timer::Timer;
+use super::{Pattern, Plan};
+use crate::error::{Result, io};
+
+/// How long the last calls may take to be answered.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// A load that is connected.
+pub(super) struct Run {
+    channels: Channels,
+    feed: Feed,
+    recorder: Recorder,
+    /// After this nothing is sent.
+    end: Instant,
+    /// When the last bytes were read: answers that they brought count as received then, and calls that
+    /// these answers let go out count from then, so that no time between two calls goes uncounted.
+    now: Instant,
+    ended: Vec<Ended>,
+}
+
+/// When calls are sent.
+enum Feed {
+    /// On each answer the next call of the same channel.
+    Closed,
+    /// At its time, on one channel after the other.
+    Open { pace: Pace, timer: Timer, turn: usize, max_in_flight: usize },
+}
+
+impl Run {
+    /// A load from `start` until `end`.
+    ///
+    /// # Errors
+    /// When the kernel gives no timer.
+    pub(super) fn new(
+        plan: &Plan,
+        channels: Channels,
+        recorder: Recorder,
+        start: Instant,
+        end: Instant,
+    ) -> Result<Self> {
+        let feed = match plan.pattern {
+            Pattern::Closed { .. } => Feed::Closed,
+            Pattern::Open { rate_per_s, max_in_flight } => Feed::Open {
+                pace: Pace::new(start, end, rate_per_s),
+                timer: Timer::new(channels.timer_waker()).map_err(io("making a timer"))?,
+                turn: 0,
+                max_in_flight: max_in_flight as usize,
+            },
+        };
+        let mut run = Self { channels, feed, recorder, end, now: start, ended: Vec::new() };
+        if let Pattern::Closed { in_flight } = plan.pattern {
+            for call in 0..in_flight as usize {
+                let channel = call % run.channels.len();
+                run.channels.send(channel, start, &mut run.ended);
+            }
+        }
+        Ok(run)
+    }
+
+    /// Sends and receives until everything was sent, and answered or given up.
+    ///
+    /// # Errors
+    /// When the kernel's timer fails.
+    pub(super) async fn finish(mut self) -> Result<()> {
+        let give_up = self.end + LAST_ANSWERS;
+        // The loop gives way by itself: it returns when nothing is ready.
+        let all = tokio::task::unconstrained(poll_fn(|cx| self.poll(cx)));
+        let ended = tokio::time::timeout_at(give_up.into(), all).await;
+        if let Ok(result) = ended {
+            result?;
+        } else {
+            let why = format!("no answer within {} s after the last call", LAST_ANSWERS.as_secs());
+            for since in self.channels.unanswered() {
+                self.recorder.failed(since, why.clone());
+            }
+        }
+        self.recorder.finish();
+        self.channels.close().await;
+        Ok(())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.now = Instant::now();
+        self.send_due();
+        while let Some(ready) = self.channels.step(cx, &mut self.ended) {
+            match ready {
+                Ready::Call(..) => {}
+                Ready::Connection(_) => {
+                    self.now = Instant::now();
+                    self.send_due();
+                }
+                Ready::Timer => {
+                    if let Feed::Open { timer, .. } = &mut self.feed {
+                        timer.wait_for_next().map_err(io("waiting for a timer"))?;
+                    }
+                }
+            }
+            self.note_ended();
+        }
+        self.recorder.hand_over();
+        self.is_over()
+    }
+
+    /// Sends what is due in an open loop.
+    fn send_due(&mut self) {
+        let Feed::Open { pace, turn, max_in_flight, .. } = &mut self.feed else { return };
+        while let Some(due) = pace.take(self.now) {
+            if self.channels.in_flight() >= *max_in_flight {
+                self.recorder.failed(due, "too many calls wait for an answer".to_owned());
+                continue;
+            }
+            self.recorder.sent(due, self.now);
+            self.channels.send(*turn, due, &mut self.ended);
+            *turn = (*turn + 1) % self.channels.len();
+        }
+    }
+
+    /// Notes the calls that ended, and lets the next ones go out in a closed loop.
+    fn note_ended(&mut self) {
+        while let Some(Ended { channel, since, answer }) = self.ended.pop() {
+            self.recorder.ended(since, self.now, answer);
+            if matches!(self.feed, Feed::Closed) && self.now < self.end {
+                self.channels.send(channel, self.now, &mut self.ended);
+            }
+        }
+    }
+
+    /// Whether nothing is left to do; if something is, it is woken when it is due.
+    fn is_over(&mut self) -> Poll<Result<()>> {
+        let next_due = match &self.feed {
+            Feed::Closed => (self.now < self.end).then_some(self.end),
+            Feed::Open { pace, .. } => pace.next_due(),
+        };
+        match (next_due, &mut self.feed) {
+            (None, _) if self.channels.in_flight() == 0 => Poll::Ready(Ok(())),
+            (Some(due), Feed::Open { timer, .. }) => {
+                timer.arm(due).map_err(io("arming a timer"))?;
+                Poll::Pending
+            }
+            _ => Poll::Pending,
+        }
+    }
+}

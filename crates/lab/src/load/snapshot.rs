@@ -1,0 +1,118 @@
+//! The numbers of a load, as a report takes them.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::experiment::record::CurvePoint;
+
+/// Points of a latency curve for each factor of ten that it comes closer to 1.
+const POINTS_PER_DECADE: u32 = 16;
+/// A curve ends at the longest call or here: at 1 - 10^-6.
+const DECADES: u32 = 6;
+
+/// The numbers at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Time measured so far; zero while warming up.
+    pub measured: Duration,
+    /// Of all answered calls.
+    pub total: Latency,
+    /// Of each server, in the plan's order.
+    pub servers: Vec<Latency>,
+    /// Calls that were not answered with OK, also those of the warm-up.
+    pub failed: u64,
+    /// Why the first of them failed.
+    pub first_failure: Option<String>,
+    /// The longest time by which a measured call was sent late because the load itself could not run.
+    /// Always zero in a closed loop.
+    pub held_up: Duration,
+    /// Measured calls that were sent over 1 ms late for the same reason: that many latencies say more of
+    /// the machine of the load than of the target.
+    pub late: u64,
+    /// By how much measured calls were sent late; without calls in a closed loop.
+    pub lateness: Latency,
+    /// The latency curve of all answered calls, ascending, at most a hundred points, the last at 1.
+    /// Empty until the load is finished.
+    pub curve: Vec<CurvePoint>,
+    /// The measured time in slices of 100 ms, of which the last may be shorter. Empty until the load is
+    /// finished.
+    pub timeline: Vec<Slice>,
+}
+
+/// What came of the calls sent, or due, in 100 ms.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Calls that each server answered with OK, in the plan's order.
+    pub calls: Vec<u64>,
+    /// Calls that failed.
+    pub failed: u64,
+}
+
+/// How many calls were answered, and how fast.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Latency {
+    /// Answered calls.
+    pub calls: u64,
+    /// Half of them took at most this.
+    pub p50_ms: f64,
+    /// 90 of 100 took at most this.
+    pub p90_ms: f64,
+    /// 99 of 100 took at most this.
+    pub p99_ms: f64,
+    /// 999 of 1000 took at most this.
+    pub p999_ms: f64,
+    /// The longest took this.
+    pub max_ms: f64,
+}
+
+impl Snapshot {
+    /// Answered calls per second.
+    pub fn calls_per_second(&self) -> f64 {
+        match self.measured.as_secs_f64() {
+            0.0 => 0.0,
+            seconds => self.total.calls as f64 / seconds,
+        }
+    }
+
+    /// The part of the answered calls that each server answered, 0 to 1.
+    pub fn shares(&self) -> Vec<f64> {
+        let all = self.total.calls.max(1) as f64;
+        self.servers.iter().map(|server| server.calls as f64 / all).collect()
+    }
+}
+
+impl Latency {
+    /// What a histogram of microseconds says.
+    pub(super) fn of(us: &Histogram<u64>) -> Self {
+        Self {
+            calls: us.len(),
+            p50_ms: ms(us, 0.5),
+            p90_ms: ms(us, 0.9),
+            p99_ms: ms(us, 0.99),
+            p999_ms: ms(us, 0.999),
+            max_ms: us.max() as f64 / 1000.0,
+        }
+    }
+}
+
+/// The curve of a histogram of microseconds, each point closer to 1 by the same factor.
+pub(super) fn curve(us: &Histogram<u64>) -> Vec<CurvePoint> {
+    if us.is_empty() {
+        return Vec::new();
+    }
+    let rest = |point: u32| 10f64.powf(-f64::from(point) / f64::from(POINTS_PER_DECADE));
+    // Beyond this every point is the longest call.
+    let one_call = 1.0 / us.len() as f64;
+    let rests = (0..=POINTS_PER_DECADE * DECADES).map(rest).take_while(|&rest| rest > one_call);
+    let point = |quantile| CurvePoint { quantile, ms: ms(us, quantile) };
+    rests.map(|rest| point(1.0 - rest)).chain([point(1.0)]).collect()
+}
+
+fn ms(us: &Histogram<u64>, quantile: f64) -> f64 {
+    us.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+#[cfg(test)]
+#[path = "snapshot_tests.rs"]
+mod tests;

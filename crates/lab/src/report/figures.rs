@@ -1,0 +1,94 @@
+//! Which figures of a run are shown, in which unit, and how sure ones are written.
+
+use crate::chart::number::{NONE, significant};
+use crate::experiment::record::Run;
+
+use super::spread::{Estimate, LEAST_REPEATS, Spread};
+
+/// A figure of a run, where it has it.
+pub(super) type Figure = fn(&Run) -> Option<f64>;
+
+pub(super) fn p50_ms(run: &Run) -> Option<f64> {
+    Some(run.p50_ms)
+}
+
+pub(super) fn p99_ms(run: &Run) -> Option<f64> {
+    Some(run.p99_ms)
+}
+
+pub(super) fn rps(run: &Run) -> Option<f64> {
+    Some(run.rps)
+}
+
+pub(super) fn cpu_us(run: &Run) -> Option<f64> {
+    run.proxy_cpu_us_per_call
+}
+
+pub(super) fn peak_mb(run: &Run) -> Option<f64> {
+    megabytes(run.proxy_rss_peak_bytes)
+}
+
+pub(super) fn before_mb(run: &Run) -> Option<f64> {
+    megabytes(run.proxy_rss_before_bytes)
+}
+
+pub(super) fn after_mb(run: &Run) -> Option<f64> {
+    megabytes(run.proxy_rss_after_bytes)
+}
+
+/// In percent of the calls.
+pub(super) fn share_percent(run: &Run) -> Option<f64> {
+    Some(run.slow_share * 100.0)
+}
+
+/// Infinite where the backend never had its share again.
+pub(super) fn recovered_s(run: &Run) -> Option<f64> {
+    Some(run.recovered_after_s.unwrap_or(f64::INFINITY))
+}
+
+/// Memory after over memory before.
+pub(super) fn kept(run: &Run) -> Option<f64> {
+    Some(after_mb(run)? / before_mb(run)?)
+}
+
+fn megabytes(bytes: Option<u64>) -> Option<f64> {
+    Some(bytes? as f64 / 1e6)
+}
+
+/// A median, or a dash.
+pub(super) fn median(spread: Option<Spread>) -> String {
+    spread.map_or_else(|| NONE.to_owned(), |spread| significant(spread.median))
+}
+
+/// `8.12 ± 0.20`: a median and the standard deviation.
+pub(super) fn with_sd(spread: Option<Spread>) -> String {
+    match spread {
+        Some(Spread { median, sd: Some(sd), .. }) => format!("{} ± {}", significant(median), significant(sd)),
+        spread => median(spread),
+    }
+}
+
+/// `26.1 [24.0 – 30.2]`: a median, the least and the greatest.
+pub(super) fn with_range(spread: Option<Spread>) -> String {
+    match spread {
+        Some(Spread { median, min, max, count, .. }) if count > 1 => {
+            format!("{} [{} – {}]", significant(median), significant(min), significant(max))
+        }
+        spread => median(spread),
+    }
+}
+
+/// A ratio, with `≈` before it when the noise does not tell it from 1 and `?` behind it with too few repeats.
+pub(super) fn ratio(estimate: Option<Estimate>) -> String {
+    match estimate {
+        None => NONE.to_owned(),
+        Some(Estimate { value, interval: None, .. }) => format!("{} ?", significant(value)),
+        Some(estimate) if estimate.may_be(1.0) => format!("≈ {}", significant(estimate.value)),
+        Some(estimate) => significant(estimate.value),
+    }
+}
+
+/// What the signs of [`ratio`] mean.
+pub(super) fn ratio_signs() -> String {
+    format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, so nobody can say")
+}

@@ -1,0 +1,168 @@
+//! The repeats of one target under one load, together.
+
+use crate::experiment::record::{CurvePoint, Experiment, Run, Scenario, TargetKind};
+
+use super::read::Recorded;
+use super::spread::Spread;
+
+/// Programs outside the experiment that use more CPUs than this make a run doubtful.
+pub(super) const FOREIGN_CPU_LIMIT: f64 = 0.2;
+
+/// How calls are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Load {
+    /// None sorts first: as fast as they are answered.
+    pub(super) rate_per_s: Option<u32>,
+    pub(super) connections: u32,
+    pub(super) concurrency: u32,
+}
+
+/// The repeats of one target under one load.
+#[derive(Debug, Clone)]
+pub(super) struct Group<'a> {
+    pub(super) scenario: Scenario,
+    pub(super) load: Load,
+    pub(super) skew_ms: u32,
+    pub(super) target: TargetKind,
+    /// Ascending by repeat.
+    pub(super) runs: Vec<&'a Run>,
+}
+
+/// What makes a group's figures doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Marks {
+    pub(super) runs: usize,
+    /// Runs near the most that the lab itself can do.
+    pub(super) at_ceiling: usize,
+    /// Runs beside busy programs outside the experiment.
+    pub(super) disturbed: usize,
+    /// Runs in which no call was answered.
+    pub(super) dead: usize,
+    /// Calls that failed.
+    pub(super) errors: u64,
+}
+
+impl<'a> Group<'a> {
+    fn of(run: &'a Run) -> Self {
+        let Run { scenario, target, skew_ms, rate_per_s, connections, concurrency, .. } = *run;
+        let load = Load { rate_per_s, connections, concurrency };
+        Self { scenario, load, skew_ms, target, runs: vec![run] }
+    }
+
+    fn is_of(&self, run: &'a Run) -> bool {
+        let Self { scenario, load, skew_ms, target, .. } = Group::of(run);
+        (scenario, load, skew_ms, target) == (self.scenario, self.load, self.skew_ms, self.target)
+    }
+
+    /// The runs that answered calls: the others have no latency.
+    pub(super) fn alive(&self) -> impl Iterator<Item = &'a Run> {
+        self.runs.iter().copied().filter(|run| run.calls > 0)
+    }
+
+    /// The spread of `figure` over the runs that have it.
+    pub(super) fn spread(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.alive().filter_map(figure))
+    }
+
+    /// The runs' latency curves together: ms at each quantile that at least half of them have.
+    pub(super) fn curve(&self) -> Vec<(f64, Spread)> {
+        let alive: Vec<&Run> = self.alive().collect();
+        let mut points: Vec<CurvePoint> = alive.iter().flat_map(|run| run.curve.iter().copied()).collect();
+        points.sort_by(|a, b| a.quantile.total_cmp(&b.quantile));
+        let same = points.chunk_by(|a, b| a.quantile == b.quantile);
+        let common = same.filter(|points| points.len() * 2 >= alive.len());
+        let together = common
+            .filter_map(|points| Some((points.first()?.quantile, Spread::of(points.iter().map(|point| point.ms))?)));
+        together.collect()
+    }
+
+    pub(super) fn marks(&self) -> Marks {
+        let count = |is: fn(&Run) -> bool| self.runs.iter().filter(|run| is(run)).count();
+        Marks {
+            runs: self.runs.len(),
+            at_ceiling: count(|run| run.at_ceiling),
+            disturbed: count(|run| run.foreign_cpu > FOREIGN_CPU_LIMIT),
+            dead: count(|run| run.calls == 0),
+            errors: self.runs.iter().map(|run| run.errors).sum(),
+        }
+    }
+}
+
+/// Everything that was measured, in the order in which it is shown.
+#[derive(Debug)]
+pub(super) struct Results<'a> {
+    pub(super) experiment: &'a Experiment,
+    pub(super) notes: &'a [String],
+    /// Ascending by scenario, load and skew, then as the targets were asked for.
+    pub(super) groups: Vec<Group<'a>>,
+}
+
+impl<'a> Results<'a> {
+    pub(super) fn new(recorded: &'a Recorded) -> Self {
+        let Recorded { experiment, runs, notes } = recorded;
+        let mut groups: Vec<Group> = Vec::new();
+        for run in runs {
+            match groups.iter_mut().find(|group| group.is_of(run)) {
+                Some(group) => group.runs.push(run),
+                None => groups.push(Group::of(run)),
+            }
+        }
+        let place = |target| experiment.targets.iter().position(|&asked| asked == target).unwrap_or(usize::MAX);
+        groups.sort_by_key(|group| (group.scenario, group.load, group.skew_ms, place(group.target), group.target));
+        for group in &mut groups {
+            group.runs.sort_by_key(|run| run.repeat);
+        }
+        Self { experiment, notes, groups }
+    }
+
+    /// The scenarios that have runs; the experiment's own when nothing was run.
+    pub(super) fn scenarios(&self) -> Vec<Scenario> {
+        let found = distinct(self.groups.iter().map(|group| group.scenario));
+        if found.is_empty() { vec![self.experiment.scenario] } else { found }
+    }
+
+    pub(super) fn of(&self, scenario: Scenario) -> impl Iterator<Item = &Group<'a>> {
+        self.groups.iter().filter(move |group| group.scenario == scenario)
+    }
+
+    pub(super) fn loads(&self, scenario: Scenario) -> Vec<Load> {
+        distinct(self.of(scenario).map(|group| group.load))
+    }
+
+    /// Ascending.
+    pub(super) fn skews(&self, scenario: Scenario) -> Vec<u32> {
+        let mut skews: Vec<u32> = self.of(scenario).map(|group| group.skew_ms).collect();
+        skews.sort_unstable();
+        skews.dedup();
+        skews
+    }
+
+    /// The targets that have runs, in the order asked for.
+    pub(super) fn targets(&self, scenario: Scenario) -> Vec<TargetKind> {
+        distinct(self.of(scenario).map(|group| group.target))
+    }
+
+    pub(super) fn find(&self, scenario: Scenario, load: Load, skew_ms: u32, target: TargetKind) -> Option<&Group<'a>> {
+        self.of(scenario).find(|group| (group.load, group.skew_ms, group.target) == (load, skew_ms, target))
+    }
+
+    /// The same target under the same load while no backend is slow.
+    pub(super) fn healthy(&self, group: &Group) -> Option<&Group<'a>> {
+        self.find(group.scenario, group.load, 0, group.target)
+    }
+}
+
+/// Each value once, in the order of first occurrence.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

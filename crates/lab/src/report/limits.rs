@@ -1,0 +1,80 @@
+//! What an experiment cannot tell, in honest words.
+
+use crate::chart::number::{grouped, significant};
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
+use super::spread::LEAST_REPEATS;
+use super::words;
+
+/// One paragraph for each limit.
+pub(super) fn limits(results: &Results) -> Vec<String> {
+    let experiment = results.experiment;
+    let all = results.groups.iter().map(super::group::Group::marks);
+    let marks = all.fold(Marks::default(), |sum, group| Marks {
+        runs: sum.runs + group.runs,
+        at_ceiling: sum.at_ceiling + group.at_ceiling,
+        disturbed: sum.disturbed + group.disturbed,
+        dead: sum.dead + group.dead,
+        errors: sum.errors + group.errors,
+    });
+    let mut limits = results.notes.to_vec();
+    let cpus = experiment.machine.cpus;
+    limits.push(format!(
+        "One machine, loopback. There is no network between the parts: no distance, no loss, no other traffic. \
+         The load, the backends and the proxy share {cpus} CPUs, so that every latency holds waiting for a CPU, and \
+         a proxy that takes less leaves more for the others. Compare targets within this experiment; expect other \
+         figures elsewhere."
+    ));
+    let (alone, all) = (significant(experiment.ceiling.load_rps), significant(experiment.ceiling.backends_rps));
+    limits.push(format!(
+        "The lab has a ceiling. Without any proxy its load makes {alone} calls/s of one bare backend and {all} of all \
+         backends. {} of {} runs came within 20 % of that (marked: ceiling): their calls/s say more of the lab than of \
+         the target, and differences between such targets may be greater than shown.",
+        marks.at_ceiling, marks.runs
+    ));
+    limits.push(format!(
+        "Noise. In {} of {} runs other programs used more than {FOREIGN_CPU_LIMIT} CPUs (marked: disturbed). What is \
+         stolen by other virtual machines is not seen at all. No run is left out because of its figures.",
+        marks.disturbed, marks.runs
+    ));
+    limits.push(format!(
+        "Figures are medians over the repeats; [ ] holds the least and the greatest, and for goals and ratios the \
+         interval that holds the true median in at least 95 of 100 experiments (exact, from order statistics; it needs \
+         {LEAST_REPEATS} repeats). Ratios are taken within each repeat. The interval of a standard deviation assumes \
+         that the repeats vary normally. With many figures, one in twenty intervals is wrong by chance."
+    ));
+    limits.push(format!(
+        "Runs are {} s long after {} s that are not counted: what happens more rarely, or only after hours, is not \
+         seen, and p99.9 rests on one call in a thousand.",
+        grouped(experiment.duration_s.into()),
+        grouped(experiment.warm_up_s.into())
+    ));
+    limits.push(
+        "CPU per call depends on the load: many calls in flight share one wake-up, few pay for it each. Compare it \
+         only at the same load. Memory is of the whole process with its shared pages, at its peak."
+            .to_owned(),
+    );
+    let by_connection = [TargetKind::Direct, TargetKind::L4].iter().any(|target| experiment.targets.contains(target));
+    if by_connection && experiment.scenario != Scenario::Memory {
+        limits.push(
+            "direct and l4 choose a backend for each connection, anew in each repeat: whether that is the slow one is \
+             a matter of luck, and so is their median. Look at their range."
+                .to_owned(),
+        );
+    }
+    for &target in &experiment.targets {
+        let runs = || results.groups.iter().filter(|group| group.target == target).flat_map(|group| group.runs.iter());
+        let errors: u64 = runs().map(|run| run.errors).sum();
+        if errors > 0 {
+            let first = runs().find_map(|run| run.first_error.as_deref()).unwrap_or("no reason was noted");
+            let (name, errors) = (words::target(target), grouped(errors));
+            limits.push(format!("{errors} calls through {name} failed; the first: {first}"));
+        }
+    }
+    if marks.dead > 0 {
+        limits
+            .push(format!("{} runs had not one call answered; they are left out of latencies and rates.", marks.dead));
+    }
+    limits
+}

@@ -1,0 +1,74 @@
+//! What people read of an experiment: `summary.md` and `report.html`, made from `lab.json` and
+//! `runs.jsonl` alone, so that they can be made again from the raw runs at any time.
+//!
+//! read -> group -> (spread, ratio) -> (table, goals, verdict) -> summary and page
+
+mod figures;
+mod goals;
+mod group;
+mod limits;
+mod page;
+mod ratio;
+mod read;
+mod spread;
+mod summary;
+mod table;
+mod verdict;
+mod words;
+
+#[cfg(test)]
+#[path = "example_tests.rs"]
+mod example;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Result, io};
+
+use group::Results;
+
+/// Options of `leno lab report`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// The directory of an experiment: what `leno lab run --out` wrote
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// The files of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Tables in Markdown.
+    pub summary: PathBuf,
+    /// A page that needs nothing else.
+    pub page: PathBuf,
+}
+
+/// Makes the report of the experiment in `dir`, replacing one that is there.
+///
+/// # Errors
+/// When `lab.json` or `runs.jsonl` is missing or says something that cannot be read, but for a last line
+/// that was cut off; and when the report cannot be written.
+pub fn write(dir: &Path) -> Result<Written> {
+    let recorded = read::read(dir)?;
+    let results = Results::new(&recorded);
+    let written = Written { summary: dir.join("summary.md"), page: dir.join("report.html") };
+    for (path, text) in [(&written.summary, summary::text(&results)), (&written.page, page::html(&results))] {
+        fs::write(path, text).map_err(io(format!("writing {}", path.display())))?;
+    }
+    Ok(written)
+}
+
+/// Makes the report and says on standard output where it is.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn run(options: &Options) -> Result<()> {
+    let Written { summary, page } = write(&options.dir)?;
+    println!("{}\n{}", summary.display(), page.display());
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

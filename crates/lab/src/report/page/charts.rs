@@ -1,0 +1,203 @@
+//! The page's drawings.
+
+use crate::chart::text::escape;
+use crate::chart::{Axis, Bar, Bars, Chart, Guide, Mode, Scale, Series};
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::super::figures::{self, Figure};
+use super::super::group::{Group, Load, Results};
+use super::super::spread::Spread;
+use super::super::{verdict, words};
+
+/// The quantiles that a latency curve is drawn over.
+const CURVE: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
+
+pub(super) fn html(results: &Results, scenario: Scenario) -> String {
+    let Some(main) = verdict::main_load(results, scenario) else {
+        return String::new();
+    };
+    let mut html = match scenario {
+        Scenario::SlowPod | Scenario::FastFail => share_bars(results, scenario, main),
+        Scenario::Recover => recovery(results, main),
+        Scenario::Memory => burst_memory(results, main),
+        Scenario::Connections => String::new(),
+    };
+    html.insert_str(0, &over_loads(results, scenario, main));
+    html.push_str(&memory(results, scenario, main));
+    let curves: String =
+        results.loads(scenario).into_iter().map(|load| curves(results, scenario, load, main)).collect();
+    format!(
+        "{curves}<section>\n<h2>Side by side</h2>\n<p class=\"note\">Medians over the repeats; shades and thin lines go from the least to the \
+         greatest of them.</p>\n<div class=\"charts\">\n{html}</div>\n</section>\n"
+    )
+}
+
+/// A panel for each skew; those of other loads than the `main` one are folded away.
+fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> String {
+    let panels: String = results
+        .skews(scenario)
+        .into_iter()
+        .filter_map(|skew_ms| {
+            let groups = results.of(scenario).filter(|group| (group.load, group.skew_ms) == (load, skew_ms));
+            let series: Vec<Series> = groups.map(curve).collect();
+            (!series.is_empty()).then(|| curve_panel(skew_ms, results.skews(scenario).len() > 1, series))
+        })
+        .collect();
+    let name = escape(&words::load(load));
+    if load == main {
+        return format!(
+            "<section>\n<h2>Latency</h2>\n<p class=\"note\">{name}. How many of the calls took at most how long.</p>\n\
+             <div class=\"charts\">\n{panels}</div>\n</section>\n"
+        );
+    }
+    format!("<details>\n<summary>Latency: {name}</summary>\n<div class=\"charts\">\n{panels}</div>\n</details>\n")
+}
+
+fn curve_panel(skew_ms: u32, skewed: bool, series: Vec<Series>) -> String {
+    let title = match skew_ms {
+        _ if !skewed => "Latency curve".to_owned(),
+        0 => "All backends well".to_owned(),
+        skew_ms => format!("One backend {skew_ms} ms slow"),
+    };
+    let x = Axis::new("of the calls took at most", "", Scale::Quantile);
+    let y = Axis::new("", "ms", Scale::Log);
+    figure(&Chart { title, x, y, series, guides: Vec::new() })
+}
+
+fn curve(group: &Group) -> Series {
+    let curve = group.curve().into_iter().filter(|(quantile, _)| CURVE.contains(quantile));
+    line(group.target, &curve.collect::<Vec<_>>())
+}
+
+/// How p99 and calls per second go with what was varied: the skew, or the connections.
+fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
+    let by_connections = scenario == Scenario::Connections;
+    if !by_connections && results.skews(scenario).len() < 2 {
+        return String::new();
+    }
+    let x = |group: &Group| f64::from(if by_connections { group.load.connections } else { group.skew_ms });
+    let most = results.skews(scenario).into_iter().max().unwrap_or_default();
+    let shown = |group: &&Group| {
+        let same_rate = group.load.rate_per_s == main.rate_per_s;
+        if by_connections { same_rate && group.skew_ms == most } else { group.load == main }
+    };
+    let axis = || {
+        let (label, unit) = if by_connections { ("connections", "") } else { ("skew", "ms") };
+        Axis::new(label, unit, Scale::Steps)
+    };
+    let skew = if by_connections && most > 0 { format!(", one backend {most} ms slow") } else { String::new() };
+    let mut html = String::new();
+    for (name, y, value) in [
+        ("p50", Axis::new("p50", "ms", Scale::Log), figures::p50_ms as Figure),
+        ("p99", Axis::new("p99", "ms", Scale::Log), figures::p99_ms),
+        ("Calls per second", Axis::new("calls/s", "", Scale::Linear), figures::rps),
+    ] {
+        let series = results.targets(scenario).into_iter().map(|target| {
+            let groups = results.of(scenario).filter(|group| group.target == target).filter(shown);
+            let spreads = groups.filter_map(|group| Some((x(group), group.spread(value)?)));
+            line(target, &spreads.collect::<Vec<_>>())
+        });
+        let title = format!("{name}{skew}");
+        html.push_str(&figure(&Chart { title, x: axis(), y, series: series.collect(), guides: Vec::new() }));
+    }
+    html
+}
+
+fn line(target: TargetKind, spreads: &[(f64, Spread)]) -> Series {
+    let points = spreads.iter().map(|(x, spread)| (*x, spread.median)).collect();
+    let band = spreads.iter().map(|(x, spread)| (*x, spread.min, spread.max)).collect();
+    Series { name: words::target(target).to_owned(), points, band, style: words::style(target) }
+}
+
+/// The part of the calls that went where they should not, at each skew.
+fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
+    let pod = words::pod(scenario);
+    let mut html = String::new();
+    for skew_ms in results.skews(scenario) {
+        if scenario == Scenario::SlowPod && skew_ms == 0 {
+            continue;
+        }
+        let bars = results.targets(scenario).into_iter().map(|target| {
+            let group = results.find(scenario, main, skew_ms, target);
+            let bar = bar(target, group, figures::share_percent);
+            if verdict::is_request_level(results, target) == Some(false) {
+                return Bar { value: None, range: None, note: "all or nothing, by connection".to_owned(), ..bar };
+            }
+            bar
+        });
+        let title = match skew_ms {
+            0 => format!("Calls to the {pod}"),
+            skew_ms => format!("Calls to the {pod}, {skew_ms} ms slow"),
+        };
+        let guide = Some(Guide { value: 0.5, label: "goal 0.5 %".to_owned() });
+        html.push_str(&bars_figure(&Bars { title, unit: "%".to_owned(), bars: bars.collect(), guide }));
+    }
+    html
+}
+
+/// Seconds until the backend had its fair share again.
+fn recovery(results: &Results, main: Load) -> String {
+    let scenario = Scenario::Recover;
+    let mut html = String::new();
+    for skew_ms in results.skews(scenario) {
+        let bars = results.targets(scenario).into_iter().map(|target| {
+            let group = results.find(scenario, main, skew_ms, target);
+            let bar = bar(target, group, figures::recovered_s);
+            match bar.value {
+                Some(value) if value.is_infinite() => Bar { value: None, note: "not within the run".to_owned(), ..bar },
+                _ => bar,
+            }
+        });
+        let title = format!("Until the backend has its fair share again, after {skew_ms} ms of skew");
+        let guide = Some(Guide { value: 5.0, label: "goal 5 s".to_owned() });
+        html.push_str(&bars_figure(&Bars { title, unit: "s".to_owned(), bars: bars.collect(), guide }));
+    }
+    html
+}
+
+/// Memory before, at the peak of and after the burst.
+fn burst_memory(results: &Results, main: Load) -> String {
+    let when =
+        [("Memory before the burst", figures::before_mb as Figure), ("Memory after the burst", figures::after_mb)];
+    when.into_iter().map(|(title, figure)| memory_bars(results, Scenario::Memory, main, title, figure)).collect()
+}
+
+fn memory(results: &Results, scenario: Scenario, main: Load) -> String {
+    memory_bars(results, scenario, main, "Memory of the proxy, at its peak", figures::peak_mb)
+}
+
+fn memory_bars(results: &Results, scenario: Scenario, main: Load, title: &str, figure: Figure) -> String {
+    let least = results.skews(scenario).into_iter().min().unwrap_or_default();
+    let bars = results.targets(scenario).into_iter().filter_map(|target| {
+        let bar = bar(target, results.find(scenario, main, least, target), figure);
+        bar.value.is_some().then_some(bar)
+    });
+    let bars: Vec<Bar> = bars.collect();
+    if bars.is_empty() {
+        return String::new();
+    }
+    bars_figure(&Bars { title: title.to_owned(), unit: "MB".to_owned(), bars, guide: None })
+}
+
+fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
+    let spread = group.and_then(|group| group.spread(figure));
+    Bar {
+        name: words::target(target).to_owned(),
+        value: spread.map(|spread| spread.median),
+        range: spread.map(|spread| (spread.min, spread.max)),
+        note: if spread.is_none() { "not measured".to_owned() } else { String::new() },
+        style: words::style(target),
+    }
+}
+
+fn figure(chart: &Chart) -> String {
+    framed(&chart.title, &chart.to_svg(Mode::Inline))
+}
+
+fn bars_figure(bars: &Bars) -> String {
+    framed(&bars.title, &bars.to_svg(Mode::Inline))
+}
+
+fn framed(title: &str, svg: &str) -> String {
+    format!("<figure>\n<figcaption>{}</figcaption>\n{svg}</figure>\n", escape(title))
+}

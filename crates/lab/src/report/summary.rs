@@ -1,0 +1,156 @@
+//! `summary.md`: tables that stand by themselves.
+
+use std::fmt::Write as _;
+
+use crate::chart::number::{grouped, significant};
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::group::{Load, Results};
+use super::{figures, goals, limits, table, verdict, words};
+
+/// The whole file.
+pub(super) fn text(results: &Results) -> String {
+    let mut text = String::new();
+    for scenario in results.scenarios() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "# {}\n\n", words::scenario(scenario));
+        let _ = write!(text, "{}\n\n", cell(&verdict::sentence(results, scenario)));
+        let _ = write!(text, "{}\n\n", about(results, scenario));
+        write_table(&mut text, results, scenario);
+        write_goals(&mut text, results, scenario);
+        write_beside(&mut text, results, scenario);
+    }
+    text.push_str("## What this cannot tell\n\n");
+    for limit in limits::limits(results) {
+        let _ = writeln!(text, "- {}", cell(&limit));
+    }
+    text
+}
+
+/// What was run, where, and how to repeat it.
+fn about(results: &Results, scenario: Scenario) -> String {
+    let experiment = results.experiment;
+    let machine = &experiment.machine;
+    let versions = experiment.versions.iter().map(|it| format!("{}: {}", words::target(it.target), cell(&it.version)));
+    let repeats = results.of(scenario).map(|group| group.runs.len()).max().unwrap_or_default();
+    format!(
+        "{} {}; {repeats} repeats of {} s, targets interleaved. {}, {} CPUs ({}), {} GB, Linux {}. {}.\n\n    {}",
+        words::scenario_is(scenario, experiment),
+        words::loads(&results.loads(scenario)),
+        grouped(experiment.duration_s.into()),
+        cell(&experiment.started),
+        machine.cpus,
+        cell(&machine.cpu_model),
+        significant(machine.memory_bytes as f64 / 1e9),
+        cell(&machine.kernel),
+        versions.collect::<Vec<_>>().join("; "),
+        experiment.command.replace(['\n', '\r'], " "),
+    )
+}
+
+fn write_table(text: &mut String, results: &Results, scenario: Scenario) {
+    let table = table::table(results, scenario);
+    let loads = results.loads(scenario);
+    let has_skews = results.skews(scenario).len() > 1;
+    let load_column = if words::vary_in_connections(&loads) { "connections" } else { "load" };
+    let mut head: Vec<String> = Vec::new();
+    head.extend((loads.len() > 1).then(|| load_column.to_owned()));
+    head.extend(has_skews.then(|| "skew, ms".to_owned()));
+    head.extend(table.columns);
+    write_row(text, &head);
+    write_row(text, &vec!["---".to_owned(); head.len()]);
+    for section in &table.sections {
+        for (target, cells) in &section.rows {
+            let mut row: Vec<String> = Vec::new();
+            row.extend((loads.len() > 1).then(|| words::load_among(section.load, &loads)));
+            row.extend(has_skews.then(|| section.skew_ms.to_string()));
+            row.push(name(*target));
+            row.extend(cells.iter().map(|text| cell(text)));
+            write_row(text, &row);
+        }
+    }
+    for (target, why) in &table.skipped {
+        let mut row = vec![String::new(); head.len()];
+        let first = head.iter().position(|column| column == "target").unwrap_or_default();
+        row[first] = name(*target);
+        row[first + 1] = format!("skipped: {}", cell(why));
+        write_row(text, &row);
+    }
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "\nMedians over the repeats; sd is the standard deviation over them, [ ] the least and the greatest. {}.\n\n",
+        figures::ratio_signs()
+    );
+}
+
+fn write_goals(text: &mut String, results: &Results, scenario: Scenario) {
+    let goals = goals::goals(results, scenario);
+    if goals.is_empty() {
+        return;
+    }
+    text.push_str("## Goals of leno\n\n| goal | load | verdict | figure [95 %] |\n|---|---|---|---|\n");
+    for goal in goals {
+        let verdict = match goal.verdict {
+            goals::Verdict::Reached => goal.verdict.to_string(),
+            verdict => format!("**{verdict}**"),
+        };
+        write_row(text, &[goal.name, load_of(goal.load, scenario), verdict, cell(&goal.figure)]);
+    }
+    text.push('\n');
+}
+
+/// The load of a goal; that of the connections' varies within the goal.
+pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
+    if scenario == Scenario::Connections { words::load_of_all(load) } else { words::load(load) }
+}
+
+/// Leno over each other target.
+fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
+    let targets = results.targets(scenario);
+    let others: Vec<TargetKind> = targets.iter().copied().filter(|&target| target != TargetKind::Leno).collect();
+    let (Some(load), Some(&first)) = (verdict::main_load(results, scenario), others.first()) else { return };
+    if others.len() == targets.len() {
+        return;
+    }
+    // Writing to a String cannot fail.
+    let _ = write!(text, "## Leno beside the others\n\nLeno's figure over the other's: {}.\n\n", words::load(load));
+    let names = verdict::beside(results, scenario, first).into_iter().map(|(name, _)| name.to_owned());
+    let head: Vec<String> = std::iter::once("leno ÷".to_owned()).chain(names).collect();
+    write_row(text, &head);
+    write_row(text, &vec!["---".to_owned(); head.len()]);
+    for other in others {
+        let ratios = verdict::beside(results, scenario, other).into_iter().map(|(_, ratio)| figures::ratio(ratio));
+        let row: Vec<String> = std::iter::once(name(other)).chain(ratios).collect();
+        write_row(text, &row);
+    }
+    text.push('\n');
+}
+
+fn name(target: TargetKind) -> String {
+    let name = words::target(target);
+    if target == TargetKind::Leno { format!("**{name}**") } else { name.to_owned() }
+}
+
+fn write_row(text: &mut String, cells: &[String]) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+/// Text that neither ends a table's cell nor is markup.
+fn cell(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '\\' => safe.extend(['\\', c]),
+            '<' => safe.push_str("&lt;"),
+            c if c.is_control() || c == '\u{a0}' => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! The full table of a scenario, as text in cells, for Markdown and HTML alike.
+
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::figures::{self, Figure};
+use super::group::{Group, Load, Results};
+use super::ratio::ratio;
+use super::spread::Spread;
+use super::words;
+
+/// A table; every row has a cell for each column.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Table {
+    /// Names with units. The first is that of the target.
+    pub(super) columns: Vec<String>,
+    pub(super) sections: Vec<Section>,
+    /// Targets without figures, and why.
+    pub(super) skipped: Vec<(TargetKind, String)>,
+}
+
+/// The rows of all targets under one load and skew.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Section {
+    pub(super) load: Load,
+    pub(super) skew_ms: u32,
+    pub(super) rows: Vec<(TargetKind, Vec<String>)>,
+}
+
+/// A column's name and what it shows.
+type Column<'a> = (String, Box<dyn Fn(&Group) -> String + 'a>);
+
+pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
+    let columns = columns(results, scenario);
+    let mut sections: Vec<Section> = Vec::new();
+    for group in results.of(scenario) {
+        let row = (group.target, columns.iter().map(|(_, cell)| cell(group)).collect());
+        match sections.last_mut() {
+            Some(last) if (last.load, last.skew_ms) == (group.load, group.skew_ms) => last.rows.push(row),
+            _ => sections.push(Section { load: group.load, skew_ms: group.skew_ms, rows: vec![row] }),
+        }
+    }
+    let names = columns.into_iter().map(|(name, _)| name);
+    let skipped = results.experiment.skipped.iter().map(|skipped| (skipped.target, skipped.why.clone()));
+    Table { columns: std::iter::once("target".to_owned()).chain(names).collect(), sections, skipped: skipped.collect() }
+}
+
+fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
+    let beside_healthy = |figure: Figure| {
+        move |group: &Group| {
+            let healthy = results.healthy(group).filter(|_| group.skew_ms > 0);
+            figures::ratio(healthy.and_then(|healthy| ratio(group, healthy, figure)))
+        }
+    };
+    let skewed = results.skews(scenario).iter().any(|&skew| skew > 0);
+    let mut columns: Vec<Column> = vec![
+        ("p50 ± sd, ms".to_owned(), Box::new(|group| figures::with_sd(group.spread(figures::p50_ms)))),
+        ("p90, ms".to_owned(), Box::new(|group| figures::median(group.spread(|run| Some(run.p90_ms))))),
+        ("p99, ms".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::p99_ms)))),
+    ];
+    if skewed {
+        columns.push(("p99 ÷ healthy".to_owned(), Box::new(beside_healthy(figures::p99_ms))));
+    }
+    columns.push(("p99.9, ms".to_owned(), Box::new(|group| figures::median(group.spread(|run| Some(run.p999_ms))))));
+    columns.push(("calls/s".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::rps)))));
+    if skewed {
+        columns.push(("calls/s ÷ healthy".to_owned(), Box::new(beside_healthy(figures::rps))));
+    }
+    columns.push(("CPU per call, µs".to_owned(), Box::new(|group| figures::median(group.spread(figures::cpu_us)))));
+    columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
+    columns.extend(of_scenario(scenario));
+    columns.push(("marks".to_owned(), Box::new(|group| words::marks(group.marks()))));
+    columns
+}
+
+/// The columns that only some scenarios have.
+fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
+    match scenario {
+        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail => {
+            let name = format!("to the {}, %", words::pod(scenario));
+            vec![(name, Box::new(|group: &Group| share(group.spread(figures::share_percent))))]
+        }
+        Scenario::Recover => {
+            let cell = |group: &Group| seconds(group.spread(figures::recovered_s));
+            vec![("fair share again after, s".to_owned(), Box::new(cell))]
+        }
+        Scenario::Memory => vec![
+            ("memory before, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::before_mb)))),
+            ("memory after, MB".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::after_mb)))),
+        ],
+    }
+}
+
+/// With its range where that says more than the median: whoever balances connections has all or nothing.
+fn share(spread: Option<Spread>) -> String {
+    let wide = spread.is_some_and(|spread| spread.max - spread.min > 5.0);
+    if wide { figures::with_range(spread) } else { figures::median(spread) }
+}
+
+fn seconds(spread: Option<Spread>) -> String {
+    match spread {
+        Some(spread) if spread.median.is_infinite() => "never".to_owned(),
+        Some(spread) if spread.max.is_infinite() => format!("{}, not always", figures::median(Some(spread))),
+        spread => figures::with_range(spread),
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,219 @@
+//! What an experiment says of each target, in a figure and in one sentence.
+
+use crate::chart::number::significant;
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::figures::{self, Figure};
+use super::group::{Group, Load, Results};
+use super::ratio::ratio;
+use super::spread::{Estimate, Spread};
+use super::words;
+
+/// How a target bears what the scenario does to it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// Larger is worse.
+    pub(super) value: f64,
+    /// With its unit.
+    pub(super) figure: String,
+    /// Where and from what.
+    pub(super) detail: String,
+    pub(super) certainty: Certainty,
+}
+
+/// What the noise allows to say of an outcome.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Certainty {
+    /// What the figure says.
+    Told,
+    /// It cannot be told from the healthy one; so uncertain is it, as a part of 1.
+    AsHealthy(f64),
+    /// Nothing, with so few repeats.
+    TooFew,
+}
+
+/// Shares of the calls that differ by more from repeat to repeat are a matter of luck.
+const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
+
+/// What [`outcome`] counts.
+pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
+    match scenario {
+        Scenario::SlowPod | Scenario::Connections => "tail under failure",
+        Scenario::FastFail => "calls that fail",
+        Scenario::Recover => "recovery",
+        Scenario::Memory => "memory kept",
+    }
+}
+
+/// The worst that `target` shows under `load`, or with any number of connections where that is what varies.
+pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> Option<Outcome> {
+    let same_load = |group: &Group| match scenario {
+        Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
+        _ => group.load == load,
+    };
+    let groups = results.of(scenario).filter(|group| group.target == target && same_load(group));
+    let outcomes = groups.filter_map(|group| match scenario {
+        Scenario::SlowPod | Scenario::Connections => tail(results, group),
+        Scenario::FastFail => {
+            let spread = group.spread(figures::share_percent)?;
+            if spread.max - spread.min > ALL_OR_NOTHING_PERCENT {
+                return Some(Outcome::share_by_luck(spread));
+            }
+            Some(Outcome::plain(spread, format!("{}\u{a0}%", significant(spread.median)), "of the calls reach it"))
+        }
+        Scenario::Recover => {
+            let spread = group.spread(figures::recovered_s)?;
+            let never = spread.median.is_infinite();
+            let figure = if never { "never".to_owned() } else { format!("{}\u{a0}s", significant(spread.median)) };
+            Some(Outcome::plain(spread, figure, "until its fair share"))
+        }
+        Scenario::Memory => {
+            let spread = group.spread(figures::kept)?;
+            Some(Outcome::plain(spread, format!("{}\u{a0}×", significant(spread.median)), "of the memory before"))
+        }
+    });
+    outcomes.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+impl Outcome {
+    fn plain(spread: Spread, figure: String, detail: &str) -> Self {
+        let certainty = if spread.interval.is_some() { Certainty::Told } else { Certainty::TooFew };
+        Self { value: spread.median, figure, detail: detail.to_owned(), certainty }
+    }
+
+    /// The median would only say that most connections are lucky.
+    fn share_by_luck(spread: Spread) -> Self {
+        let [least, most] = [spread.min, spread.max].map(significant);
+        Self {
+            value: spread.max,
+            figure: format!("up to {most}\u{a0}%"),
+            detail: format!("{least} to {most}\u{a0}%, by luck"),
+            certainty: Certainty::Told,
+        }
+    }
+}
+
+/// p99 beside the healthy one.
+fn tail(results: &Results, group: &Group) -> Option<Outcome> {
+    let healthy = results.healthy(group).filter(|_| group.skew_ms > 0)?;
+    let ratio = ratio(group, healthy, figures::p99_ms)?;
+    if is_request_level(results, group.target) == Some(false) {
+        return by_luck(healthy, group);
+    }
+    let [from, to] = [healthy, group].map(|group| figures::median(group.spread(figures::p99_ms)));
+    Some(Outcome {
+        value: ratio.value,
+        figure: format!("{}\u{a0}×", significant(ratio.value)),
+        detail: format!("p99 {from} → {to}\u{a0}ms at {}\u{a0}ms", group.skew_ms),
+        certainty: match ratio.plus_minus() {
+            None => Certainty::TooFew,
+            Some(part) if ratio.may_be(1.0) => Certainty::AsHealthy(part),
+            Some(_) => Certainty::Told,
+        },
+    })
+}
+
+/// p99 of who balances connections: the median would only say that most connections are lucky, so the
+/// unluckiest repeat counts.
+fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
+    let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
+    let value = spread.max / base;
+    let [from, to] = [spread.min, spread.max].map(significant);
+    Some(Outcome {
+        value,
+        figure: format!("up to {}\u{a0}×", significant(value)),
+        detail: format!("p99 {from} to {to}\u{a0}ms at {}\u{a0}ms, by luck", group.skew_ms),
+        certainty: Certainty::Told,
+    })
+    .filter(|_| value.is_finite())
+}
+
+/// Whether a target spreads the calls of one connection over the backends, as its runs show; none when no run
+/// can show it: that needs one connection and backends that are all well.
+pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
+    let tells = |group: &&Group| {
+        let well = matches!(group.scenario, Scenario::SlowPod | Scenario::Connections) && group.skew_ms == 0;
+        group.target == target && group.load.connections == 1 && well
+    };
+    let group = results.groups.iter().find(tells)?;
+    // Of two backends and more, one that has all or nothing is chosen by connection.
+    let spread = |share: f64| (0.01..0.99).contains(&share);
+    group.alive().next()?;
+    Some(group.alive().all(|run| spread(run.slow_share)))
+}
+
+/// The load that the headline is about: a closed loop before an open one, few connections before many.
+pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
+    results.loads(scenario).into_iter().next()
+}
+
+/// The experiment in one sentence.
+pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
+    let outcomes: Vec<(TargetKind, Outcome)> = main_load(results, scenario).map_or_else(Vec::new, |load| {
+        let of = |target| Some((target, outcome(results, scenario, load, target)?));
+        let mut outcomes: Vec<_> = results.targets(scenario).into_iter().filter_map(of).collect();
+        outcomes.sort_by_key(|(target, _)| *target != TargetKind::Leno);
+        outcomes
+    });
+    let Some(((first, head), others)) = outcomes.split_first() else {
+        return format!("{}: nothing was measured that could be compared.", words::scenario(scenario));
+    };
+    let (backends, name, figure) = (results.experiment.backends, words::target(*first), &head.figure);
+    let most = results.skews(scenario).into_iter().max().unwrap_or_default();
+    let connections = match scenario {
+        Scenario::Connections => format!(" and {} connections", connections(results)),
+        _ => String::new(),
+    };
+    let slow = format!("With one of {backends} pods up to {most}\u{a0}ms slow{connections}, {name}’s p99");
+    let head = match scenario {
+        Scenario::SlowPod | Scenario::Connections => match head.certainty {
+            Certainty::Told => format!("{slow} is {figure} its healthy one"),
+            Certainty::TooFew => format!("{slow} is {figure} its healthy one, with too few repeats to be sure"),
+            Certainty::AsHealthy(part) => {
+                let percent = significant(part * 100.0);
+                format!("{slow} cannot be told from its healthy one ({figure}, ±\u{a0}{percent}\u{a0}%)")
+            }
+        },
+        Scenario::FastFail => format!("With one of {backends} pods failing, {figure} of {name}’s calls reach it"),
+        Scenario::Recover => format!("A pod that is well again has its fair share of {name}’s calls after {figure}"),
+        Scenario::Memory => format!("After the burst, {name} keeps {figure} its memory of before"),
+    };
+    let others = others.iter().map(|(target, outcome)| format!("{}’s {}", words::target(*target), outcome.figure));
+    let others = others.collect::<Vec<_>>().join(", ");
+    if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
+}
+
+/// `1 to 8`.
+fn connections(results: &Results) -> String {
+    let loads = results.loads(Scenario::Connections);
+    let counts = || loads.iter().map(|load| load.connections);
+    let (least, most) = (counts().min().unwrap_or_default(), counts().max().unwrap_or_default());
+    if least == most { least.to_string() } else { format!("{least} to {most}") }
+}
+
+/// Leno's figure over another target's in the same repeats: `(what, ratio)`.
+pub(super) fn beside(
+    results: &Results,
+    scenario: Scenario,
+    other: TargetKind,
+) -> Vec<(&'static str, Option<Estimate>)> {
+    let skews = results.skews(scenario);
+    let (Some(load), Some(&healthy), Some(&worst)) = (main_load(results, scenario), skews.first(), skews.last()) else {
+        return Vec::new();
+    };
+    let over = |skew_ms, figure: Figure| {
+        let leno = results.find(scenario, load, skew_ms, TargetKind::Leno)?;
+        ratio(leno, results.find(scenario, load, skew_ms, other)?, figure)
+    };
+    vec![
+        ("p99, least skew", over(healthy, figures::p99_ms)),
+        ("p99, greatest skew", over(worst, figures::p99_ms)),
+        ("calls/s, least skew", over(healthy, figures::rps)),
+        ("CPU per call, least skew", over(healthy, figures::cpu_us)),
+        ("memory peak, least skew", over(healthy, figures::peak_mb)),
+    ]
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

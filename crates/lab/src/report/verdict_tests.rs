@@ -1,0 +1,62 @@
+use super::super::example::{pairs, recorded, run, slow_pod};
+use super::*;
+use crate::experiment::record::Run;
+
+#[test]
+fn the_sentence_says_when_no_difference_can_be_told() {
+    let skewed = [95.0, 97.0, 98.0, 99.0, 100.0, 100.0, 101.0, 102.0, 103.0, 150.0];
+    let recorded = recorded(pairs(&skewed.map(|ms| (100.0, ms))));
+    let found = sentence(&Results::new(&recorded), Scenario::SlowPod).replace('\u{a0}', " ");
+    let wanted =
+        "With one of 5 pods up to 50 ms slow, leno’s p99 cannot be told from its healthy one (1.00 ×, ± 3.00 %).";
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn the_sentence_says_when_the_repeats_are_too_few() {
+    let recorded = recorded(pairs(&[(100.0, 120.0)]));
+    let found = sentence(&Results::new(&recorded), Scenario::SlowPod);
+    assert!(found.ends_with("1.20\u{a0}× its healthy one, with too few repeats to be sure."), "{found}");
+}
+
+#[test]
+fn whoever_balances_connections_is_judged_by_its_unluckiest_repeat() {
+    let of = |skew_ms, repeat, p99_ms, slow_share| Run { p99_ms, slow_share, ..run(TargetKind::L4, skew_ms, repeat) };
+    let mut runs: Vec<Run> = (1..=10).map(|repeat| of(0, repeat, 20.0, f64::from(repeat % 2))).collect();
+    runs.extend((1..=9).map(|repeat| of(50, repeat, 20.0, 0.0)));
+    runs.push(of(50, 10, 70.0, 1.0));
+    let recorded = recorded(runs);
+    let results = Results::new(&recorded);
+    assert_eq!(is_request_level(&results, TargetKind::L4), Some(false));
+    let load = main_load(&results, Scenario::SlowPod).expect("a load");
+    let found = outcome(&results, Scenario::SlowPod, load, TargetKind::L4).expect("an outcome");
+    assert_eq!(found.figure, "up to 3.50\u{a0}×");
+}
+
+#[test]
+fn only_one_connection_to_well_backends_shows_whether_calls_are_spread() {
+    let all = slow_pod(1, false);
+    let results = Results::new(&all);
+    let found = [TargetKind::Direct, TargetKind::L4, TargetKind::Leno, TargetKind::Haproxy, TargetKind::Envoy]
+        .map(|target| is_request_level(&results, target));
+    assert_eq!(found, [Some(false), Some(false), Some(true), Some(true), Some(true)]);
+    let skewed = recorded(vec![run(TargetKind::Leno, 50, 1)]);
+    assert_eq!(is_request_level(&Results::new(&skewed), TargetKind::Leno), None);
+}
+
+#[test]
+fn a_failing_pod_that_gets_all_or_nothing_is_judged_by_the_unluckiest_repeat() {
+    let with = |share: fn(u32) -> f64| {
+        let of = |repeat| Run {
+            scenario: Scenario::FastFail,
+            slow_share: share(repeat),
+            ..run(TargetKind::Direct, 0, repeat)
+        };
+        let recorded = recorded((1..=10).map(of).collect());
+        let results = Results::new(&recorded);
+        let load = main_load(&results, Scenario::FastFail).expect("a load");
+        outcome(&results, Scenario::FastFail, load, TargetKind::Direct).expect("an outcome").figure
+    };
+    assert_eq!(with(|repeat| if repeat == 3 { 1.0 } else { 0.0 }), "up to 100\u{a0}%");
+    assert_eq!(with(|repeat| f64::from(repeat) / 1000.0), "0.550\u{a0}%");
+}

@@ -1,0 +1,133 @@
+//! The names of things, as the report writes them.
+
+use crate::chart::{Color, Dash, Style, number};
+use crate::experiment::record::{Experiment, Scenario, TargetKind};
+
+use super::group::{Load, Marks};
+
+pub(super) fn target(target: TargetKind) -> &'static str {
+    match target {
+        TargetKind::Direct => "direct",
+        TargetKind::L4 => "l4",
+        TargetKind::Leno => "leno",
+        TargetKind::Haproxy => "haproxy",
+        TargetKind::Envoy => "envoy",
+    }
+}
+
+/// What a target is, in a few words.
+pub(super) fn target_is(target: TargetKind) -> &'static str {
+    match target {
+        TargetKind::Direct => "no proxy",
+        TargetKind::L4 => "netfilter, as kube-proxy",
+        TargetKind::Leno => "latency balancer",
+        TargetKind::Haproxy => "leastconn",
+        TargetKind::Envoy => "LEAST_REQUEST",
+    }
+}
+
+/// The same look for a target in all charts.
+pub(super) fn style(target: TargetKind) -> Style {
+    let (color, dash) = match target {
+        TargetKind::Leno => return Style { color: Color::Blue, dash: Dash::Solid, strong: true },
+        TargetKind::Direct => (Color::Grey, Dash::Solid),
+        TargetKind::L4 => (Color::Purple, Dash::Dotted),
+        TargetKind::Haproxy => (Color::Vermilion, Dash::Dashed),
+        TargetKind::Envoy => (Color::Green, Dash::DashDot),
+    };
+    Style { color, dash, strong: false }
+}
+
+pub(super) fn scenario(scenario: Scenario) -> &'static str {
+    match scenario {
+        Scenario::SlowPod => "One slow pod",
+        Scenario::Connections => "More connections",
+        Scenario::FastFail => "A pod that fails at once",
+        Scenario::Recover => "A pod that is well again",
+        Scenario::Memory => "Memory after a burst",
+    }
+}
+
+/// What happens, in one sentence.
+pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String {
+    let backends = experiment.backends;
+    match scenario {
+        Scenario::SlowPod => {
+            format!("One of {backends} backends answers every call later than the others by the skew.")
+        }
+        Scenario::Connections => {
+            format!("One of {backends} backends is later by the skew; the calls come over more and more connections.")
+        }
+        Scenario::FastFail => format!("One of {backends} backends fails every call at once."),
+        Scenario::Recover => format!("One of {backends} backends is slow by the skew and then well again."),
+        Scenario::Memory => "Many connections make a burst of calls and leave.".to_owned(),
+    }
+}
+
+/// `1 connection, 200 in flight, closed loop`.
+pub(super) fn load(load: Load) -> String {
+    let Load { rate_per_s, connections, concurrency } = load;
+    let plural = if connections == 1 { "" } else { "s" };
+    let connections = number::grouped(connections.into());
+    let concurrency = number::grouped(concurrency.into());
+    match rate_per_s {
+        None => format!("{connections} connection{plural}, {concurrency} calls in flight, closed loop"),
+        Some(rate) => {
+            let rate = number::grouped(rate.into());
+            format!("{rate} calls/s, open loop, {connections} connection{plural}")
+        }
+    }
+}
+
+/// Several loads, at once where they only differ in their connections.
+pub(super) fn loads(loads: &[Load]) -> String {
+    let Some((first, others)) = loads.split_first() else {
+        return "no load".to_owned();
+    };
+    if others.is_empty() || !vary_in_connections(loads) {
+        return loads.iter().copied().map(load).collect::<Vec<_>>().join("; ");
+    }
+    let counts: Vec<String> = loads.iter().map(|load| number::grouped(load.connections.into())).collect();
+    format!("{} connections, {}", counts.join(", "), load_of_all(*first))
+}
+
+/// What tells a load from the others beside it.
+pub(super) fn load_among(one: Load, loads: &[Load]) -> String {
+    match one.rate_per_s {
+        _ if vary_in_connections(loads) => number::grouped(one.connections.into()),
+        None if loads.iter().filter(|load| load.rate_per_s.is_none()).count() == 1 => "closed loop".to_owned(),
+        _ => load(one),
+    }
+}
+
+/// Whether loads differ in nothing but their connections.
+pub(super) fn vary_in_connections(loads: &[Load]) -> bool {
+    loads.windows(2).all(|pair| (pair[0].rate_per_s, pair[0].concurrency) == (pair[1].rate_per_s, pair[1].concurrency))
+}
+
+/// What loads of any number of connections have in common.
+pub(super) fn load_of_all(load: Load) -> String {
+    match load.rate_per_s {
+        None => format!("{} calls in flight, closed loop", number::grouped(load.concurrency.into())),
+        Some(rate) => format!("{} calls/s, open loop", number::grouped(rate.into())),
+    }
+}
+
+/// What makes figures doubtful, in words: `ceiling 10/10`, `disturbed 2/10`, `12 errors`.
+pub(super) fn marks(marks: Marks) -> String {
+    let Marks { runs, at_ceiling, disturbed, dead, errors } = marks;
+    let of_runs = |count: usize, what: &str| (count > 0).then(|| format!("{what} {count}/{runs}"));
+    let failed =
+        (errors > 0).then(|| format!("{} error{}", number::grouped(errors), if errors == 1 { "" } else { "s" }));
+    let parts = [of_runs(dead, "no answer"), failed, of_runs(at_ceiling, "ceiling"), of_runs(disturbed, "disturbed")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Where the pod's share of the calls is named.
+pub(super) fn pod(scenario: Scenario) -> &'static str {
+    if scenario == Scenario::FastFail { "failing pod" } else { "slow pod" }
+}
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;

@@ -1,0 +1,31 @@
+use super::*;
+
+fn closed(connections: u32) -> Load {
+    Load { rate_per_s: None, connections, concurrency: 200 }
+}
+
+fn paced(rate: u32) -> Load {
+    Load { rate_per_s: Some(rate), ..closed(1) }
+}
+
+#[test]
+fn loads_are_said_at_once_where_only_their_connections_differ() {
+    assert_eq!(loads(&[closed(1), closed(8)]), "1, 8 connections, 200 calls in flight, closed loop");
+    let mixed = "1 connection, 200 calls in flight, closed loop; 10,000 calls/s, open loop, 1 connection";
+    assert_eq!(loads(&[closed(1), paced(10_000)]), mixed);
+    assert_eq!(loads(&[]), "no load");
+}
+
+#[test]
+fn a_load_among_others_is_named_by_what_is_its_own() {
+    assert_eq!(load_among(closed(8), &[closed(1), closed(8)]), "8");
+    assert_eq!(load_among(closed(1), &[closed(1), paced(2000)]), "closed loop");
+    assert_eq!(load_among(paced(2000), &[closed(1), paced(2000)]), "2,000 calls/s, open loop, 1 connection");
+}
+
+#[test]
+fn marks_say_how_many_of_the_runs_are_doubtful() {
+    let found = marks(Marks { runs: 10, at_ceiling: 10, disturbed: 2, dead: 1, errors: 1 });
+    assert_eq!(found, "no answer 1/10, 1 error, ceiling 10/10, disturbed 2/10");
+    assert_eq!(marks(Marks { runs: 10, ..Marks::default() }), "");
+}

@@ -1,0 +1,179 @@
+//! Netfilter rules as kube-proxy writes them: a new connection to the ClusterIP goes to one backend, each with the
+//! same probability, and stays there.
+//!
+//! The rules live in a network namespace of the experiment's own, in which everything else of the experiment runs
+//! too; the machine's own rules are never touched. They exist only while this target is measured, because tracking
+//! connections would cost the other targets time as well.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use super::{Setting, Target, version_line};
+use crate::child::{find_program, last_line};
+use crate::error::{Error, Result, io as io_error};
+use crate::experiment::record::TargetKind;
+
+/// The line that installs what it needs on Debian and Ubuntu.
+pub(super) const INSTALL: &str = "apt-get install nftables iproute2 util-linux";
+/// Tells the program started in the namespace which one it must not be in.
+const OUTSIDE: &str = "LENO_LAB_OUTSIDE_NAMESPACE";
+const OWN_NAMESPACE: &str = "/proc/self/ns/net";
+/// Kubernetes' usual range for Services.
+const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
+const PORT: u16 = 50051;
+const TABLE: &str = "leno-lab";
+
+/// The rules, while they are in force.
+pub(super) struct Rules {
+    nft: PathBuf,
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        // The namespace ends with the experiment and takes them along in any case.
+        let _ = nft(&self.nft, &format!("delete table ip {TABLE}\n"));
+    }
+}
+
+/// Puts the rules in force.
+///
+/// # Errors
+/// When the experiment is not in a namespace of its own.
+pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+    if !is_inside() {
+        return Err(Error::Usage("the target l4 needs a network namespace of its own; use leno lab run".to_owned()));
+    }
+    let nft_program = program("nft")?;
+    nft(&nft_program, &rules(setting.backends))?;
+    Ok(Target {
+        kind: TargetKind::L4,
+        addresses: vec![SocketAddr::from((CLUSTER_IP, PORT))],
+        process: None,
+        _rules: Some(Rules { nft: nft_program }),
+    })
+}
+
+/// The version of nft and of the kernel, which does the work.
+///
+/// # Errors
+/// When a program is missing, or the kernel refuses namespaces or the rules. They are tried in a namespace that
+/// ends at once.
+pub(super) fn version() -> Result<String> {
+    let (ip, nft) = (program("ip")?, program("nft")?);
+    let namespace = namespace()?;
+    let script = "\"$0\" link set lo up && \"$1\" -f -";
+    let mut command = Command::new(&namespace.program);
+    command.args(namespace.args).args(["sh", "-ec", script]).args([&ip, &nft]);
+    let any_backend = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    run("trying netfilter rules in a network namespace", command, &rules(&[any_backend]))?;
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(io_error("reading the kernel's release"))?;
+    Ok(format!("{}, Linux {}", version_line("nft", &nft, &["--version"])?, kernel.trim()))
+}
+
+/// Whether this process runs in the namespace that [`enter`] made.
+pub(crate) fn is_inside() -> bool {
+    let outside = std::env::var_os(OUTSIDE);
+    outside.is_some_and(|outside| own_namespace().is_ok_and(|own| own.as_os_str() != outside))
+}
+
+/// Becomes this program again, with the same arguments, in a network namespace of its own.
+///
+/// The process id stays, and so does the terminal: Ctrl-C works as before.
+pub(crate) fn enter() -> Error {
+    let become_it = || -> Result<io::Error> {
+        let namespace = namespace()?;
+        let leno = std::env::current_exe().map_err(io_error("finding leno's own executable"))?;
+        let outside = own_namespace().map_err(io_error(OWN_NAMESPACE))?;
+        let mut command = Command::new(&namespace.program);
+        command.args(namespace.args).arg(leno).args(std::env::args_os().skip(1)).env(OUTSIDE, outside);
+        Ok(command.exec())
+    };
+    become_it().map_or_else(|error| error, io_error("starting unshare"))
+}
+
+/// Makes loopback and the ClusterIP reachable in the namespace.
+pub(crate) fn set_up_namespace() -> Result<()> {
+    let ip = program("ip")?;
+    let cluster_ip = format!("{CLUSTER_IP}/32");
+    let link_up: [&str; 4] = ["link", "set", "lo", "up"];
+    let address: [&str; 5] = ["address", "add", &cluster_ip, "dev", "lo"];
+    for args in [&link_up[..], &address[..]] {
+        let mut command = Command::new(&ip);
+        command.args(args);
+        run("setting loopback up in the network namespace", command, "")?;
+    }
+    Ok(())
+}
+
+/// `unshare` and its arguments; root needs no user namespace.
+struct Namespace {
+    program: PathBuf,
+    args: &'static [&'static str],
+}
+
+fn namespace() -> Result<Namespace> {
+    let is_root = rustix::process::geteuid().is_root();
+    let args: &[&str] = if is_root { &["--net", "--"] } else { &["--user", "--map-root-user", "--net", "--"] };
+    Ok(Namespace { program: program("unshare")?, args })
+}
+
+fn own_namespace() -> io::Result<PathBuf> {
+    fs::read_link(OWN_NAMESPACE)
+}
+
+fn program(name: &'static str) -> Result<PathBuf> {
+    find_program(name).ok_or(Error::MissingProgram { program: name, install: INSTALL })
+}
+
+/// Clients are on this machine, so the rules stand where kube-proxy puts those for a node's own processes.
+fn rules(backends: &[SocketAddr]) -> String {
+    let choices: Vec<String> = backends
+        .iter()
+        .enumerate()
+        .map(|(number, backend)| format!("{number} : {} . {}", backend.ip(), backend.port()))
+        .collect();
+    let (count, choices) = (choices.len(), choices.join(", "));
+    format!(
+        "\
+table ip {TABLE} {{
+    chain output {{
+        type nat hook output priority -100;
+        ip daddr {CLUSTER_IP} tcp dport {PORT} dnat to numgen random mod {count} map {{ {choices} }}
+    }}
+}}
+"
+    )
+}
+
+fn nft(program: &Path, rules: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.args([OsStr::new("-f"), OsStr::new("-")]);
+    run("nft", command, rules)
+}
+
+/// Runs a command that must succeed, with `input` on its standard input.
+fn run(what: &str, mut command: Command, input: &str) -> Result<()> {
+    let mut run = || -> io::Result<Output> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A command that ended early says why itself.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        child.wait_with_output()
+    };
+    let output = run().map_err(io_error(what))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = last_line(&[output.stdout, output.stderr].concat());
+    Err(io_error(what)(io::Error::other(said)))
+}
+
+#[cfg(test)]
+#[path = "l4_tests.rs"]
+mod tests;

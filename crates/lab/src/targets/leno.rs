@@ -1,0 +1,76 @@
+//! Leno's proxy.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Setting, Target, version_line};
+use crate::child::{Child, Launch, free_address};
+use crate::error::{Error, Result, io};
+use crate::experiment::record::TargetKind;
+use crate::manifest::Service;
+
+/// The line that builds the program.
+pub(super) const BUILD: &str = "cargo build --release -p leno-proxy";
+
+/// Starts it on a directory with one Service.
+pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+    let Program { path, args: mut words } = program(setting.leno_proxy)?;
+    let (outbound, admin) = (free_address()?, free_address()?);
+    let config = setting.dir.join("leno-config");
+    // Clients name the address that they connect to, as h2load must.
+    let service = Service {
+        name: "backend",
+        cluster_ip: Some(outbound.ip()),
+        port: outbound.port(),
+        balancer: "latency",
+        endpoints: setting.backends,
+    };
+    fs::create_dir_all(&config)
+        .and_then(|()| fs::write(config.join("backend.yaml"), service.to_yaml()))
+        .map_err(io("writing leno-proxy's configuration"))?;
+    let options = [
+        format!("--config={}", config.display()),
+        format!("--outbound={outbound}"),
+        format!("--admin={admin}"),
+        "--workers=1".to_owned(),
+    ];
+    words.extend(options.map(OsString::from));
+    let launch = Launch::new("leno-proxy", path, words).on_cpus(setting.cpus);
+    let mut child = Child::start(&launch, setting.dir)?;
+    child.wait_for_http_ok(admin, "/ready")?;
+    Ok(Target::proxy(TargetKind::Leno, outbound, child))
+}
+
+/// What it says of itself.
+pub(super) fn version(given: Option<&Path>) -> Result<String> {
+    let Program { path, mut args } = program(given)?;
+    args.push("--version".into());
+    let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    version_line("leno-proxy", &path, &args)
+}
+
+/// A program and the arguments that make it the proxy.
+struct Program {
+    path: PathBuf,
+    args: Vec<OsString>,
+}
+
+/// The binary given, or the one beside this program, or this program, which has the proxy in it but is larger.
+fn program(given: Option<&Path>) -> Result<Program> {
+    if let Some(path) = given {
+        let path = path.to_owned();
+        return if path.is_file() {
+            Ok(Program { path, args: Vec::new() })
+        } else {
+            Err(Error::NotBuilt { path, build: BUILD })
+        };
+    }
+    let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
+    let beside = leno.with_file_name("leno-proxy");
+    Ok(if beside.is_file() {
+        Program { path: beside, args: Vec::new() }
+    } else {
+        Program { path: leno, args: vec!["proxy".into()] }
+    })
+}

@@ -1,0 +1,134 @@
+//! What each method usually takes, so that answers to slow and to fast methods can be compared.
+//!
+//! An endpoint that happened to get the slow calls must not look slow. So a latency counts by how it
+//! compares with what its method usually takes in this cluster: three times the usual is as bad for a method
+//! of 1 ms as for one of 200 ms. Usual is the geometric mean, which a few slow answers hardly move.
+
+use std::hash::Hasher;
+
+use rustc_hash::FxHasher;
+
+/// The table is `SETS` sets of `WAYS` places; the methods beyond it are taken together as one.
+const SETS: usize = 16;
+const WAYS: usize = 4;
+/// The place of the methods that have none of their own.
+const OTHERS: usize = SETS * WAYS;
+/// Answers on which a usual latency rests.
+const MEMORY: u32 = 256;
+/// Answers that tell what is usual well enough to call another a surprise.
+const ENOUGH: u32 = 16;
+/// Latencies below this are taken as this: a logarithm needs a floor.
+const MIN_MS: f64 = 0.001;
+
+/// Which method a call is of, as far as latencies are concerned.
+///
+/// The default is right where methods are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Method(u32);
+
+impl Method {
+    /// The method of a call with this `:path`, as gRPC names methods: `/package.Service/Method`.
+    pub fn of_path(path: &[u8]) -> Self {
+        let mut hasher = FxHasher::default();
+        hasher.write(path);
+        // Two methods with one hash share one usual latency, which costs accuracy only.
+        Self((hasher.finish() >> 32) as u32)
+    }
+}
+
+/// The usual latencies of a cluster's methods.
+#[derive(Debug, Default)]
+pub(super) struct Methods {
+    /// Of all calls.
+    all: Usual,
+    /// Empty until the first answer, then the whole table.
+    places: Vec<Place>,
+}
+
+/// A running mean of logarithms.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usual {
+    ln_ms: f64,
+    answers: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    method: Method,
+    /// Answers to its method, less those to methods that would have liked the place.
+    claim: u32,
+    usual: Usual,
+}
+
+impl Usual {
+    fn observe(&mut self, ln_ms: f64) {
+        self.answers = (self.answers + 1).min(MEMORY);
+        self.ln_ms += (ln_ms - self.ln_ms) / f64::from(self.answers);
+    }
+}
+
+impl Methods {
+    /// Learns that a call of `method` took `latency_ms`, and says what that is for an average method.
+    pub(super) fn observe(&mut self, method: Method, latency_ms: f64) -> f64 {
+        if self.places.is_empty() {
+            self.places = vec![Place::default(); OTHERS + 1];
+        }
+        let ln_ms = latency_ms.max(MIN_MS).ln();
+        self.all.observe(ln_ms);
+        let usual = &mut self.place(method).usual;
+        usual.observe(ln_ms);
+        let usual_ln_ms = usual.ln_ms;
+        self.compared(latency_ms, usual_ln_ms)
+    }
+
+    /// What a call usually takes; none until enough calls were answered to tell.
+    pub(super) fn usual_ms(&self) -> Option<f64> {
+        (self.all.answers >= ENOUGH).then(|| self.all.ln_ms.exp())
+    }
+
+    /// What a wait of `at_least_ms` is for an average method; nothing is learned.
+    pub(super) fn normalised(&self, method: Method, at_least_ms: f64) -> f64 {
+        let of = |place: &&Place| place.method == method && place.usual.answers > 0;
+        let set = self.places.get(set(method)).unwrap_or_default();
+        let place = set.iter().find(of).or_else(|| self.places.last().filter(|place| place.usual.answers > 0));
+        place.map_or(at_least_ms, |place| self.compared(at_least_ms, place.usual.ln_ms))
+    }
+
+    /// The same where the method is not known: it may be the slowest.
+    pub(super) fn normalised_at_least(&self, at_least_ms: f64) -> f64 {
+        let known = self.places.iter().filter(|place| place.usual.answers > 0);
+        let slowest = known.map(|place| place.usual.ln_ms).fold(self.all.ln_ms, f64::max);
+        self.compared(at_least_ms, slowest)
+    }
+
+    fn compared(&self, latency_ms: f64, usual_ln_ms: f64) -> f64 {
+        // With a single method nothing is changed, not even by rounding.
+        if usual_ln_ms == self.all.ln_ms { latency_ms } else { latency_ms * (self.all.ln_ms - usual_ln_ms).exp() }
+    }
+
+    /// The place of a method: its own, or one that it takes from a method seldom called, or that of the others.
+    fn place(&mut self, method: Method) -> &mut Place {
+        let range = set(method);
+        let set = &mut self.places[range.clone()];
+        if let Some(found) = set.iter().position(|place| place.method == method && place.claim > 0) {
+            set[found].claim = set[found].claim.saturating_add(1);
+            return &mut self.places[range.start + found];
+        }
+        let weakest = (0..WAYS).min_by_key(|way| set[*way].claim).unwrap_or_default();
+        if set[weakest].claim == 0 {
+            set[weakest] = Place { method, claim: 1, usual: Usual::default() };
+            return &mut self.places[range.start + weakest];
+        }
+        set[weakest].claim -= 1;
+        &mut self.places[OTHERS]
+    }
+}
+
+fn set(method: Method) -> std::ops::Range<usize> {
+    let first = (method.0 as usize % SETS) * WAYS;
+    first..first + WAYS
+}
+
+#[cfg(test)]
+#[path = "methods_tests.rs"]
+mod tests;

@@ -1,0 +1,81 @@
+use super::super::endpoints::Endpoints;
+use super::super::health::Health;
+use super::*;
+
+/// The norm of endpoints that take 10 ms give or take 5.
+fn norm_of_10_ms(now: Instant) -> Norm {
+    let mut endpoints = Endpoints::default();
+    let addresses = (1..4).map(|port| std::net::SocketAddr::from(([10, 0, 0, 1], port)));
+    endpoints.replace(addresses, || Health::ready(now), || 0);
+    let mut norm = Norm::default();
+    for round in 0..200 {
+        for endpoint in &mut endpoints.list {
+            endpoint.health.answered(now, if round % 2 == 0 { 5.0 } else { 15.0 }, &norm);
+        }
+    }
+    norm.refresh(now, None, &endpoints.list);
+    norm
+}
+
+fn probation(now: Instant) -> Probation {
+    Probation::new(now, PROBE_WAIT_MIN, true)
+}
+
+/// The verdict after answers of `latency_ms`, and how many it took.
+fn verdict(latency_ms: f64, slow_ms: f64) -> (Verdict, u32) {
+    let now = Instant::now();
+    let (norm, mut probation) = (norm_of_10_ms(now), probation(now));
+    for answers in 1..1000 {
+        match probation.good_answer(latency_ms, Some(slow_ms), &norm) {
+            Verdict::Undecided => {}
+            verdict => return (verdict, answers),
+        }
+    }
+    panic!("{latency_ms} ms is never judged");
+}
+
+#[test]
+fn one_probe_finds_out_what_is_clearly_slow() {
+    assert_eq!(verdict(100.0, 100.0), (Verdict::StillSlow, 1));
+    assert_eq!(verdict(500.0, 500.0), (Verdict::StillSlow, 1));
+}
+
+#[test]
+fn a_few_probes_find_out_what_is_clearly_well() {
+    let (verdict, answers) = verdict(9.0, 500.0);
+    assert!(matches!(verdict, Verdict::Well { mean_ms, .. } if mean_ms == 9.0), "{verdict:?}");
+    assert!((GOOD_ANSWERS_MIN..=10).contains(&answers), "{answers}");
+}
+
+#[test]
+fn what_was_hardly_slow_takes_more_probes_to_tell() {
+    let (well, answers_when_well) = verdict(9.0, 14.0);
+    let (slow, answers_when_slow) = verdict(14.0, 14.0);
+    assert!(matches!(well, Verdict::Well { .. }), "{well:?}");
+    assert_eq!(slow, Verdict::StillSlow);
+    assert!(answers_when_well > 8 && answers_when_slow > 8, "{answers_when_well} {answers_when_slow}");
+}
+
+#[test]
+fn an_endpoint_that_improved_but_is_still_slow_is_not_taken_for_well() {
+    assert_eq!(verdict(40.0, 500.0).0, Verdict::StillSlow);
+}
+
+#[test]
+fn a_failed_probe_makes_worthless_what_went_well_before() {
+    let now = Instant::now();
+    let (norm, mut probation) = (norm_of_10_ms(now), probation(now));
+    for _ in 1..GOOD_ANSWERS_MIN {
+        assert_eq!(probation.good_answer(9.0, None, &norm), Verdict::Undecided);
+    }
+    probation.start_again();
+    assert_eq!(probation.good_answer(9.0, None, &norm), Verdict::Undecided);
+    assert_eq!(probation.good_answers, 1);
+}
+
+#[test]
+fn without_a_norm_a_few_good_answers_suffice() {
+    let mut probation = probation(Instant::now());
+    let verdicts: Vec<_> = (0..GOOD_ANSWERS_MIN).map(|_| probation.good_answer(9.0, None, &Norm::default())).collect();
+    assert_eq!(verdicts.last(), Some(&Verdict::Well { mean_ms: 9.0, answers: GOOD_ANSWERS_MIN }));
+}
