@@ -11,13 +11,14 @@
 //! | `balancers` | what is compared |
 //! | `tally`, `timeline` | what is counted |
 //! | `scenarios` | what the balancers are put through, and their goals |
-//! | `row`, `table` | how it is shown |
+//! | `row`, `table`, `plots` | how it is shown |
 
 mod balancers;
 mod engine;
 mod events;
 mod load;
 mod parallel;
+mod plots;
 mod row;
 mod scenarios;
 mod server;
@@ -27,7 +28,7 @@ mod tally;
 mod timeline;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io as io_error};
 
@@ -36,6 +37,7 @@ pub use load::LoadSpec;
 pub use scenarios::Scenario;
 
 use load::Method;
+use row::Row;
 use server::Behaviour;
 use service_time::ServiceTime;
 
@@ -167,13 +169,17 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn write_results(directory: &std::path::Path, rows: &[row::Row]) -> Result<()> {
+/// Writes the rows as lines of JSON, and their charts.
+fn write_results(directory: &Path, rows: &[Row]) -> Result<()> {
     std::fs::create_dir_all(directory).map_err(io_error(directory.display().to_string()))?;
-    let path = directory.join("results.jsonl");
-    let mut lines = String::new();
-    for row in rows {
-        lines += &serde_json::to_string(row).expect("numbers and text");
-        lines.push('\n');
+    let line = |row: &Row| serde_json::to_string(row).expect("numbers and text") + "\n";
+    write_file(&directory.join("results.jsonl"), &rows.iter().map(line).collect::<String>())?;
+    for plot in plots::draw(rows) {
+        write_file(&directory.join(plot.file), &plot.svg)?;
     }
-    std::fs::write(&path, lines).map_err(io_error(path.display().to_string()))
+    Ok(())
+}
+
+fn write_file(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(io_error(path.display().to_string()))
 }

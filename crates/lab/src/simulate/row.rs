@@ -3,16 +3,20 @@
 use serde::Serialize;
 
 use super::balancers::Kind;
+use super::scenarios::Scenario;
 
 /// What came of one balancer in one case, all seeds together.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
-    pub(super) scenario: &'static str,
+    #[serde(serialize_with = "scenario_name")]
+    pub(super) scenario: Scenario,
     /// What the rows of one table have in common.
     pub(super) setting: String,
     /// What differs between its rows, besides the balancer.
     pub(super) case: String,
-    #[serde(serialize_with = "name")]
+    /// The case as a number: how much slower, or how many calls; 0 where there is no such number.
+    pub(super) x: f64,
+    #[serde(serialize_with = "balancer_name")]
     pub(super) balancer: Kind,
     pub(super) figures: Vec<Figure>,
     pub(super) goals: Vec<Goal>,
@@ -37,9 +41,14 @@ pub(super) struct Goal {
 }
 
 impl Row {
-    pub(super) fn new(scenario: &'static str, setting: String, case: String, balancer: Kind) -> Self {
+    pub(super) fn new(scenario: Scenario, setting: String, case: String, balancer: Kind) -> Self {
         let (figures, goals, share_by_100ms) = (Vec::new(), Vec::new(), Vec::new());
-        Self { scenario, setting, case, balancer, figures, goals, share_by_100ms }
+        Self { scenario, setting, case, x: 0.0, balancer, figures, goals, share_by_100ms }
+    }
+
+    /// The case as a number.
+    pub(super) fn at(self, x: f64) -> Self {
+        Self { x, ..self }
     }
 
     pub(super) fn figure(mut self, name: &'static str, value: impl Into<Option<f64>>) -> Self {
@@ -62,6 +71,10 @@ impl Row {
     }
 }
 
-fn name<S: serde::Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
+fn scenario_name<S: serde::Serializer>(scenario: &Scenario, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&scenario.name())
+}
+
+fn balancer_name<S: serde::Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(kind.name())
 }

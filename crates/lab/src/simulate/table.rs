@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::balancers::Kind;
 use super::row::Row;
 
 /// Writes a table for each setting, the cases below one another and in each case the balancers.
@@ -66,7 +67,7 @@ pub(super) fn number(value: f64) -> String {
 /// How many goals each balancer reached.
 pub(super) fn write_score(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let mut balancers: Vec<_> = rows.iter().map(|row| row.balancer).collect();
-    balancers.sort_unstable_by_key(|balancer| super::Kind::ALL.iter().position(|kind| kind == balancer));
+    balancers.sort_unstable_by_key(|balancer| Kind::ALL.iter().position(|kind| kind == balancer));
     balancers.dedup();
     writeln!(out, "\ngoals reached:")?;
     for balancer in balancers {
@@ -76,3 +77,7 @@ pub(super) fn write_score(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

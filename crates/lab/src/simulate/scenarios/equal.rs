@@ -1,6 +1,7 @@
 //! All endpoints are equal, and so should their shares be: largest over smallest at most 1.1 over 100,000
 //! calls.
 
+use super::Scenario;
 use super::trial::{self, Setting, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -9,7 +10,6 @@ use crate::simulate::load::{Load, LoadSpec};
 use crate::simulate::row::Row;
 use crate::simulate::tally::max_over_min;
 
-const NAME: &str = "equal";
 const CALLS: f64 = 100_000.0;
 const LOADS: [LoadSpec; 4] = [
     LoadSpec::Closed { callers: 200 },
@@ -48,7 +48,7 @@ fn measure(case: &Case, seed: u64) -> Trial {
 }
 
 fn row(case: &Case, trial: &Trial) -> Row {
-    let row = Row::new(NAME, case.setting.describe(NAME), "all well".to_owned(), case.balancer)
+    let row = Row::new(Scenario::Equal, case.setting.describe(Scenario::Equal), "all well".to_owned(), case.balancer)
         .figure("p50 ms", trial.tally.quantile_ms(0.5))
         .figure("p99 ms", trial.p99_ms())
         .figure("p99.9 ms", trial.tally.quantile_ms(0.999));

@@ -1,13 +1,13 @@
 //! Endpoints that fail at once, and so have the fewest calls in flight and the shortest latencies.
 
-use super::trial::{self, SETTLE_S, Setting, Trial};
+use super::Scenario;
+use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
 use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-const NAME: &str = "fast-fail";
 /// Counted from the moment at which they begin to fail, so that finding out is part of it.
 const COUNTED_S: f64 = 10.0;
 
@@ -77,10 +77,11 @@ fn row(case: &Case, trial: &Trial) -> Row {
     let name = format!("{endpoints} fail{calls}{pushback}");
     let failed = trial.tally.failed_part();
     let share: f64 = trial.tally.shares()[..endpoints].iter().sum();
-    let row = Row::new(NAME, case.setting.describe(NAME), name, case.balancer)
+    let row = Row::new(Scenario::FastFail, case.setting.describe(Scenario::FastFail), name, case.balancer)
         .figure("failed %", failed * 100.0)
         .figure("their share %", share * 100.0)
         .figure("p50 ms", trial.tally.quantile_ms(0.5))
         .figure("p99 ms", trial.p99_ms());
-    trial.add_worst(row).goal("failed", failed <= 0.005)
+    let recovered = trial.value("fair again s").is_some_and(|waited_s| waited_s <= RECOVERY_GOAL_S);
+    trial.add_worst(row).goal("failed", failed <= 0.005).goal("recovery", recovered)
 }

@@ -1,6 +1,7 @@
 //! A hundred proxies share a hundred endpoints, and none sees what the others send: they must not all
 //! run to the same endpoint, neither when all are well nor to one that is slow or has just recovered.
 
+use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -10,7 +11,6 @@ use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 use crate::simulate::service_time::ServiceTime;
 
-const NAME: &str = "herd";
 const ENDPOINTS: usize = 100;
 const PROXIES: usize = 100;
 const SLOW_ONE: usize = 50;
@@ -90,7 +90,7 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     let p99_of = |wanted: Case| results.iter().find(|(case, _)| *case == wanted).map(|(_, trial)| trial.p99_ms());
     let Size { workers, median_ms } = case.size;
     let setting = format!(
-        "{NAME}: {ENDPOINTS} endpoints of {workers} workers, median {median_ms} ms, {:.0} calls/s in all",
+        "herd: {ENDPOINTS} endpoints of {workers} workers, median {median_ms} ms, {:.0} calls/s in all",
         calls_per_s(case.size)
     );
     let name = match (case.proxies, case.slow) {
@@ -99,7 +99,7 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
         (proxies, true) => format!("{proxies} proxies, one +{SKEW_MS} ms"),
     };
     let share = trial.tally.shares()[SLOW_ONE];
-    let row = Row::new(NAME, setting, name, case.balancer)
+    let row = Row::new(Scenario::Herd, setting, name, case.balancer)
         .figure("p50 ms", trial.tally.quantile_ms(0.5))
         .figure("p99 ms", trial.p99_ms())
         .figure("51st's share %", share * 100.0);

@@ -5,6 +5,7 @@
 //! latency that 99 % do not exceed solves (1 - f) F(x) + f F(x - skew) = 0.99, where F is the distribution
 //! of a healthy endpoint's latencies. No balancer that keeps the promise can be below that floor.
 
+use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -13,7 +14,6 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::tally::Tally;
 
-const NAME: &str = "low-rate";
 /// Enough for a p99 whose chance error is a few percent.
 const CALLS: f64 = 10_000.0;
 const LOADS: [LoadSpec; 4] = [
@@ -68,16 +68,22 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     let probed = 1.0 / (case.calls_per_s * RECOVERY_GOAL_S);
     let floor_ms = floor_ms(healthy, probed.min(1.0), case.skew_ms);
     let share = trial.tally.shares()[case.setting.endpoints / 2];
-    Row::new(NAME, case.setting.describe(NAME), format!("+{} ms", case.skew_ms), case.balancer)
-        .figure("p50 ms", trial.tally.quantile_ms(0.5))
-        .figure("p99 ms", trial.p99_ms())
-        .figure("x healthy", trial.p99_ms() / healthy_ms)
-        .figure("floor p99 ms", floor_ms)
-        .figure("p99.9 ms", trial.tally.quantile_ms(0.999))
-        .figure("its share %", share * 100.0)
-        .figure("floor share %", probed * 100.0)
-        .goal("p99", trial.p99_ms() <= 1.10 * healthy_ms.max(floor_ms))
-        .goal("share", share <= (4.0 * probed).max(0.005))
+    Row::new(
+        Scenario::LowRate,
+        case.setting.describe(Scenario::LowRate),
+        format!("+{} ms", case.skew_ms),
+        case.balancer,
+    )
+    .at(case.calls_per_s)
+    .figure("p50 ms", trial.tally.quantile_ms(0.5))
+    .figure("p99 ms", trial.p99_ms())
+    .figure("x healthy", trial.p99_ms() / healthy_ms)
+    .figure("floor p99 ms", floor_ms)
+    .figure("p99.9 ms", trial.tally.quantile_ms(0.999))
+    .figure("its share %", share * 100.0)
+    .figure("floor share %", probed * 100.0)
+    .goal("p99", trial.p99_ms() <= 1.10 * healthy_ms.max(floor_ms))
+    .goal("share", share <= (4.0 * probed).max(0.005))
 }
 
 /// The p99 when the part `probed` of the calls goes to an endpoint that is slower by `skew_ms`.

@@ -1,6 +1,7 @@
 //! Fast and slow methods on one service: chance gives each endpoint another mixture, which must not make
 //! one look slow; and an endpoint that is slow must be found all the same.
 
+use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -11,7 +12,6 @@ use crate::simulate::server::Behaviour;
 use crate::simulate::service_time::ServiceTime;
 use crate::simulate::tally::max_over_min;
 
-const NAME: &str = "methods";
 const ENDPOINTS: usize = 5;
 const SLOW_ONE: usize = 2;
 const WORKERS: usize = 64;
@@ -80,11 +80,11 @@ fn row(case: &Case, trial: &Trial) -> Row {
     let others = (0..ENDPOINTS).filter(|server| *server != SLOW_ONE || case.skew_ms == 0.0);
     let ratio = max_over_min(&others.map(|server| shares[server]).collect::<Vec<_>>());
     let setting = format!(
-        "{NAME}: {ENDPOINTS} endpoints of {WORKERS} workers, {}% of calls {} ms, the others {} ms, {}",
+        "methods: {ENDPOINTS} endpoints of {WORKERS} workers, {}% of calls {} ms, the others {} ms, {}",
         FAST.1, FAST.0, SLOW.0, case.load_name
     );
     let name = if case.skew_ms == 0.0 { "all well".to_owned() } else { format!("one +{} ms", case.skew_ms) };
-    let row = Row::new(NAME, setting, name, case.balancer)
+    let row = Row::new(Scenario::Methods, setting, name, case.balancer)
         .figure("fast p50 ms", trial.tally.method_quantile_ms(0, 0.5))
         .figure("fast p99 ms", trial.tally.method_quantile_ms(0, 0.99))
         .figure("slow p99 ms", trial.tally.method_quantile_ms(1, 0.99))

@@ -51,6 +51,11 @@ impl Scenario {
         Self::value_variants().iter().copied().filter(meant).collect()
     }
 
+    /// The name that users write.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
     pub(super) fn run(self, options: &Options) -> Vec<Row> {
         match self {
             Self::SlowPod => slow_pod::run(options),

@@ -1,5 +1,6 @@
 //! An endpoint joins others that are at work: it should get a growing share, and soon a fair one.
 
+use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -7,7 +8,6 @@ use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-const NAME: &str = "newcomer";
 /// What is looked at after the arrival.
 const AFTER_S: f64 = 10.0;
 /// How long a cold newcomer is slow, and by how much: caches are empty, code is not compiled.
@@ -61,14 +61,16 @@ fn measure(case: &Case, seed: u64) -> Trial {
         .worst("1st second x fair", first_second)
         .worst("fair after s", waited_s)
         .worst("peak x fair", peak);
-    trial.share_by_100ms = simulation.timeline.shares(newcomer);
+    if case.cold {
+        trial.share_by_100ms = simulation.timeline.shares(newcomer);
+    }
     trial
 }
 
 fn row(case: &Case, trial: &Trial) -> Row {
     let name = if case.cold { "cold" } else { "warm" };
     let at_most = |name: &str, most: f64| trial.value(name).is_some_and(|value| value <= most);
-    let row = Row::new(NAME, case.setting.describe(NAME), name.to_owned(), case.balancer)
+    let row = Row::new(Scenario::Newcomer, case.setting.describe(Scenario::Newcomer), name.to_owned(), case.balancer)
         .figure("p99 ms", trial.p99_ms())
         .figure("p99.9 ms", trial.tally.quantile_ms(0.999));
     trial

@@ -1,6 +1,7 @@
 //! The healthy endpoints are full: then the slow one should be used, once waiting for a healthy one would
 //! take longer than it does; and not before.
 
+use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -10,7 +11,6 @@ use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 use crate::simulate::service_time::ServiceTime;
 
-const NAME: &str = "overload";
 const ENDPOINTS: usize = 5;
 const SLOW_ONE: usize = 2;
 const WORKERS: usize = 16;
@@ -80,8 +80,8 @@ fn row(options: &Options, case: &Case, trial: &Trial, without: &Trial) -> Row {
     let Pressure { load, name, skew_ms } = case.pressure;
     let per_s = |trial: &Trial| trial.tally.answers() as f64 / options.seconds / options.seeds as f64;
     let mean_ms = trial.tally.mean_ms();
-    let setting = format!("{NAME}: {ENDPOINTS} endpoints of {WORKERS} workers, median {MEDIAN_MS} ms, one slower");
-    let row = Row::new(NAME, setting, format!("{name}, +{skew_ms} ms"), case.balancer)
+    let setting = format!("overload: {ENDPOINTS} endpoints of {WORKERS} workers, median {MEDIAN_MS} ms, one slower");
+    let row = Row::new(Scenario::Overload, setting, format!("{name}, +{skew_ms} ms"), case.balancer)
         .figure("calls/s", per_s(trial))
         .figure("x without it", per_s(trial) / per_s(without))
         .figure("mean ms", mean_ms)

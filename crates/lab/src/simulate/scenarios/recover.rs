@@ -1,5 +1,6 @@
 //! An endpoint that was slow for long is well again: it should get its share back, and not a flood.
 
+use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, Setting, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -8,7 +9,6 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 
-const NAME: &str = "recover";
 /// Long enough for the longest pauses between probes.
 const SLOW_S: f64 = 20.0;
 /// What is looked at after the recovery.
@@ -52,7 +52,9 @@ fn measure(options: &Options, case: &Case, seed: u64) -> Trial {
     simulation.measure_for(rest_s);
     let peak = simulation.timeline.peak(slow_one, from_s) / fair_share;
     let mut trial = Trial::of(&simulation.tally).worst("fair again s", waited_s).worst("peak x fair", peak);
-    trial.share_by_100ms = simulation.timeline.shares(slow_one);
+    if Some(&case.skew_ms) == options.few_skews().get(1) {
+        trial.share_by_100ms = simulation.timeline.shares(slow_one);
+    }
     trial
 }
 
@@ -60,8 +62,13 @@ fn row(case: &Case, trial: &Trial) -> Row {
     let share = trial.tally.shares()[case.setting.endpoints / 2];
     let recovered = trial.value("fair again s").is_some_and(|waited_s| waited_s <= RECOVERY_GOAL_S);
     let flooded = trial.value("peak x fair").is_some_and(|peak| peak > 1.6);
-    let row = Row::new(NAME, case.setting.describe(NAME), format!("was +{} ms", case.skew_ms), case.balancer)
-        .figure("share after %", share * 100.0)
-        .figure("p99 after ms", trial.p99_ms());
+    let row = Row::new(
+        Scenario::Recover,
+        case.setting.describe(Scenario::Recover),
+        format!("was +{} ms", case.skew_ms),
+        case.balancer,
+    )
+    .figure("share after %", share * 100.0)
+    .figure("p99 after ms", trial.p99_ms());
     trial.add_worst(row).goal("recovery", recovered).goal("flood", !flooded)
 }

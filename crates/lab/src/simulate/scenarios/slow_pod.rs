@@ -3,14 +3,13 @@
 //! Two references stand beside each figure: the same run with all endpoints healthy, and the same run
 //! without the slow endpoint, which no balancer that keeps away from it can beat.
 
+use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial, USUAL_LOADS};
 use crate::simulate::balancers::Kind;
 use crate::simulate::engine::Simulation;
 use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 use crate::simulate::{Options, SlowBy};
-
-const NAME: &str = "slow-pod";
 
 #[derive(Clone, PartialEq)]
 struct Case {
@@ -88,14 +87,15 @@ fn row(options: &Options, case: &Case, trial: &Trial, results: &[(Case, Trial)])
     let share = trial.tally.shares()[slow_one(&case.setting)];
 
     let setting = match options.slow_by {
-        SlowBy::Added => case.setting.describe(NAME),
-        SlowBy::Occupying => format!("{}, the slow one's workers occupied", case.setting.describe(NAME)),
+        SlowBy::Added => case.setting.describe(Scenario::SlowPod),
+        SlowBy::Occupying => format!("{}, the slow one's workers occupied", case.setting.describe(Scenario::SlowPod)),
     };
-    let name = match case.slow {
-        Slow::None | Slow::Absent => "healthy".to_owned(),
-        Slow::By { ms } => format!("+{ms} ms"),
+    let (name, skew_ms) = match case.slow {
+        Slow::None | Slow::Absent => ("healthy".to_owned(), 0.0),
+        Slow::By { ms } => (format!("+{ms} ms"), ms),
     };
-    let row = Row::new(NAME, setting, name, case.balancer)
+    let row = Row::new(Scenario::SlowPod, setting, name, case.balancer)
+        .at(skew_ms)
         .figure("p50 ms", trial.tally.quantile_ms(0.5))
         .figure("p99 ms", p99_ms)
         .figure("p99.9 ms", trial.tally.quantile_ms(0.999))

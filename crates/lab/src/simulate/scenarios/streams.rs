@@ -1,6 +1,7 @@
 //! Streams that stay open for long: a new one should go where fewer are open, also when an endpoint joins
 //! or recovers.
 
+use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
 use crate::simulate::Options;
 use crate::simulate::balancers::Kind;
@@ -10,7 +11,6 @@ use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 use crate::simulate::service_time::ServiceTime;
 
-const NAME: &str = "streams";
 const ENDPOINTS: usize = 5;
 const MEDIAN_MS: f64 = 5.0;
 /// The mean life of a stream.
@@ -88,8 +88,8 @@ fn row(case: &Case, trial: &Trial) -> Row {
         Happening::Joins => "one joins",
         Happening::Recovers => "one recovers",
     };
-    let setting = format!("{NAME}: {ENDPOINTS} endpoints, {STREAMS_PER_S} streams/s that last {OPEN_S} s");
-    let row = Row::new(NAME, setting, name.to_owned(), case.balancer)
+    let setting = format!("streams: {ENDPOINTS} endpoints, {STREAMS_PER_S} streams/s that last {OPEN_S} s");
+    let row = Row::new(Scenario::Streams, setting, name.to_owned(), case.balancer)
         .figure("new ones to the 5th %", trial.tally.shares()[ENDPOINTS - 1] * 100.0);
     let row = trial.add_worst(row);
     let at_most = |name: &str, most: f64| trial.value(name).is_some_and(|value| value <= most);

@@ -1,5 +1,6 @@
 //! One balancer in one case, with every seed.
 
+use super::Scenario;
 use crate::simulate::balancers::Kind;
 use crate::simulate::engine::{Setup, Simulation};
 use crate::simulate::load::{LoadSpec, Method};
@@ -61,10 +62,10 @@ impl Setting {
         1.0 / self.endpoints as f64
     }
 
-    pub(super) fn describe(&self, scenario: &str) -> String {
+    pub(super) fn describe(&self, scenario: Scenario) -> String {
         let Self { endpoints, workers, method, load, .. } = self;
         let median_ms = method.service.median_ms();
-        format!("{scenario}: {endpoints} endpoints of {workers} workers, median {median_ms} ms, {load}")
+        format!("{}: {endpoints} endpoints of {workers} workers, median {median_ms} ms, {load}", scenario.name())
     }
 }
 
