@@ -4,7 +4,7 @@ use super::balancers::Kind;
 use super::row::Row;
 use super::scenarios::Scenario;
 use super::timeline::STEP_S;
-use crate::chart::{Axis, Bar, Bars, Chart, Guide, Mode, Scale, Series, Style};
+use crate::chart::{Axis, Bar, Bars, Chart, Color, Dash, Guide, Mode, Scale, Series, Style};
 
 /// A chart and the name of its file.
 pub(super) struct Plot {
@@ -60,7 +60,7 @@ fn over_skew(table: &[Row], figure: &str, label: &str, unit: &str, guide: Option
     let healthy = table.iter().find(|row| row.x == 0.0 && row.balancer == Kind::OURS).and_then(|row| row.value(figure));
     let guide = guide.or_else(|| healthy.map(|value| (value, "all healthy")));
     let chart = Chart {
-        title: table[0].setting.clone(),
+        title: title(&table[0].setting),
         x: Axis::new("slower by", "ms", Scale::Steps),
         y: Axis::new(label, unit, Scale::Log),
         series: balancers(table.iter()).into_iter().map(line).collect(),
@@ -81,13 +81,13 @@ fn timeline(table: &[Row]) -> Option<Plot> {
         Series::new(row.balancer.name(), points.collect(), style(row.balancer))
     };
     let chart = Chart {
-        title: format!("{}, {}", first.setting, first.case),
+        title: format!("{}, {}", title(&first.setting), first.case),
         x: Axis::new("time", "s", Scale::Linear),
         y: Axis::new("its share", "%", Scale::Linear),
         series: drawn.iter().map(line).collect(),
         guides: Vec::new(),
     };
-    Some(plot(&chart.title, &chart))
+    Some(plot(&format!("{}, {}", first.setting, first.case), &chart))
 }
 
 /// One number of each balancer in one case.
@@ -102,8 +102,8 @@ fn bars(table: &[Row], case: &str, figure: &str, unit: &str) -> Option<Plot> {
             style: style(row.balancer),
         })
         .collect();
-    let title = format!("{}, {case}: {figure}", table[0].setting);
-    let file = file_name(&title);
+    let file = file_name(&format!("{}, {case}: {figure}", table[0].setting));
+    let title = format!("{}: {figure}", title(&table[0].setting));
     let drawn = !bars.is_empty();
     let svg = Bars { title, unit: unit.to_owned(), bars, guide: None }.to_svg(Mode::Standalone);
     drawn.then_some(Plot { file, svg })
@@ -123,7 +123,12 @@ fn over_rate(rows: &[&Row]) -> Option<Plot> {
     };
     let kinds = balancers(rows.iter().copied());
     let mut series: Vec<Series> = kinds.iter().map(|kind| line(*kind, kind.name(), "p99 ms", style(*kind))).collect();
-    series.push(line(kinds[0], "floor", "floor p99 ms", Style::nth(Kind::ALL.len())));
+    series.push(line(
+        kinds[0],
+        "floor",
+        "floor p99 ms",
+        Style { color: Color::Grey, dash: Dash::Dotted, strong: false },
+    ));
     let chart = Chart {
         title: format!("low-rate: one of the endpoints slower by {}", case.trim_start_matches('+')),
         x: Axis::new("calls", "per second", Scale::Steps),
@@ -136,6 +141,14 @@ fn over_rate(rows: &[&Row]) -> Option<Plot> {
 
 fn plot(name: &str, chart: &Chart) -> Plot {
     Plot { file: file_name(name), svg: chart.to_svg(Mode::Standalone) }
+}
+
+/// The scenario and the last two parts of a setting: there is no room for all.
+fn title(setting: &str) -> String {
+    let (scenario, rest) = setting.split_once(": ").unwrap_or(("", setting));
+    let mut parts: Vec<&str> = rest.rsplitn(3, ", ").take(2).collect();
+    parts.reverse();
+    format!("{scenario}: {}", parts.join(", "))
 }
 
 fn file_name(title: &str) -> String {

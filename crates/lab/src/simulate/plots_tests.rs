@@ -6,6 +6,11 @@ fn files_are_named_by_what_they_show() {
 }
 
 #[test]
+fn a_title_says_what_fits() {
+    assert_eq!(title("herd: 100 endpoints, median 5 ms, 10 calls/s"), "herd: median 5 ms, 10 calls/s");
+}
+
+#[test]
 fn every_balancer_of_a_table_has_its_line() {
     let row = |kind, x| {
         Row::new(Scenario::SlowPod, "a setting".to_owned(), format!("+{x} ms"), kind)

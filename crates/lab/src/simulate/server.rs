@@ -8,7 +8,7 @@ use super::balancers::Report;
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// The latest answers that a server remembers, to tell probes of them.
 const REMEMBERED_ANSWERS: usize = 32;
-/// Of these, so many that found about as many calls as there are now make up what a probe is told.
+/// Of these, at most so many that found about as many calls as there are now make up what a probe is told.
 const REPORTED_ANSWERS: usize = 9;
 /// Answers older than this say nothing to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
@@ -95,23 +95,29 @@ impl Server {
 
     /// What it tells a probe about itself.
     pub(super) fn report(&self, now_ns: u64) -> Report {
-        let mut answers = self.answers;
-        let remembered = &mut answers[..self.answered.min(REMEMBERED_ANSWERS)];
-        let distance = |answer: &Answer| {
-            let outdated = now_ns - answer.at_ns > REPORTED_AGE_NS;
-            (outdated, answer.found_open.abs_diff(self.open), now_ns - answer.at_ns)
-        };
-        remembered.sort_unstable_by_key(distance);
-        let recent = remembered.iter().take_while(|answer| !distance(answer).0);
-        let mut reported = [0.0; REPORTED_ANSWERS];
-        let mut count = 0;
-        for (place, answer) in reported.iter_mut().zip(recent) {
+        let alike = (self.open / 4).max(1);
+        let latency_ms = self
+            .median_ms(now_ns, |answer| answer.found_open.abs_diff(self.open) <= alike)
+            .or_else(|| self.median_ms(now_ns, |_| true));
+        Report { in_flight: self.open, latency_ms }
+    }
+
+    /// The median latency of the latest answers that `count`.
+    fn median_ms(&self, now_ns: u64, count: impl Fn(&Answer) -> bool) -> Option<f64> {
+        let latest_first = (0..self.answered).rev().take(REMEMBERED_ANSWERS);
+        let answers = latest_first
+            .map(|number| &self.answers[number % REMEMBERED_ANSWERS])
+            .take_while(|answer| now_ns - answer.at_ns <= REPORTED_AGE_NS)
+            .filter(|answer| count(answer));
+        let mut latencies = [0.0; REPORTED_ANSWERS];
+        let mut found = 0;
+        for (place, answer) in latencies.iter_mut().zip(answers) {
             *place = answer.latency_ms;
-            count += 1;
+            found += 1;
         }
-        let reported = &mut reported[..count];
-        reported.sort_unstable_by(f64::total_cmp);
-        Report { in_flight: self.open, latency_ms: reported.get(count / 2).copied() }
+        let latencies = &mut latencies[..found];
+        latencies.sort_unstable_by(f64::total_cmp);
+        latencies.get(found / 2).copied()
     }
 }
 

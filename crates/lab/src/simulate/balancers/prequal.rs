@@ -7,7 +7,8 @@
 //! the fewest calls in flight; with fewer than two answers in the pool, any server.
 //!
 //! A server tells a probe its calls in flight, and the median latency of recent calls that found about as
-//! many: here nine of the last 32 of the last five seconds, and 0 when there were none. Made simple besides:
+//! many, within a quarter: here nine of the last 32 of the last five seconds, or of all if none is alike, and 0
+//! without any. Made simple besides:
 //! probes always arrive, after 0.2 ms, and only follow calls; errors are not counted against a server.
 
 use std::time::{Duration, Instant};

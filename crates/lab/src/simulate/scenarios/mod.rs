@@ -72,3 +72,7 @@ impl Scenario {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "goals_tests.rs"]
+mod tests;
