@@ -93,6 +93,9 @@ fn every_target_has_a_whole_line_for_each_case_and_a_second_experiment_needs_ano
     assert!(number(&experiment["ceiling"], "load_rps") > 0.0, "{experiment}");
     assert!(number(&experiment["ceiling"], "backends_rps") > 0.0, "{experiment}");
     assert_eq!(experiment["versions"].as_array().map(Vec::len), Some(2), "{experiment}");
+    for report in ["summary.md", "report.html"] {
+        assert!(fs::read_to_string(out.path().join(report)).is_ok_and(|text| text.contains("leno")), "{report}");
+    }
 
     let again = lab(words, out.path()).output().expect("leno starts");
     let error = one_line_of_error(&again);
@@ -170,8 +173,8 @@ fn a_backend_that_fails_or_recovers_is_told_apart_from_the_others() {
         assert!((failed - number(&run, "slow_share")).abs() < 0.05, "{run}");
     }
     let out = new_dir();
-    let runs = run_well("recover --targets leno --rate 500 --skew-ms 50 --warm-up-s 1 --repeat 1", out.path());
-    assert!(number(&runs[0], "slow_share") < 0.2, "{}", runs[0]);
+    let runs = run_well("recover --targets haproxy --rate 500 --skew-ms 50 --warm-up-s 1 --repeat 1", out.path());
+    assert!(number(&runs[0], "slow_share") < 0.25, "{}", runs[0]);
     assert!(runs[0]["recovered_after_s"].is_f64(), "{}", runs[0]);
 }
 

@@ -24,12 +24,15 @@ pub struct RelayLimits {
     pub max_client_connections: u32,
     /// Calls in flight.
     pub max_calls: u32,
-    /// Calls that wait for a connection to one endpoint.
+    /// Calls that wait for a connection to one endpoint. Of the places that are free, a client may take as many as it
+    /// leaves to others.
     pub max_waiting_calls_per_endpoint: u32,
     /// How long a call may wait for a connection.
     pub max_wait_ms: u32,
-    /// How often one call is sent, the first time included.
+    /// How many endpoints one call is given to, the first included.
     pub max_attempts: u32,
+    /// Interim responses (1xx) of one call.
+    pub max_interim_responses: u32,
     /// Request content that one call keeps to be sent elsewhere.
     pub max_replay_bytes_per_call: u32,
     /// Request content that all calls keep.
@@ -72,6 +75,7 @@ impl Default for RelayLimits {
             max_waiting_calls_per_endpoint: 1_024,
             max_wait_ms: 10_000,
             max_attempts: 4,
+            max_interim_responses: 32,
             max_replay_bytes_per_call: 65_536,
             max_replay_bytes: 16 << 20,
             max_buffered_bytes_per_client: 16 << 20,
@@ -187,7 +191,8 @@ static SPECS: &[Spec] = specs! {
     "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
     "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";
-    "max_attempts" relay.max_attempts 1..=100, "how often one call is sent, the first time included";
+    "max_attempts" relay.max_attempts 1..=100, "how many endpoints one call is given to, the first included";
+    "max_interim_responses" relay.max_interim_responses ANY, "interim responses (1xx) of one call";
     "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content kept so that a call can be sent elsewhere";
     "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep";
     "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";

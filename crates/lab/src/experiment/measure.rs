@@ -138,7 +138,8 @@ impl Stage<'_> {
                 _ => None,
             },
             proxy_rss_before_bytes: None,
-            first_error: numbers.first_failure,
+            // One of the warm-up alone is none of the errors that are counted.
+            first_error: numbers.first_failure.filter(|_| errors > 0),
             curve: numbers.curve,
         }
     }

@@ -41,10 +41,11 @@ impl Stage<'_> {
 
         let CrowdReport { calls, failed, first_failure } = report;
         let total = Latency { calls, ..Latency::default() };
-        let numbers = Snapshot { measured, total, first_failure, ..Snapshot::default() };
+        let numbers = Snapshot { measured, total, ..Snapshot::default() };
         let reached = since(&counts_after, &counts_before);
         Ok(Run {
             errors: failed,
+            first_error: first_failure,
             proxy_rss_before_bytes: memory_before.map(|memory| memory.resident_kib * 1024),
             ..self.record(turn, numbers, (&before, &after), &reached, self.target.memory()?)
         })

@@ -9,6 +9,8 @@ use super::record::{Run, Scenario};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
+/// Less than this of one CPU, used by other programs, is not worth a word.
+const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 
 /// The bar and the lines above it.
@@ -79,7 +81,7 @@ fn line(run: &Run) -> String {
         words.push(format!("{} {:>6.2} %", troubled(run.scenario), run.slow_share * 100.0));
     }
     words.extend(run.proxy_cpu_us_per_call.map(|us| format!("{us:.1} us CPU")));
-    if run.scenario == Scenario::Recover {
+    if run.scenario == Scenario::Recover && target.is_proxy() {
         let when = run.recovered_after_s.map_or("never".to_owned(), |s| format!("{s:.1} s"));
         words.push(format!("fair share after {when}"));
     }
@@ -88,6 +90,9 @@ fn line(run: &Run) -> String {
     }
     if run.late > 0 {
         words.push(format!("{} sent late", run.late));
+    }
+    if run.foreign_cpu >= NOTABLE_CPU {
+        words.push(format!("{:.1} CPU taken by others", run.foreign_cpu));
     }
     if run.at_ceiling {
         words.push("near the ceiling".to_owned());

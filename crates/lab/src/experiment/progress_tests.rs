@@ -50,9 +50,12 @@ fn a_line_has_the_figures_that_the_scenario_is_about() {
 
 #[test]
 fn what_makes_a_figure_worth_less_is_said_and_nothing_when_all_is_well() {
-    let doubtful = Run { errors: 3, late: 4, at_ceiling: true, ..run(Scenario::SlowPod) };
+    let doubtful = Run { errors: 3, late: 4, foreign_cpu: 0.52, at_ceiling: true, ..run(Scenario::SlowPod) };
     let doubtful = line(&doubtful);
-    assert!(has_all(&doubtful, &["3 errors", "4 sent late", "near the ceiling"]), "{doubtful}");
+    assert!(has_all(&doubtful, &["3 errors", "4 sent late", "0.5 CPU", "near the ceiling"]), "{doubtful}");
     let well = line(&run(Scenario::SlowPod));
-    assert!(!well.contains("errors") && !well.contains("late") && !well.contains("ceiling"), "{well}");
+    assert!(
+        !well.contains("errors") && !well.contains("late") && !well.contains("others") && !well.contains("ceiling"),
+        "{well}"
+    );
 }

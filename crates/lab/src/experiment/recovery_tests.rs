@@ -27,7 +27,7 @@ fn a_share_that_comes_back_at_once_is_fair_when_a_second_of_it_is() {
 #[test]
 fn a_share_that_comes_back_late_is_late() {
     let after = after_s(times(0, 30).chain(times(4, 25)).chain(times(20, 45)));
-    assert!(after.is_some_and(|s| (3.2..=3.3).contains(&s)), "{after:?}");
+    assert!(after.is_some_and(|s| (s - 3.3).abs() < 0.001), "{after:?}");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_flash_of_calls_is_no_recovery() {
 
 #[test]
 fn a_share_that_comes_back_in_the_last_second_has_not_stayed() {
-    assert_eq!(after_s(times(0, 82).chain(times(20, 18))), None);
+    assert_eq!(after_s(times(0, 83).chain(times(20, 17))), None);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, Target
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
+use crate::report::{self, Written};
 use crate::targets::{self, Setting, Target, l4};
 
 const BACKENDS: usize = 5;
@@ -114,7 +115,8 @@ impl Runner {
         }
         self.progress.finish();
         self.output.describe(&self.experiment)?;
-        self.progress.say(&format!("The runs are in {}.", self.settings.out.display()))
+        let Written { summary, page } = report::write(&self.settings.out)?;
+        self.progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
 
     fn run_one(&mut self, turn: &Turn) -> Result<Run> {

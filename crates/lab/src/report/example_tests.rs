@@ -32,6 +32,8 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         proxy_rss_after_bytes: Some(4_000_000),
         foreign_cpu: 0.0,
         at_ceiling: false,
+        late: 0,
+        held_up_ms: 0.0,
         recovered_after_s: None,
         proxy_rss_before_bytes: None,
     }

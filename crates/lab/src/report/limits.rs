@@ -34,8 +34,8 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         marks.at_ceiling, marks.runs
     ));
     limits.push(format!(
-        "Noise. In {} of {} runs other programs used more than {FOREIGN_CPU_LIMIT} CPUs (marked: disturbed). What is \
-         stolen by other virtual machines is not seen at all. No run is left out because of its figures.",
+        "Noise. In {} of {} runs other programs used more than {FOREIGN_CPU_LIMIT} CPUs (marked: disturbed), what the \
+         machine lent to other virtual machines included. No run is left out because of its figures.",
         marks.disturbed, marks.runs
     ));
     limits.push(format!(

@@ -27,6 +27,8 @@ const OWN_NAMESPACE: &str = "/proc/self/ns/net";
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
 const TABLE: &str = "leno-lab";
+/// What goes wrong where neither root nor user namespaces are to be had, or the kernel has no nf_tables.
+const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
 /// The rules, while they are in force.
 pub(super) struct Rules {
@@ -70,7 +72,7 @@ pub(super) fn version() -> Result<String> {
     let mut command = Command::new(&namespace.program);
     command.args(namespace.args).args(["sh", "-ec", script]).args([&ip, &nft]);
     let any_backend = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-    run("trying netfilter rules in a network namespace", command, &rules(&[any_backend]))?;
+    run(TRIAL, command, &rules(&[any_backend]))?;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(io_error("reading the kernel's release"))?;
     Ok(format!("{}, Linux {}", version_line("nft", &nft, &["--version"])?, kernel.trim()))
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::health::Health;
+use super::norm::Norm;
 
 /// Names one endpoint of one [`Balancer`](super::Balancer) for as long as it is a member.
 ///
@@ -43,7 +44,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Notes the start of a call.
-    pub(super) fn picked(&mut self, now: Instant, turn: u64) {
+    pub(super) fn picked(&mut self, now: Instant, turn: u64, norm: &Norm) {
         if self.unanswered == 0 {
             self.health.heard(now);
         }
@@ -51,7 +52,7 @@ impl Endpoint {
         self.unanswered += 1;
         self.picks += 1;
         self.turn = turn;
-        self.health.picked(now);
+        self.health.picked(now, norm);
     }
 }
 
@@ -87,13 +88,12 @@ impl Endpoints {
         self.index(id).and_then(|index| self.list.get_mut(index))
     }
 
-    /// Makes `addresses` the members: keeps what is known of those that stay, makes `health` and a
-    /// `turn` for those that come, and returns the slots of those that go.
+    /// Makes `addresses` the members: keeps what is known of those that stay, makes the health and the
+    /// turn of those that come, and returns the slots of those that go.
     pub(super) fn replace(
         &mut self,
         addresses: impl IntoIterator<Item = SocketAddr>,
-        mut health: impl FnMut() -> Health,
-        mut turn: impl FnMut() -> u64,
+        mut newcomer: impl FnMut() -> (Health, u64),
     ) -> Vec<usize> {
         let mut addresses: Vec<SocketAddr> = addresses.into_iter().collect();
         addresses.sort_unstable();
@@ -106,15 +106,10 @@ impl Endpoints {
                 gone.push(endpoint.id);
             }
             let kept = old.next_if(|endpoint| endpoint.address == address);
-            let endpoint = kept.unwrap_or_else(|| Endpoint {
-                id: self.occupy(),
-                address,
-                in_flight: 0,
-                unanswered: 0,
-                turn: turn(),
-                picks: 0,
-                failures: 0,
-                health: health(),
+            let endpoint = kept.unwrap_or_else(|| {
+                let (health, turn) = newcomer();
+                let id = self.occupy();
+                Endpoint { id, address, in_flight: 0, unanswered: 0, turn, picks: 0, failures: 0, health }
             });
             self.list.push(endpoint);
         }

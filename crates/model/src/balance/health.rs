@@ -9,7 +9,7 @@
 //! Shorter ways back: when the others have become as slow or fail as often, nothing speaks against it.
 //!
 //! A slow or failing endpoint gets no calls but probes: single calls, first after half a second, then
-//! more seldom, at last every 2.5 s; while they go well, one after another. While the others are full, a
+//! more seldom, at last every 2 s or so; while they go well, one after another. While the others are full, a
 //! slow one also relieves them of a part of the calls.
 
 use std::time::{Duration, Instant};
@@ -55,15 +55,27 @@ pub(super) struct Health {
     /// When it last answered, or when the first of the calls began that it has not answered.
     quiet_since: Instant,
     probe_wait: Duration,
+    /// Makes its probes wait this much longer, 1 to 1.25: many proxies that see one endpoint turn slow at one
+    /// moment must not probe it in step.
+    pace: f64,
 }
 
 impl Health {
-    pub(super) fn ready(now: Instant) -> Self {
-        Self { latency: None, failure_rate: 0.0, state: State::Ready, quiet_since: now, probe_wait: PROBE_WAIT_MIN }
+    /// A member from the beginning. `chance` is any number from 0 to 1.
+    pub(super) fn ready(now: Instant, chance: f64) -> Self {
+        Self {
+            latency: None,
+            failure_rate: 0.0,
+            state: State::Ready,
+            quiet_since: now,
+            probe_wait: PROBE_WAIT_MIN,
+            pace: 1.0 + chance / 4.0,
+        }
     }
 
-    pub(super) fn warming(now: Instant) -> Self {
-        Self { state: State::Warming { since: now, takes: WARM_UP }, ..Self::ready(now) }
+    /// A newcomer.
+    pub(super) fn warming(now: Instant, chance: f64) -> Self {
+        Self { state: State::Warming { since: now, takes: WARM_UP }, ..Self::ready(now, chance) }
     }
 
     /// The part of a full share that it should get now: 1 when ready, 0 on probation unless the others are full.
@@ -99,14 +111,14 @@ impl Health {
     }
 
     /// A call is on its way to it; on probation, that is the probe.
-    pub(super) fn picked(&mut self, now: Instant) {
-        let wait = self.probe_wait;
+    pub(super) fn picked(&mut self, now: Instant, norm: &Norm) {
+        let wait = self.probe_wait.mul_f64(self.pace).max(norm.fair_interval);
         let Some(probation) = self.probation_mut() else {
             return;
         };
         probation.next_probe = now + wait;
         if probation.good_answers == 0 {
-            self.probe_wait = (wait * 2).min(PROBE_WAIT_MAX);
+            self.probe_wait = (self.probe_wait * 2).min(PROBE_WAIT_MAX);
         }
     }
 
@@ -139,9 +151,22 @@ impl Health {
         now.saturating_duration_since(self.quiet_since)
     }
 
-    /// A call that began at `started` ended well.
+    /// A call that began at `started` was answered: what that shows of a slow endpoint's recovery.
+    pub(super) fn proved_fast(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
+        if matches!(self.state, State::Slow(_)) {
+            self.proved_well(now, started, latency_ms, norm);
+        }
+    }
+
+    /// A call that began at `started` ended well: what that shows of a failing endpoint's recovery.
     pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         self.note_outcome(0.0);
+        if matches!(self.state, State::Failing(_)) {
+            self.proved_well(now, started, latency_ms, norm);
+        }
+    }
+
+    fn proved_well(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         let slow_ms = match self.state {
             State::Slow(_) => self.latency.map(|estimate| estimate.mean_ms),
             _ => None,
@@ -154,7 +179,7 @@ impl Health {
             return;
         }
         match probation.good_answer(latency_ms, slow_ms, norm) {
-            Verdict::Undecided => probation.next_probe = now,
+            Verdict::Undecided => probation.next_probe = now.max(started + norm.fair_interval),
             Verdict::StillSlow => {}
             Verdict::Well { mean_ms, answers } => {
                 self.latency = Some(Estimate::of_answers(now, mean_ms, answers, norm.spread));
@@ -196,7 +221,7 @@ impl Health {
                 }
             }
             _ if norm.calls_failing(self.failure_rate, weight) => {
-                self.state = State::Failing(self.probation_of(now, self.probe_wait));
+                self.state = State::Failing(self.probation_of(now, self.probe_wait.mul_f64(self.pace)));
             }
             State::Slow(probation) => {
                 // The others have become as slow, perhaps by taking its calls: help them at once.
@@ -209,13 +234,14 @@ impl Health {
                 }
             }
             _ if self.latency.is_some_and(|estimate| norm.calls_slow(&estimate)) => {
-                let mut probation = self.probation_of(now, self.probe_wait);
+                let mut probation = self.probation_of(now, self.probe_wait.mul_f64(self.pace));
                 probation.relief = self.latency.map_or(0.0, |estimate| norm.relief_by(&estimate));
                 self.state = State::Slow(probation);
             }
             State::Warming { since, takes } => {
-                let warm = now.saturating_duration_since(since) >= takes;
-                if warm || self.latency.is_some_and(|estimate| norm.calls_fast(&estimate)) {
+                let age = now.saturating_duration_since(since);
+                let fast = self.latency.is_some_and(|estimate| norm.calls_fast(&estimate, age));
+                if age >= takes || fast {
                     self.make_ready();
                 }
             }

@@ -20,12 +20,22 @@ use super::random::Random;
 /// How often silence is noticed and every endpoint is measured against a new norm.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Seconds of calls on which the rate of calls rests.
+const RATE_MEMORY_S: f64 = 1.0;
+/// An endpoint may be probed at least this often, however few the calls are.
+const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
+
 /// What the policy keeps for the whole cluster.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     pub(super) norm: Norm,
     pub(super) methods: Methods,
     next_refresh: Option<Instant>,
+    /// Calls since the last refresh.
+    pub(super) picks: u32,
+    refreshed: Option<Instant>,
+    /// Calls to the cluster, as a running mean.
+    calls_per_s: f64,
     /// No probe is due before this.
     next_probe: Option<Instant>,
 }
@@ -37,6 +47,7 @@ impl Latency {
             return;
         }
         self.next_refresh = Some(now + REFRESH_INTERVAL);
+        self.note_rate(now, endpoints.list.len());
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
@@ -50,6 +61,17 @@ impl Latency {
         }
         promote_newcomers_without_elders(&mut endpoints.list);
         self.next_probe = soonest_probe(&endpoints.list);
+    }
+
+    fn note_rate(&mut self, now: Instant, endpoints: usize) {
+        let picks = f64::from(std::mem::take(&mut self.picks));
+        let Some(refreshed) = self.refreshed.replace(now) else { return };
+        let elapsed_s = now.saturating_duration_since(refreshed).as_secs_f64();
+        let weight = (elapsed_s / RATE_MEMORY_S).min(1.0);
+        self.calls_per_s += weight * (picks / elapsed_s - self.calls_per_s);
+        let fair_interval_s = endpoints as f64 / self.calls_per_s.max(f64::MIN_POSITIVE);
+        self.norm.fair_interval =
+            FAIR_INTERVAL_MAX.min(Duration::try_from_secs_f64(fair_interval_s).unwrap_or(FAIR_INTERVAL_MAX));
     }
 
     /// Judges one endpoint right after news of it, for trouble cannot wait for the next refresh.

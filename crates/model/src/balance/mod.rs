@@ -127,10 +127,12 @@ impl Balancer {
         let old = &self.endpoints.list;
         let alone = old.is_empty();
         let next_address = old.get(self.next_in_turn).map(|endpoint| endpoint.address);
-        let health = || if alone { Health::ready(now) } else { Health::warming(now) };
-        // Never picked: before all that were, and among themselves in an order no other worker shares.
-        let turn = || self.random.next() >> 32;
-        let gone = self.endpoints.replace(addresses, health, turn);
+        let gone = self.endpoints.replace(addresses, || {
+            let chance = self.random.fraction();
+            let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
+            // Never picked: before all that were, and among themselves in an order no other worker shares.
+            (health, self.random.next() >> 32)
+        });
 
         let list = &self.endpoints.list;
         self.next_in_turn = match next_address {
@@ -164,7 +166,8 @@ impl Balancer {
         }?;
         self.turn += 1;
         let endpoint = &mut self.endpoints.list[index];
-        endpoint.picked(now, self.turn);
+        endpoint.picked(now, self.turn, &self.latency.norm);
+        self.latency.picks += 1;
         self.recent.push(endpoint.id.slot());
         self.last_pick = Some((endpoint.id, why));
         Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered_us: None })
@@ -186,6 +189,7 @@ impl Balancer {
         let latency_ms = self.latency.methods.observe(pick.method, as_ms(latency));
         pick.answered_us = Some(NonZeroU32::MIN.saturating_add((latency_ms * 1e3) as u32));
         endpoint.health.answered(now, latency_ms, &self.latency.norm);
+        endpoint.health.proved_fast(now, pick.started, latency_ms, &self.latency.norm);
         self.latency.judge(now, endpoint);
     }
 
@@ -209,6 +213,7 @@ impl Balancer {
                 let latency_ms = answered_ms.unwrap_or_else(|| {
                     let latency_ms = methods.observe(method, as_ms(latency));
                     health.answered(now, latency_ms, norm);
+                    health.proved_fast(now, started, latency_ms, norm);
                     latency_ms
                 });
                 health.succeeded(now, started, latency_ms, norm);

@@ -3,7 +3,7 @@
 //! Slow is relative to the median endpoint, so at most half of them can be slow; failing is relative to
 //! the established endpoint that fails least, so that any number can be failing, but not all for long.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::endpoints::Endpoint;
 use super::estimate::Estimate;
@@ -17,6 +17,9 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences below this are noise of machines and schedulers, whatever the factor.
 const FLOOR_MS: f64 = 0.5;
+/// How long a newcomer must have been called before it can count as fast, and how many times the norm.
+const FAST_AFTER_MS: f64 = 500.0;
+const FAST_AFTER_NORMS: f64 = 10.0;
 /// One answer counts as at most so many times what is usual.
 const SURPRISE_MAX: f64 = 16.0;
 /// The others count as full when they take this part of the way from what they take with room to spare to what a
@@ -38,6 +41,9 @@ pub(super) struct Norm {
     pub(super) latency_ms: Option<f64>,
     /// How uncertain `latency_ms` is, as [`Estimate::variance`].
     variance: f64,
+    /// How often an endpoint is called when all have equal shares: probes are no more frequent, or the probes of many
+    /// proxies would be a greater load than their calls.
+    pub(super) fair_interval: Duration,
     /// One answer counts as at most this.
     pub(super) surprise_ms: f64,
     /// The norm while the endpoints have room to spare: the lowest of late.
@@ -56,6 +62,7 @@ impl Default for Norm {
         Self {
             latency_ms: None,
             variance: 1.0,
+            fair_interval: Duration::ZERO,
             surprise_ms: f64::INFINITY,
             roomy_ms: 0.0,
             refreshed: None,
@@ -145,11 +152,15 @@ impl Norm {
         self.limit_ms(estimate).is_some_and(|limit_ms| estimate.mean_ms > limit_ms)
     }
 
-    /// So fast, beyond chance, that the others must be overloaded if it is not simply better.
-    pub(super) fn calls_fast(&self, estimate: &Estimate) -> bool {
+    /// So fast, beyond chance, that the others must be overloaded if it is not simply better. The first answers of
+    /// a newcomer are no measure, since the fastest of many calls are answered first.
+    pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
         // Twice the margin of `calls_slow`: half of all endpoints are faster than the median.
         let factor = self.limit_factor(estimate).powi(2);
-        self.latency_ms.is_some_and(|norm_ms| estimate.mean_ms * factor < norm_ms)
+        let age_ms = age.as_secs_f64() * 1e3;
+        self.latency_ms.is_some_and(|norm_ms| {
+            age_ms > FAST_AFTER_MS.max(norm_ms * FAST_AFTER_NORMS) && estimate.mean_ms * factor < norm_ms
+        })
     }
 
     /// Narrower than `calls_slow`, so that nobody goes in and out at the limit.

@@ -12,7 +12,7 @@ use super::norm::Norm;
 /// The wait before the first probe; each probe without a good answer doubles it.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
 /// Bounds both the calls that probing spends on a slow endpoint and the time to notice its recovery.
-pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_millis(2500);
+pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// The fewest good answers that end a probation.
 const GOOD_ANSWERS_MIN: u32 = 5;
 /// Being slow must be so many times as likely as being well to end a round of probes: 1 in 30 that are well

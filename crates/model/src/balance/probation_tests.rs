@@ -6,7 +6,7 @@ use super::*;
 fn norm_of_10_ms(now: Instant) -> Norm {
     let mut endpoints = Endpoints::default();
     let addresses = (1..4).map(|port| std::net::SocketAddr::from(([10, 0, 0, 1], port)));
-    endpoints.replace(addresses, || Health::ready(now), || 0);
+    endpoints.replace(addresses, || (Health::ready(now, 0.0), 0));
     let mut norm = Norm::default();
     for round in 0..200 {
         for endpoint in &mut endpoints.list {

@@ -333,6 +333,27 @@ fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
 }
 
 #[test]
+fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
+    let start = Instant::now();
+    let mut balancer = balancer(Policy::Latency, 50, start);
+    let slow = ids(&balancer)[7];
+    let mut now = settle(&mut balancer, start, 10 * MS);
+    let asked = pick_only(&mut balancer, now, slow);
+    balancer.finish(now + 5000 * MS, asked, Outcome::Cancelled { waited: 5000 * MS });
+    assert_eq!(explanation(&balancer, now, slow).state, "slow");
+    // One call a second among 50 endpoints: a fair share is one call in 50 s, the longest wait 30 s.
+    let mut probes = 0;
+    for _ in 0..300 {
+        now += 1000 * MS;
+        let pick = pick(&mut balancer, now);
+        let is_probe = pick.endpoint == slow;
+        probes += u32::from(is_probe);
+        balancer.finish(now, pick, success(if is_probe { 5000 * MS } else { 10 * MS }));
+    }
+    assert!((5..=14).contains(&probes), "{probes} probes in 300 s");
+}
+
+#[test]
 fn pushback_keeps_calls_away_for_as_long_as_asked() {
     let start = Instant::now();
     let mut balancer = balancer(Policy::Latency, 3, start);

@@ -128,7 +128,7 @@ impl Scrape {
         for (name, help, get) in WORKER_COUNTERS {
             encode_count(counter(encoder, name, help)?, self.workers.iter().map(|worker| get(worker).get()).sum())?;
         }
-        let mut abuse = counter(encoder, "leno_abuse_closed", "Connections closed for abuse, by kind")?;
+        let mut abuse = counter(encoder, "leno_abuse_closed", "Connections and calls ended for abuse, by kind")?;
         for (kind, count) in sum_reasons(&self.workers, |worker| &worker.abuse) {
             encode_count(abuse.encode_family(&[("kind", kind)])?, count)?;
         }

@@ -95,9 +95,14 @@ impl WorkerMetrics {
         self.unknown.clone()
     }
 
-    /// Counts a connection closed for abuse. `kind` names the attack and becomes a label.
+    /// Counts a connection or a call ended for abuse. `kind` names the attack and becomes a label.
     pub fn count_abuse(&self, kind: &'static str) {
         self.abuse.count(kind);
+    }
+
+    /// How often [`WorkerMetrics::count_abuse`] counted `kind`.
+    pub fn abuse_count(&self, kind: &str) -> u64 {
+        self.abuse.counts().filter(|(counted, _)| *counted == kind).map(|(_, count)| count).sum()
     }
 
     /// Counts an error that the proxy itself answered. `why` is what `leno-proxy-error` says and becomes a label.

@@ -29,6 +29,8 @@ pub(super) struct Client {
     pub(super) latest_route: Option<LatestRoute>,
     /// Cancelled calls that endpoints have not been told of.
     pub(super) cancelled_calls: u32,
+    /// Calls that wait for connections to endpoints.
+    pub(super) waiting_calls: usize,
     pub(super) idle_since: Option<std::time::Instant>,
 }
 
@@ -76,6 +78,7 @@ impl Worker {
             original_destination,
             latest_route: None,
             cancelled_calls: 0,
+            waiting_calls: 0,
             idle_since: Some(self.now),
         });
         self.metrics.downstream.opened();

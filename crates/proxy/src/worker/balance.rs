@@ -61,9 +61,9 @@ impl EndpointState {
         }
     }
 
-    /// Whether a call may be sent here, or wait here.
-    fn takes_calls(&self, now: Instant, relay: &RelayLimits) -> bool {
-        self.waiting.len() < relay.max_waiting_calls_per_endpoint as usize && !self.is_backing_off(now)
+    /// Whether a call may be sent here, or wait here in a queue of at most so many.
+    fn takes_calls(&self, now: Instant, max_waiting: usize) -> bool {
+        self.waiting.len() < max_waiting && !self.is_backing_off(now)
     }
 
     fn is_backing_off(&self, now: Instant) -> bool {
@@ -96,9 +96,10 @@ impl ClusterState {
     }
 
     /// Chooses an endpoint for `call`. One that did not take it before is chosen again only when no other is left.
-    fn pick(&mut self, now: Instant, call: &Call, relay: &RelayLimits) -> Option<Pick> {
+    fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
         let endpoints = &self.endpoints;
-        let usable = |id| endpoints.get(&id).is_some_and(|endpoint: &EndpointState| endpoint.takes_calls(now, relay));
+        let usable =
+            |id| endpoints.get(&id).is_some_and(|endpoint: &EndpointState| endpoint.takes_calls(now, max_waiting));
         if call.tried.is_empty() {
             return self.balancer.pick(now, usable);
         }
@@ -108,7 +109,7 @@ impl ClusterState {
     }
 
     /// Why no endpoint can take a call.
-    fn why_none(&self, now: Instant, relay: &RelayLimits) -> ProxyError {
+    fn why_none(&self, now: Instant, own: usize) -> ProxyError {
         let cluster = self.cluster.key.to_string();
         if let Some(failed) = self.endpoints.values().find(|endpoint| endpoint.is_backing_off(now)) {
             return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
@@ -116,7 +117,8 @@ impl ClusterState {
         if self.endpoints.is_empty() {
             return ProxyError::NoEndpoint { cluster };
         }
-        ProxyError::QueueFull { cluster, waiting: relay.max_waiting_calls_per_endpoint }
+        let waiting = self.endpoints.values().map(|endpoint| endpoint.waiting.len()).sum();
+        ProxyError::QueueFull { cluster, waiting, own }
     }
 }
 
@@ -149,8 +151,11 @@ impl Worker {
         if cluster.removed {
             return Err(gone());
         }
-        let relay = &self.limits.relay;
-        let pick = cluster.pick(self.now, call, relay).ok_or_else(|| cluster.why_none(self.now, relay))?;
+        let own_waiting = self.clients.get(call.client).map_or(0, |client| client.waiting_calls);
+        // A client leaves as many places free as it takes, so that no single one fills a queue.
+        let max_waiting =
+            (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
+        let pick = cluster.pick(self.now, call, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         call.pick = Some(pick.of(method));
@@ -161,6 +166,7 @@ impl Worker {
     /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
     pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
         self.mesh_version += 1;
+        self.burst = true;
         let indexes: Vec<usize> =
             self.clusters.iter().filter(|(_, state)| !state.removed).map(|(index, _)| index).collect();
         for index in indexes {

@@ -71,6 +71,8 @@ pub(super) struct Call {
     pub(super) is_head: bool,
     pub(super) response: Response,
     pub(super) http_status: u16,
+    /// Interim responses (1xx) that have come.
+    pub(super) interim_responses: u32,
     /// Metrics and balancer have been told how it ended.
     pub(super) recorded: bool,
 }

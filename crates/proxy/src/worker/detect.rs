@@ -2,7 +2,7 @@
 
 /// What the first bytes of a connection look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spoken {
+pub enum Spoken {
     /// HTTP/1.x (RFC 9112 section 3): a method, a space, and a version before the line ends.
     Http1,
     /// A TLS handshake record (RFC 8446 section 5.1).
@@ -12,7 +12,7 @@ pub(super) enum Spoken {
 }
 
 /// Looks at the first bytes of a connection that did not begin with the HTTP/2 preface.
-pub(super) fn detect(first: &[u8]) -> Spoken {
+pub fn detect(first: &[u8]) -> Spoken {
     if let [22, 3, ..] = first {
         return Spoken::Tls;
     }
@@ -25,7 +25,7 @@ pub(super) fn detect(first: &[u8]) -> Spoken {
 
 impl Spoken {
     /// What to write before closing.
-    pub(super) fn farewell(self) -> &'static [u8] {
+    pub fn farewell(self) -> &'static [u8] {
         match self {
             Self::Http1 => {
                 b"HTTP/1.1 505 HTTP Version Not Supported\r\n\
@@ -42,7 +42,7 @@ impl Spoken {
     }
 
     /// The log line's middle, and the label in metrics.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Http1 => "HTTP/1",
             Self::Tls => "TLS",
@@ -51,7 +51,7 @@ impl Spoken {
     }
 
     /// The label in metrics.
-    pub(super) fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Http1 => "http1-not-supported",
             Self::Tls => "tls-not-supported",

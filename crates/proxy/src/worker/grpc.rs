@@ -9,7 +9,7 @@ use leno_http2::fields::Known;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
-pub(super) enum Status {
+pub enum Status {
     Unknown = 2,
     DeadlineExceeded = 4,
     ResourceExhausted = 8,
@@ -20,7 +20,7 @@ pub(super) enum Status {
 }
 
 /// Whether a request is gRPC: `content-type: application/grpc`, `application/grpc+proto` and so on.
-pub(super) fn is_grpc(request: &FieldSection) -> bool {
+pub fn is_grpc(request: &FieldSection) -> bool {
     let Some(rest) = request.get(Known::ContentType).and_then(|value| value.strip_prefix(b"application/grpc")) else {
         return false;
     };
@@ -31,7 +31,7 @@ pub(super) fn is_grpc(request: &FieldSection) -> bool {
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Reads `grpc-timeout`: one to eight digits and a unit. `None` where it says nothing that can be understood.
-pub(super) fn parse_timeout(value: &[u8]) -> Option<Duration> {
+pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -50,7 +50,7 @@ pub(super) fn parse_timeout(value: &[u8]) -> Option<Duration> {
 }
 
 /// Writes `grpc-timeout`, rounded down, in the finest unit that eight digits hold.
-pub(super) fn format_timeout(timeout: Duration) -> String {
+pub fn format_timeout(timeout: Duration) -> String {
     const MOST: u128 = 99_999_999;
     for (unit, value) in [('n', timeout.as_nanos()), ('u', timeout.as_micros()), ('m', timeout.as_millis())] {
         if value <= MOST {
@@ -61,7 +61,7 @@ pub(super) fn format_timeout(timeout: Duration) -> String {
 }
 
 /// Reads `grpc-status` of trailers, or of a trailers-only response.
-pub(super) fn status(trailers: &FieldSection) -> Option<u8> {
+pub fn status(trailers: &FieldSection) -> Option<u8> {
     match trailers.get(Known::GrpcStatus)? {
         [digit @ b'0'..=b'9'] => Some(digit - b'0'),
         [b'1', digit @ b'0'..=b'6'] => Some(10 + digit - b'0'),
@@ -70,13 +70,13 @@ pub(super) fn status(trailers: &FieldSection) -> Option<u8> {
 }
 
 /// How long the server asks not to be sent this call again (gRFC A6, `grpc-retry-pushback-ms`).
-pub(super) fn pushback(trailers: &FieldSection) -> Option<Duration> {
+pub fn pushback(trailers: &FieldSection) -> Option<Duration> {
     let digits = std::str::from_utf8(trailers.get(Known::GrpcRetryPushbackMs)?).ok()?;
     digits.parse().ok().map(Duration::from_millis)
 }
 
 /// Percent-encodes a `grpc-message`: everything but printable ASCII, and `%` itself.
-pub(super) fn encode_message(message: &str) -> String {
+pub fn encode_message(message: &str) -> String {
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {
         match byte {

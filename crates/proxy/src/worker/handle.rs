@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::oneshot;
 
 use super::timers::Timers;
-use super::{LISTENER, READ_BYTES, WAKER, Worker};
+use super::{LISTENER, READ_BYTES, WAKER, Worker, memory};
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
 
@@ -97,6 +97,7 @@ impl WorkerHandle {
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (commands, received) = mpsc::channel();
         let index = config.index;
+        memory::limit_arenas(index + 1);
         let mut worker = Worker::new(poll, listener, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
@@ -200,6 +201,7 @@ impl Worker {
             // A xorshift generator must not start at 0.
             random: config.seed | 1,
             burst: false,
+            trim_next: false,
             next_trim: now,
         }
     }

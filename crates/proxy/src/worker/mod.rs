@@ -9,8 +9,8 @@ mod accept;
 mod balance;
 mod call;
 mod cancel;
-mod detect;
-mod grpc;
+pub mod detect;
+pub mod grpc;
 mod handle;
 mod link;
 mod memory;
@@ -109,6 +109,8 @@ struct Worker {
     random: u64,
     /// Memory of a burst that has not been given back yet.
     burst: bool,
+    /// The tables are small again and the cache is empty: the system gets what is free next time.
+    trim_next: bool,
     next_trim: Instant,
 }
 

@@ -55,6 +55,11 @@ impl CallSize {
     pub(super) fn of(call: &Call) -> Self {
         if call.request_ended { Self::Complete(call.body.len()) } else { Self::Open }
     }
+
+    /// Whether it may use the part of a window that is kept for small calls.
+    pub(super) fn is_small(self) -> bool {
+        matches!(self, Self::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES)
+    }
 }
 
 impl Upstream {

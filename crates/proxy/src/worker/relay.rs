@@ -47,8 +47,16 @@ impl Worker {
         end_stream: bool,
     ) {
         let now = self.now;
+        let max_interim_responses = self.limits.relay.max_interim_responses;
         let Some(call) = self.call_on(upstream, stream, token) else { return };
         let (client, client_stream) = (call.client, call.client_stream);
+        if section == Section::Interim {
+            call.interim_responses += 1;
+            if call.interim_responses > max_interim_responses {
+                self.metrics.count_abuse("interim_responses");
+                return self.response_broken(upstream, stream, token, "too many interim responses (1xx)");
+            }
+        }
         if section == Section::Response {
             call.response = Response::Begun;
             call.http_status = status_code(fields);

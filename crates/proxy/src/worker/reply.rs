@@ -19,8 +19,10 @@ pub(super) enum ProxyError {
     HeaderListTooLarge { limit_bytes: u32 },
     #[error("{cluster} has no ready endpoint; check its pods")]
     NoEndpoint { cluster: String },
-    #[error("all connections to {cluster} are busy and {waiting} calls wait already; try again later")]
-    QueueFull { cluster: String, waiting: u32 },
+    #[error(
+        "all connections to {cluster} are busy and {waiting} calls wait already, {own} of this client; try again later"
+    )]
+    QueueFull { cluster: String, waiting: usize, own: usize },
     #[error("no connection to {cluster} was free within {waited_ms} ms; try again later")]
     WaitedTooLong { cluster: String, waited_ms: u128 },
     #[error("the proxy has {calls} calls in flight, its limit; try again later")]
@@ -33,6 +35,8 @@ pub(super) enum ProxyError {
     Protocol { endpoint: SocketAddr, why: &'static str },
     #[error("{endpoint} refused the call, and so did the others tried")]
     Refused { endpoint: SocketAddr },
+    #[error("the call was given to {attempts} endpoints, its limit, and none took it; try again later")]
+    TooManyAttempts { attempts: u32 },
     #[error("the call's deadline passed")]
     DeadlineExceeded,
     #[error("{buffered_bytes} bytes of responses wait for this client; read faster")]
@@ -53,6 +57,7 @@ impl ProxyError {
             Self::ConnectionClosed { .. } => "connection-closed",
             Self::Protocol { .. } => "protocol-error",
             Self::Refused { .. } => "refused",
+            Self::TooManyAttempts { .. } => "too-many-attempts",
             Self::DeadlineExceeded => "deadline-exceeded",
             Self::ClientTooSlow { .. } => "client-too-slow",
         }
@@ -66,7 +71,8 @@ impl ProxyError {
             | Self::QueueFull { .. }
             | Self::WaitedTooLong { .. }
             | Self::TooManyCalls { .. }
-            | Self::Refused { .. } => (503, Status::Unavailable),
+            | Self::Refused { .. }
+            | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
             Self::DeadlineExceeded => (504, Status::DeadlineExceeded),
             Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),

@@ -85,6 +85,7 @@ impl Worker {
             is_head,
             response: Response::Awaited,
             http_status: 0,
+            interim_responses: 0,
             recorded: false,
         }) as u32;
         if let Some(downstream) = self.clients.get_mut(client) {
@@ -265,6 +266,7 @@ impl Worker {
     pub(super) fn end_call(&mut self, slot: u32, ending: Ending) {
         self.record(slot, ending);
         self.stop_replay(slot);
+        self.leave_queue(slot);
         let Some(mut call) = self.calls.try_remove(slot as usize) else { return };
         if let Some((_, timer)) = call.deadline.take() {
             self.timers.cancel(timer);
@@ -274,9 +276,6 @@ impl Worker {
         }
         if let Some((upstream, stream)) = call.upstream {
             self.cancel_upstream(upstream, stream, call.client);
-        }
-        if let (Some(cluster), Some(endpoint)) = (call.cluster, call.waiting_at) {
-            self.leave_queue(cluster, endpoint, slot);
         }
         if let Some(index) = call.cluster {
             self.call_left_cluster(index);

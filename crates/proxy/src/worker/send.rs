@@ -42,8 +42,7 @@ impl Worker {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         let (Some(cluster), size) = (call.cluster, CallSize::of(call)) else { return };
         call.attempts += 1;
-        let queue_is_empty = self.endpoint(cluster, endpoint).is_some_and(|state| state.waiting.is_empty());
-        match self.find_connection(cluster, endpoint, size).filter(|_| queue_is_empty) {
+        match self.find_connection(cluster, endpoint, size).filter(|_| self.next_in_line(cluster, endpoint).is_none()) {
             Some(upstream) => self.open_on(id, upstream),
             None => self.wait_for_connection(id, cluster, endpoint),
         }
@@ -51,9 +50,11 @@ impl Worker {
 
     fn wait_for_connection(&mut self, id: CallId, cluster: usize, endpoint: EndpointId) {
         let now = self.now;
-        if let Some(call) = self.calls.get_mut(id.slot as usize) {
-            call.waiting_at = Some(endpoint);
-            call.waiting_since = now;
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        call.waiting_at = Some(endpoint);
+        call.waiting_since = now;
+        if let Some(client) = self.clients.get_mut(call.client) {
+            client.waiting_calls += 1;
         }
         let Some(state) = self.endpoint(cluster, endpoint) else { return };
         state.waiting.push_back(id);
@@ -61,6 +62,16 @@ impl Worker {
             self.waited_for.push((cluster, endpoint));
         }
         self.connect(cluster, endpoint);
+    }
+
+    /// A call waits no more: it leaves its client's share of the queues.
+    fn stop_waiting(&mut self, slot: u32) -> Option<EndpointId> {
+        let call = self.calls.get_mut(slot as usize)?;
+        let endpoint = call.waiting_at.take()?;
+        if let Some(client) = self.clients.get_mut(call.client) {
+            client.waiting_calls = client.waiting_calls.saturating_sub(1);
+        }
+        Some(endpoint)
     }
 
     /// Sends waiting calls as far as connections have room.
@@ -80,18 +91,31 @@ impl Worker {
     }
 
     fn serve_endpoint(&mut self, cluster: usize, endpoint: EndpointId) -> bool {
-        loop {
-            let Some(id) = self.first_waiting(cluster, endpoint) else { return true };
-            let size = self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
-            let Some(upstream) = self.find_connection(cluster, endpoint, size) else {
-                self.connect(cluster, endpoint);
-                return false;
+        while let Some((place, upstream)) = self.next_in_line(cluster, endpoint) {
+            let Some(id) = self.endpoint(cluster, endpoint).and_then(|state| state.waiting.remove(place)) else {
+                break;
             };
-            if let Some(state) = self.endpoint(cluster, endpoint) {
-                state.waiting.pop_front();
-            }
             self.open_on(id, upstream);
         }
+        let all_served = self.first_waiting(cluster, endpoint).is_none();
+        if !all_served {
+            self.connect(cluster, endpoint);
+        }
+        all_served
+    }
+
+    /// The waiting call that can go out now, by its place in the queue, and the connection for it: the first one, or the
+    /// first small one where the first needs more of a window than there is.
+    fn next_in_line(&self, cluster: usize, endpoint: EndpointId) -> Option<(usize, usize)> {
+        let waiting = &self.clusters.get(cluster)?.endpoints.get(&endpoint)?.waiting;
+        let size_of = |id: &CallId| self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
+        let first = size_of(waiting.front()?);
+        if let Some(upstream) = self.find_connection(cluster, endpoint, first) {
+            return Some((0, upstream));
+        }
+        let place = if first.is_small() { None } else { waiting.iter().position(|id| size_of(id).is_small()) }?;
+        let small = size_of(waiting.get(place)?);
+        Some((place, self.find_connection(cluster, endpoint, small)?))
     }
 
     /// The call at the head of an endpoint's queue.
@@ -100,8 +124,10 @@ impl Worker {
     }
 
     /// A call that is over waits no more: the place in the queue is another's.
-    pub(super) fn leave_queue(&mut self, cluster: usize, endpoint: EndpointId, slot: u32) {
-        if let Some(state) = self.endpoint(cluster, endpoint) {
+    pub(super) fn leave_queue(&mut self, slot: u32) {
+        let Some(endpoint) = self.stop_waiting(slot) else { return };
+        let cluster = self.calls.get(slot as usize).and_then(|call| call.cluster);
+        if let Some(state) = cluster.and_then(|cluster| self.endpoint(cluster, endpoint)) {
             state.waiting.retain(|waiting| waiting.slot != slot);
         }
     }
@@ -133,7 +159,6 @@ impl Worker {
         upstream.idle_since = None;
         upstream.used = true;
         call.upstream = Some((index, stream));
-        call.waiting_at = None;
         call.sent_at = now;
         call.sent = 0;
         let taken = if call.body.is_empty() { 0 } else { http2.send_data(stream, &call.body, ends_with_body) };
@@ -141,6 +166,7 @@ impl Worker {
             http2.send_headers(stream, Section::Trailers, trailers, true);
         }
         let kept_bytes = call.body.len();
+        self.stop_waiting(id.slot);
         self.mark_dirty(LinkId::endpoint(index));
         self.request_bytes_sent(id.slot, taken);
         if !self.may_keep(kept_bytes, 0) {
@@ -159,8 +185,13 @@ impl Worker {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
         }
         call.upstream = None;
-        call.waiting_at = None;
-        self.to_send.push_back(id);
+        let attempts = call.attempts;
+        self.stop_waiting(id.slot);
+        if attempts < self.limits.relay.max_attempts {
+            self.to_send.push_back(id);
+        } else {
+            self.fail(id.slot, &ProxyError::TooManyAttempts { attempts });
+        }
     }
 
     /// No connection could be made for a call that waited for one.
@@ -174,8 +205,8 @@ impl Worker {
             call.tried.push(pick.endpoint);
             cluster.balancer.finish(self.now, pick, Outcome::Failure { latency: waited, pushback: None });
         }
-        call.waiting_at = None;
         let attempts = call.attempts;
+        self.stop_waiting(id.slot);
         if attempts < self.limits.relay.max_attempts {
             self.to_send.push_back(id);
         } else {

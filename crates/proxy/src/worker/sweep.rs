@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leno_http2::ErrorCode;
+use leno_http2::{ErrorCode, FieldSection};
 
 use super::link::LinkId;
 use super::reply::ProxyError;
@@ -19,7 +19,7 @@ const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 /// How long a connection that a burst needed beside another to the same endpoint is kept without a call.
 const SPARE_IDLE: Duration = Duration::from_secs(3);
 /// How often memory is given back at most: it takes a millisecond for every few ten thousand pieces.
-const TRIM_EVERY: Duration = Duration::from_secs(4);
+const TRIM_EVERY: Duration = Duration::from_secs(3);
 
 /// What is to be done with a connection.
 enum Verdict {
@@ -192,6 +192,9 @@ impl Worker {
 
     /// After a burst, tables that it made large are made small again, and the system gets its memory back.
     fn give_back_memory(&mut self) {
+        if std::mem::take(&mut self.trim_next) {
+            return memory::trim();
+        }
         if !self.burst || self.now < self.next_trim {
             return;
         }
@@ -200,11 +203,13 @@ impl Worker {
         self.clients.shrink_to_fit();
         self.upstreams.shrink_to_fit();
         self.calls.shrink_to_fit();
-        self.spare_sections.truncate(16);
-        self.spare_sections.shrink_to_fit();
+        self.timers.shrink();
+        self.spare_sections = Vec::new();
+        self.fields = FieldSection::new();
         self.to_send.shrink_to_fit();
         self.dirty.shrink_to_fit();
-        memory::trim();
+        memory::empty_cache();
+        self.trim_next = true;
     }
 
     /// Begins the end: no new connections, clients are told, calls under way finish.
@@ -214,7 +219,10 @@ impl Worker {
         }
         self.draining = Some((self.now, self.now + grace));
         // Connections that were made before count as ours.
-        self.accept();
+        self.accept_again = true;
+        while self.accept_again {
+            self.accept();
+        }
         if let Some(mut listener) = self.listener.take() {
             let _ = self.poll.registry().deregister(&mut listener);
         }

@@ -1,15 +1,20 @@
-//! Deadlines of calls: a hashed timing wheel of one-millisecond slots.
+//! Deadlines of calls: a timing wheel of two levels.
 //!
-//! Setting and cancelling cost the same few nanoseconds however many calls are in flight; entries of one slot form a
-//! list through the slab. Invariant: bit `s` of `occupied` is set while the list of slot `s` is not empty.
+//! The near wheel has a slot for each millisecond of the current turn, the far wheel one for each later turn. A deadline
+//! that is far costs nothing until its turn comes. Setting and cancelling cost the same few nanoseconds however many calls
+//! are in flight; entries of one slot form a list through the slab.
+//! Invariants: the near wheel holds what is due in the turn of `done_ms`, and nothing else; bit `s` of `occupied` is set
+//! while the list of slot `s` is not empty.
 
 use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-/// Slots of one millisecond each; a power of two. Later deadlines stay in their slot for further turns of the wheel.
-const SLOTS: usize = 1024;
-const WORDS: usize = SLOTS / 64;
+/// Milliseconds of a turn, a slot each; a multiple of 64.
+const NEAR: usize = 1024;
+/// Turns that have a slot of their own; what is due later shares it and waits for further rounds.
+const FAR: usize = 64;
+const WORDS: usize = (NEAR + FAR) / 64;
 const NONE: u32 = u32::MAX;
 
 /// Names a timer that is set.
@@ -19,6 +24,8 @@ pub(super) struct TimerKey(u32);
 #[derive(Debug)]
 struct Entry<T> {
     due_ms: u64,
+    /// Where it is: of the near wheel, or [`NEAR`] and a slot of the far one.
+    slot: u32,
     previous: u32,
     next: u32,
     value: T,
@@ -28,7 +35,7 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     start: Instant,
-    /// Every slot before this millisecond has been looked at.
+    /// Everything due before this millisecond has been given back.
     done_ms: u64,
     heads: Vec<u32>,
     occupied: [u64; WORDS],
@@ -37,7 +44,7 @@ pub(super) struct Timers<T> {
 
 impl<T: Copy> Timers<T> {
     pub(super) fn new(now: Instant) -> Self {
-        Self { start: now, done_ms: 0, heads: vec![NONE; SLOTS], occupied: [0; WORDS], entries: Slab::new() }
+        Self { start: now, done_ms: 0, heads: vec![NONE; NEAR + FAR], occupied: [0; WORDS], entries: Slab::new() }
     }
 
     /// Sets a timer. One in the past is due at the next [`Timers::expire`].
@@ -45,81 +52,144 @@ impl<T: Copy> Timers<T> {
         // Rounded up: a deadline never fires early.
         let since_start = due.saturating_duration_since(self.start);
         let due_ms = (since_start.as_nanos().div_ceil(1_000_000) as u64).max(self.done_ms);
-        let slot = slot_of(due_ms);
-        let next = self.heads[slot];
-        let key = self.entries.insert(Entry { due_ms, previous: NONE, next, value }) as u32;
-        if let Some(next) = self.entries.get_mut(next as usize) {
-            next.previous = key;
-        }
-        self.heads[slot] = key;
-        self.occupied[slot / 64] |= 1 << (slot % 64);
+        let entry = Entry { due_ms, slot: NONE, previous: NONE, next: NONE, value };
+        let key = self.entries.insert(entry) as u32;
+        self.link(key);
         TimerKey(key)
     }
 
     /// Cancels a timer that has not been given back.
     pub(super) fn cancel(&mut self, key: TimerKey) {
-        let Some(entry) = self.entries.try_remove(key.0 as usize) else { return };
-        let slot = slot_of(entry.due_ms);
-        match self.entries.get_mut(entry.previous as usize) {
-            Some(previous) => previous.next = entry.next,
-            None => self.heads[slot] = entry.next,
+        self.unlink(key.0);
+        self.entries.try_remove(key.0 as usize);
+    }
+
+    /// Removes the timers due at `now` and appends their values to `due`.
+    pub(super) fn expire(&mut self, now: Instant, due: &mut Vec<T>) {
+        let now_ms = now.saturating_duration_since(self.start).as_millis() as u64;
+        while self.done_ms <= now_ms && !self.entries.is_empty() {
+            match self.next_occupied(slot_in_turn(self.done_ms)..NEAR) {
+                Some(slot) if turn_start(self.done_ms) + slot as u64 <= now_ms => {
+                    self.done_ms = turn_start(self.done_ms) + slot as u64;
+                    self.give_back(slot, due);
+                    self.advance_to(self.done_ms + 1);
+                }
+                _ => self.advance_to((turn_start(self.done_ms) + NEAR as u64).min(now_ms + 1)),
+            }
         }
-        if let Some(next) = self.entries.get_mut(entry.next as usize) {
-            next.previous = entry.previous;
+        self.done_ms = self.done_ms.max(now_ms + 1);
+    }
+
+    /// How long until a timer may be due; `None` without timers. Never too long; too short by a turn or more for a timer
+    /// that is further away than the rest of this turn.
+    pub(super) fn next_in(&self, now: Instant) -> Option<Duration> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let at_ms = match self.next_occupied(slot_in_turn(self.done_ms)..NEAR) {
+            Some(slot) => turn_start(self.done_ms) + slot as u64,
+            None => self.next_far_turn_ms()?,
+        };
+        Some((self.start + Duration::from_millis(at_ms)).saturating_duration_since(now))
+    }
+
+    /// Gives back the memory of a burst.
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// The beginning of the first turn to come whose slot has timers.
+    fn next_far_turn_ms(&self) -> Option<u64> {
+        let next_turn = self.done_ms / NEAR as u64 + 1;
+        let first = far_slot(next_turn);
+        let slot = self.next_occupied(first..NEAR + FAR).or_else(|| self.next_occupied(NEAR..first))?;
+        let ahead = (slot + FAR - first) % FAR;
+        Some((next_turn + ahead as u64) * NEAR as u64)
+    }
+
+    /// Moves on; a turn that begins brings its timers to the near wheel.
+    fn advance_to(&mut self, ms: u64) {
+        let begins = turn_start(ms) > turn_start(self.done_ms);
+        self.done_ms = ms;
+        if !begins {
+            return;
+        }
+        let mut key = self.head(far_slot(ms / NEAR as u64));
+        while let Some(entry) = self.entries.get(key as usize) {
+            let next = entry.next;
+            if entry.due_ms < turn_start(ms) + NEAR as u64 {
+                self.unlink(key);
+                self.link(key);
+            }
+            key = next;
+        }
+    }
+
+    /// Everything in a slot of the near wheel is due.
+    fn give_back(&mut self, slot: usize, due: &mut Vec<T>) {
+        while let Some(entry) = self.entries.get(self.head(slot) as usize) {
+            due.push(entry.value);
+            self.cancel(TimerKey(self.head(slot)));
+        }
+    }
+
+    fn head(&self, slot: usize) -> u32 {
+        self.heads.get(slot).copied().unwrap_or(NONE)
+    }
+
+    /// Puts an entry where its time says.
+    fn link(&mut self, key: u32) {
+        let Some(entry) = self.entries.get_mut(key as usize) else { return };
+        let turn = entry.due_ms / NEAR as u64;
+        let slot = if turn == self.done_ms / NEAR as u64 { slot_in_turn(entry.due_ms) } else { far_slot(turn) };
+        let head = std::mem::replace(&mut self.heads[slot], key);
+        (entry.slot, entry.previous, entry.next) = (slot as u32, NONE, head);
+        if let Some(next) = self.entries.get_mut(head as usize) {
+            next.previous = key;
+        }
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn unlink(&mut self, key: u32) {
+        let Some(entry) = self.entries.get(key as usize) else { return };
+        let (slot, previous, next) = (entry.slot as usize, entry.previous, entry.next);
+        match self.entries.get_mut(previous as usize) {
+            Some(entry) => entry.next = next,
+            None => self.heads[slot] = next,
+        }
+        if let Some(entry) = self.entries.get_mut(next as usize) {
+            entry.previous = previous;
         }
         if self.heads[slot] == NONE {
             self.occupied[slot / 64] &= !(1 << (slot % 64));
         }
     }
 
-    /// Removes the timers due at `now` and appends their values to `due`.
-    pub(super) fn expire(&mut self, now: Instant, due: &mut Vec<T>) {
-        let now_ms = now.saturating_duration_since(self.start).as_millis() as u64;
-        if self.entries.is_empty() {
-            self.done_ms = self.done_ms.max(now_ms + 1);
-            return;
-        }
-        // After a long sleep one turn of the wheel sees every slot.
-        let first = self.done_ms.max((now_ms + 1).saturating_sub(SLOTS as u64));
-        for ms in first..=now_ms {
-            let mut key = self.heads[slot_of(ms)];
-            while let Some(entry) = self.entries.get(key as usize) {
-                let (next, is_due, value) = (entry.next, entry.due_ms <= now_ms, entry.value);
-                if is_due {
-                    self.cancel(TimerKey(key));
-                    due.push(value);
-                }
-                key = next;
-            }
-        }
-        self.done_ms = self.done_ms.max(now_ms + 1);
-    }
-
-    /// How long until a timer may be due; `None` without timers. Never too long, sometimes too short.
-    pub(super) fn next_in(&self, now: Instant) -> Option<Duration> {
-        if self.entries.is_empty() {
-            return None;
-        }
-        let first = slot_of(self.done_ms);
-        for step in 0..=WORDS {
-            let index = (first / 64 + step) % WORDS;
-            let mut word = self.occupied[index];
-            if step == 0 {
-                word &= u64::MAX << (first % 64);
-            }
+    /// The first slot of a range that has timers.
+    fn next_occupied(&self, slots: std::ops::Range<usize>) -> Option<usize> {
+        let mut slot = slots.start;
+        while slot < slots.end {
+            let word = self.occupied.get(slot / 64)? >> (slot % 64);
             if word != 0 {
-                let slot = index * 64 + word.trailing_zeros() as usize;
-                let ahead = (slot + SLOTS - first) % SLOTS;
-                let at = self.start + Duration::from_millis(self.done_ms + ahead as u64);
-                return Some(at.saturating_duration_since(now));
+                return Some(slot + word.trailing_zeros() as usize).filter(|slot| *slot < slots.end);
             }
+            slot = (slot / 64 + 1) * 64;
         }
         None
     }
 }
 
-fn slot_of(ms: u64) -> usize {
-    ms as usize % SLOTS
+/// The first millisecond of a millisecond's turn.
+fn turn_start(ms: u64) -> u64 {
+    ms / NEAR as u64 * NEAR as u64
+}
+
+fn slot_in_turn(ms: u64) -> usize {
+    ms as usize % NEAR
+}
+
+fn far_slot(turn: u64) -> usize {
+    NEAR + turn as usize % FAR
 }
 
 #[cfg(test)]

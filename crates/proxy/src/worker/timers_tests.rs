@@ -39,12 +39,62 @@ fn a_cancelled_timer_does_not_fire_and_its_neighbours_do() {
 fn a_deadline_beyond_one_turn_of_the_wheel_waits_for_its_turn() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
-    let far = 5 * SLOTS as u64 + 3;
-    timers.set(start + ms(far), 9);
-    for turn in (0..far).step_by(100) {
-        assert!(expired(&mut timers, start + ms(turn)).is_empty(), "at {turn} ms");
+    for turns in [1, 5, FAR - 1, FAR, FAR + 1, 3 * FAR] {
+        let now = timers.start + ms(timers.done_ms);
+        let far = (turns * NEAR) as u64 + 3;
+        timers.set(now + ms(far), 9);
+        for waited in (0..far).step_by(100) {
+            assert!(expired(&mut timers, now + ms(waited)).is_empty(), "{waited} of {far} ms");
+        }
+        assert_eq!(expired(&mut timers, now + ms(far)), [9]);
     }
-    assert_eq!(expired(&mut timers, start + ms(far)), [9]);
+}
+
+#[test]
+fn deadlines_that_are_far_wake_nobody_until_their_turn_comes() {
+    let start = Instant::now();
+    let mut timers = Timers::new(start);
+    for i in 0..1_000 {
+        timers.set(start + ms(30_000 + u64::from(i)), i);
+    }
+    let (mut now, mut fired, mut wakes) = (start, 0, 0);
+    while let Some(wait) = timers.next_in(now) {
+        now += wait;
+        fired += expired(&mut timers, now).len();
+        wakes += usize::from(fired == 0);
+    }
+    assert_eq!(fired, 1_000);
+    assert!(wakes <= 2, "{wakes} before the first was due");
+}
+
+#[test]
+fn timers_set_and_cancelled_at_random_fire_when_they_are_due_and_only_then() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let start = Instant::now();
+    let mut timers = Timers::new(start);
+    let mut set = std::collections::BTreeMap::new();
+    let mut now_ms = 0;
+    for i in 0..3_000 {
+        let longest = *random.choice(&[10, 2_000, 200_000]).expect("a choice");
+        let due_ms = now_ms + 1 + random.u64(..longest);
+        set.insert(i, (due_ms, timers.set(start + ms(due_ms), i)));
+        if random.u8(..) < 80 {
+            let victim = random.u32(..=i);
+            if let Some((_, key)) = set.remove(&victim) {
+                timers.cancel(key);
+            }
+        }
+        if let Some((next, _)) = set.values().min_by_key(|(due_ms, _)| due_ms) {
+            let wait = timers.next_in(start + ms(now_ms)).expect("a timer is set");
+            assert!(ms(now_ms) + wait <= ms(*next).max(ms(now_ms)), "{wait:?} is past {next} ms");
+        }
+        now_ms += random.u64(..50);
+        let due: Vec<u32> = set.iter().filter(|(_, (due_ms, _))| *due_ms <= now_ms).map(|(i, _)| *i).collect();
+        assert_eq!(expired(&mut timers, start + ms(now_ms)), due);
+        set.retain(|_, (due_ms, _)| *due_ms > now_ms);
+    }
 }
 
 #[test]

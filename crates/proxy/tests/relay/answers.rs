@@ -2,8 +2,8 @@
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Server, answer, headers, open_call, rst_stream};
-use crate::proxy::Proxy;
+use crate::peer::{answer, headers, open_call, rst_stream};
+use crate::proxy::{CallInFlight, Proxy};
 
 #[test]
 fn an_error_in_answer_to_head_has_no_content() {
@@ -18,33 +18,23 @@ fn an_error_in_answer_to_head_has_no_content() {
 
 #[test]
 fn trailers_of_a_request_that_are_too_large_fail_the_call_and_are_not_cut_short() {
-    let server = Server::start();
-    let proxy = Proxy::start(&[server.address()]);
-    let mut client = proxy.connect();
-    client.send(&open_call(1));
-    let mut endpoint = server.accept();
-    let request = endpoint.expect(kind::HEADERS);
+    let mut call = CallInFlight::start(&open_call(1));
     let long = "x".repeat(20_000);
-    client.send(&headers(1, &[("kept", "1"), ("long", &long), ("lost", "1")], true));
-    let end = endpoint.rest_of(request.stream);
+    call.client.send(&headers(1, &[("kept", "1"), ("long", &long), ("lost", "1")], true));
+    let end = call.endpoint.rest_of(call.stream);
     assert_eq!(end[0].kind, kind::RST_STREAM, "{end:?}");
-    let error = client.expect(kind::HEADERS);
+    let error = call.client.expect(kind::HEADERS);
     assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("8", "header-list-too-large"));
 }
 
 #[test]
 fn a_whole_answer_reaches_a_client_that_is_still_sending_and_then_it_is_stopped() {
-    let server = Server::start();
-    let proxy = Proxy::start(&[server.address()]);
-    let mut client = proxy.connect();
-    client.send(&open_call(1));
-    let mut endpoint = server.accept();
-    let request = endpoint.expect(kind::HEADERS);
-    endpoint.send(&answer(request.stream, "me"));
-    endpoint.send(&rst_stream(request.stream, 0));
-    let frames = client.rest_of(1);
+    let mut call = CallInFlight::start(&open_call(1));
+    call.endpoint.send(&answer(call.stream, "me"));
+    call.endpoint.send(&rst_stream(call.stream, 0));
+    let frames = call.client.rest_of(1);
     assert_eq!(frames[0].field("from"), "me");
-    let stopped = client.expect(kind::RST_STREAM);
+    let stopped = call.client.expect(kind::RST_STREAM);
     assert_eq!((stopped.stream, stopped.payload), (1, vec![0; 4]));
-    assert_eq!(proxy.explain().calls, 0);
+    assert_eq!(call.proxy.explain().calls, 0);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Server, answer, call, frame, open_call};
-use crate::proxy::{Proxy, eventually};
+use crate::peer::{answer, call, frame, open_call};
+use crate::proxy::{CallInFlight, Proxy, eventually};
 
 /// A frame of a kind that nobody knows, which is passed over.
 fn unknown_frame() -> Vec<u8> {
@@ -34,29 +34,19 @@ fn the_end_behind_more_bytes_than_one_read_takes_is_noticed() {
 
 #[test]
 fn a_client_that_closes_has_its_calls_cancelled() {
-    let server = Server::start();
-    let proxy = Proxy::start(&[server.address()]);
-    let mut client = proxy.connect();
-    client.send(&open_call(1));
-    let mut endpoint = server.accept();
-    let request = endpoint.expect(kind::HEADERS);
+    let CallInFlight { proxy, client, mut endpoint, stream, .. } = CallInFlight::start(&open_call(1));
     drop(client);
     let reset = endpoint.expect(kind::RST_STREAM);
-    assert_eq!((reset.stream, reset.payload), (request.stream, vec![0, 0, 0, 8]));
+    assert_eq!((reset.stream, reset.payload), (stream, vec![0, 0, 0, 8]));
     eventually("no call is left", || proxy.explain().calls == 0);
 }
 
 #[test]
 fn an_answer_right_before_the_end_of_the_endpoints_connection_is_relayed() {
-    let server = Server::start();
-    let proxy = Proxy::start(&[server.address()]);
-    let mut client = proxy.connect();
-    client.send(&call(1));
-    let mut endpoint = server.accept();
-    let request = endpoint.expect(kind::HEADERS);
-    endpoint.send(&answer(request.stream, "me"));
-    drop(endpoint);
-    assert_eq!(client.expect(kind::HEADERS).field("from"), "me");
+    let mut call = CallInFlight::start(&call(1));
+    call.endpoint.send(&answer(call.stream, "me"));
+    drop(call.endpoint);
+    assert_eq!(call.client.expect(kind::HEADERS).field("from"), "me");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A worker between clients and servers that are scripted byte by byte: what it does when peers behave oddly.
 
 mod answers;
+mod chaos;
 mod closing;
 mod dismissal;
 mod limits;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 
 use crate::peer::{Server, answer, call, goaway, headers, settings};
-use crate::proxy::{Proxy, mesh};
+use crate::proxy::{CallInFlight, Proxy, mesh};
 
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
@@ -59,23 +59,20 @@ fn the_connect_time_out_is_kept_within_a_fifth_of_a_second() {
 
 #[test]
 fn a_connection_that_is_mostly_idle_grows_no_older_than_it_may() {
-    let server = Server::start();
-    let proxy = Proxy::start_with(&[server.address()], "leno.dev/max-connection-age: 1s", &[]);
-    let mut client = proxy.connect();
-    client.send(&call(1));
-    let mut endpoint = server.accept();
+    let mut first = CallInFlight::start_with(&call(1), "leno.dev/max-connection-age: 1s", &[]);
+    let mut received = first.stream;
     let began = Instant::now();
     for stream in (3..).step_by(2) {
-        let request = endpoint.expect(kind::HEADERS);
-        endpoint.send(&answer(request.stream, "me"));
-        client.expect(kind::HEADERS);
+        first.endpoint.send(&answer(received, "me"));
+        first.client.expect(kind::HEADERS);
         std::thread::sleep(Duration::from_millis(50));
         assert!(began.elapsed() < Duration::from_secs(4), "the first connection is still in use");
-        client.send(&call(stream));
+        first.client.send(&call(stream));
         std::thread::sleep(Duration::from_millis(20));
-        if server.accept_now().is_some() {
+        if first.server.accept_now().is_some() {
             return;
         }
+        received = first.endpoint.expect(kind::HEADERS).stream;
     }
 }
 

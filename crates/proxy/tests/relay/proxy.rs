@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leno_http2::frame::kind;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::translate::translate;
@@ -11,7 +12,7 @@ use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
 use leno_proxy::worker::{ClusterExplanation, WorkerConfig, WorkerHandle};
 
-use crate::peer::Peer;
+use crate::peer::{Peer, Server};
 
 pub(crate) struct Proxy {
     worker: WorkerHandle,
@@ -65,6 +66,34 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.worker.drain(Duration::ZERO);
+    }
+}
+
+/// A call that a client has sent, on stream 1, and that the one endpoint of `echo` has received.
+pub(crate) struct CallInFlight {
+    pub(crate) proxy: Proxy,
+    pub(crate) server: Server,
+    pub(crate) client: Peer,
+    pub(crate) endpoint: Peer,
+    /// The call's stream at the endpoint.
+    pub(crate) stream: u32,
+}
+
+impl CallInFlight {
+    /// `request` is what the client sends.
+    pub(crate) fn start(request: &[u8]) -> Self {
+        Self::start_with(request, "", &[])
+    }
+
+    /// The same with an annotation of the Service and limits.
+    pub(crate) fn start_with(request: &[u8], annotation: &str, limits: &[(&str, &str)]) -> Self {
+        let server = Server::start();
+        let proxy = Proxy::start_with(&[server.address()], annotation, limits);
+        let mut client = proxy.connect();
+        client.send(request);
+        let mut endpoint = server.accept();
+        let stream = endpoint.expect(kind::HEADERS).stream;
+        Self { proxy, server, client, endpoint, stream }
     }
 }
 
