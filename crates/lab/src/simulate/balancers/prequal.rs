@@ -6,10 +6,10 @@
 //! of recent answers. A pick takes the cold server of the lowest latency, or when all are hot the one with
 //! the fewest calls in flight; with fewer than two answers in the pool, any server.
 //!
-//! A server tells a probe its calls in flight, and the median latency of recent calls that found about as
-//! many, within a quarter: here nine of the last 32 of the last five seconds, or of all if none is alike, and 0
-//! without any. Made simple besides:
-//! probes always arrive, after 0.2 ms, and only follow calls; errors are not counted against a server.
+//! A server tells a probe its calls in flight, and the median latency of calls that found about as many:
+//! here nine of the last 32 within five seconds that found as many within a quarter, or of all 32 if none
+//! did; 0 without any. Made simple besides: probes always arrive, after 0.2 ms, and only follow calls; errors
+//! are not counted against a server.
 
 use std::time::{Duration, Instant};
 
