@@ -78,7 +78,7 @@ pub struct Options {
     /// Service times from a file of lines `ms count`, in place of --median-ms
     #[arg(long, value_name = "FILE")]
     pub service_times: Option<PathBuf>,
-    /// Write results.jsonl and plots into this directory
+    /// Write results.jsonl, tables.md and plots into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What was read from `service_times`.
@@ -164,16 +164,21 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     }
     table::write_score(&rows, out).map_err(io_error("the table"))?;
     if let Some(directory) = &options.out {
-        write_results(directory, &rows)?;
+        write_results(directory, &options, &rows)?;
     }
     Ok(())
 }
 
-/// Writes the rows as lines of JSON, and their charts.
-fn write_results(directory: &Path, rows: &[Row]) -> Result<()> {
+/// Writes the rows as lines of JSON and as tables, and their charts.
+fn write_results(directory: &Path, options: &Options, rows: &[Row]) -> Result<()> {
     std::fs::create_dir_all(directory).map_err(io_error(directory.display().to_string()))?;
     let line = |row: &Row| serde_json::to_string(row).expect("numbers and text") + "\n";
     write_file(&directory.join("results.jsonl"), &rows.iter().map(line).collect::<String>())?;
+    let (seeds, seconds) = (options.seeds, options.seconds);
+    let made_by =
+        format!("Made by `leno lab simulate`, seeds 1 to {seeds} together, {seconds} s measured where not said.");
+    let tables = format!("# Balancers, simulated\n\n{made_by}\n{}", table::markdown(rows));
+    write_file(&directory.join("tables.md"), &tables)?;
     for plot in plots::draw(rows) {
         write_file(&directory.join(plot.file), &plot.svg)?;
     }

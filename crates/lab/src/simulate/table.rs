@@ -1,4 +1,4 @@
-//! Rows as tables that people read in a terminal.
+//! Rows as tables, for a terminal and for a document.
 
 use std::io::{self, Write};
 
@@ -52,6 +52,22 @@ fn goals(row: &Row) -> String {
         (false, true) => "reached".to_owned(),
         (false, false) => format!("MISSED {}", missed.join(", ")),
     }
+}
+
+/// The same tables as Markdown.
+pub(super) fn markdown(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for table in rows.chunk_by(|one, other| one.setting == other.setting) {
+        text += &format!("\n## {}\n\n", table[0].setting);
+        for (number, line) in lines(table).iter().enumerate() {
+            text += &format!("| {} |\n", line.join(" | "));
+            if number == 0 {
+                let columns = line.len();
+                text += &format!("|{}\n", "---|---|".to_owned() + &"---:|".repeat(columns - 3) + "---|");
+            }
+        }
+    }
+    text
 }
 
 /// Three digits that count.

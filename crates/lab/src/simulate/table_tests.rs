@@ -34,3 +34,17 @@ fn the_score_counts_goals_not_rows() {
     assert!(text.contains("latency               1 of 3"), "{text}");
     assert!(text.contains("p2c-peak-ewma         0 of 1"), "{text}");
 }
+
+#[test]
+fn a_document_gets_a_table_for_each_setting() {
+    let expected = "
+## five endpoints
+
+|  | balancer | p99 ms | again s | goals |
+|---|---|---:|---:|---|
+| one | latency | 16.0 | - | reached |
+|  | p2c-peak-ewma | 1234 | 0.012 | MISSED p99 |
+| two | latency | 5.00 | 2.00 | MISSED p99, share |
+";
+    assert_eq!(markdown(&rows()), expected);
+}

@@ -30,7 +30,7 @@ fn assert_all_reached(line: &str) {
 #[test]
 fn a_slow_endpoint_is_invisible_and_comes_back_in_time() {
     assert_all_reached("slow-pod --median-ms 5 --load closed:20,open:30%,open:60%,open:90%");
-    assert_all_reached("slow-pod --median-ms 20 --load closed:20,open:60%,open:90% --skew-ms 20,50,500");
+    assert_all_reached("slow-pod --median-ms 20 --load closed:20,open:60% --skew-ms 20,50,500");
 }
 
 #[test]
@@ -50,12 +50,12 @@ fn failing_fast_does_not_attract_calls_and_is_forgiven() {
 
 #[test]
 fn a_recovered_endpoint_is_neither_starved_nor_flooded() {
-    assert_all_reached("recover --load closed:50,open:500/s,open:100/s");
+    assert_all_reached("recover --load closed:20,open:500/s,open:100/s");
 }
 
 #[test]
 fn a_newcomer_is_neither_starved_nor_flooded() {
-    assert_all_reached("newcomer --load open:90%,open:100/s");
+    assert_all_reached("newcomer --load closed:50,open:90%,open:100/s");
 }
 
 #[test]
@@ -71,4 +71,9 @@ fn slow_methods_do_not_make_endpoints_look_slow() {
 #[test]
 fn equal_endpoints_get_equal_parts_of_100_000_calls() {
     assert_all_reached("equal --load closed:200,open:30%,open:90%");
+}
+
+#[test]
+fn new_streams_go_where_fewer_are_open() {
+    assert_all_reached("streams");
 }

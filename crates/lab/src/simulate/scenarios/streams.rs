@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
             cases.push(Case { happening, balancer });
         }
     }
-    let trials = trial::run(options, &cases, |case, seed| measure(case, seed));
+    let trials = trial::run(options, &cases, measure);
     cases.iter().zip(&trials).map(|(case, trial)| row(case, trial)).collect()
 }
 
