@@ -1,7 +1,7 @@
 //! Leno's lab: echo servers, load, scenarios and reports.
 //!
 //! It judges proxies from outside. It shares no code with Leno's data plane: clients, clocks and
-//! histograms are its own.
+//! histograms are its own. Only [`simulate`] uses the balancer, which is what it simulates.
 #![forbid(unsafe_code)]
 
 mod backends;
@@ -18,4 +18,5 @@ mod manifest;
 pub mod procfs;
 pub mod relay_cost;
 pub mod report;
+pub mod simulate;
 mod targets;

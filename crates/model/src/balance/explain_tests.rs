@@ -1,24 +1,47 @@
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::super::simulation::{Load, Server, Simulation};
-use super::super::{Outcome, Policy};
+use super::super::{Outcome, Pick, Policy};
 use super::*;
 
-fn simulated(policy: Policy) -> Simulation {
-    let mut servers = vec![Server::healthy(); 5];
-    servers[2].added_ms = 100.0;
-    servers[3].failing = 1.0;
-    let load = Load::Open { calls_per_s: 1000.0 };
-    let mut simulation = Simulation::new(policy, servers, load, 1);
-    simulation.run_for(Duration::from_secs(10));
-    simulation
+fn addresses(count: u8) -> impl Iterator<Item = SocketAddr> {
+    (0..count).map(|number| SocketAddr::from((Ipv4Addr::new(10, 0, 0, number), 50051)))
+}
+
+/// Ten seconds of a call each millisecond to five endpoints: the third takes 100 ms more than the others' 8 to
+/// 12, the fourth fails at once.
+fn experienced(policy: Policy) -> (Balancer, Instant) {
+    let mut now = Instant::now();
+    let mut balancer = Balancer::new(policy, 1);
+    balancer.set_endpoints(now, addresses(5));
+    let mut calls: BTreeMap<(Instant, u64), (Pick, Outcome)> = BTreeMap::new();
+    for number in 0..10_000 {
+        now += Duration::from_millis(1);
+        while let Some(call) = calls.first_entry().filter(|call| call.key().0 <= now) {
+            let (pick, outcome) = call.remove();
+            balancer.finish(now, pick, outcome);
+        }
+        let pick = balancer.pick(now, |_| true).expect("an endpoint");
+        let latency = Duration::from_millis(8 + number % 5);
+        let (latency, outcome) = match pick.endpoint.slot() {
+            2 => (
+                latency + Duration::from_millis(100),
+                Outcome::Success { latency: latency + Duration::from_millis(100) },
+            ),
+            3 => (Duration::ZERO, Outcome::Failure { latency: Duration::ZERO, pushback: None }),
+            _ => (latency, Outcome::Success { latency }),
+        };
+        calls.insert((now + latency, number), (pick, outcome));
+    }
+    (balancer, now)
 }
 
 #[test]
 fn shares_of_the_last_picks_add_up_to_one() {
     for policy in Policy::ALL {
-        let simulation = simulated(policy);
-        let explained = simulation.balancer.explain(simulation.now());
+        let (balancer, now) = experienced(policy);
+        let explained = balancer.explain(now);
         let sum: f64 = explained.iter().map(|endpoint| endpoint.share).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{policy}: {sum}");
         let picks: usize = explained.iter().map(|endpoint| endpoint.recent_picks).sum();
@@ -28,19 +51,17 @@ fn shares_of_the_last_picks_add_up_to_one() {
 
 #[test]
 fn a_newcomer_does_not_inherit_the_share_of_the_one_before() {
-    let mut simulation = simulated(Policy::RoundRobin);
-    simulation.load = Load::Stopped;
-    simulation.run_for(Duration::from_secs(10));
-    simulation.set_endpoints(0..4);
-    simulation.set_endpoints(0..5);
-    let newcomer = &simulation.balancer.explain(simulation.now())[4];
+    let (mut balancer, now) = experienced(Policy::RoundRobin);
+    balancer.set_endpoints(now, addresses(4));
+    balancer.set_endpoints(now, addresses(5));
+    let newcomer = &balancer.explain(now)[4];
     assert_eq!((newcomer.recent_picks, newcomer.picks), (0, 0));
 }
 
 #[test]
 fn states_are_told_in_words_and_numbers() {
-    let simulation = simulated(Policy::Latency);
-    let explained = simulation.balancer.explain(simulation.now());
+    let (balancer, now) = experienced(Policy::Latency);
+    let explained = balancer.explain(now);
     let states: Vec<_> = explained.iter().map(|endpoint| endpoint.state).collect();
     assert_eq!(states, ["ready", "ready", "slow", "failing", "ready"]);
 
@@ -55,11 +76,10 @@ fn states_are_told_in_words_and_numbers() {
 #[test]
 fn the_last_pick_is_explained_at_its_endpoint_and_nowhere_else() {
     for policy in Policy::ALL {
-        let mut simulation = simulated(policy);
-        let now = simulation.now();
-        let pick = simulation.balancer.pick(now, |_| true).expect("an endpoint");
-        let address = simulation.balancer.address(pick.endpoint);
-        let explained = simulation.balancer.explain(now);
+        let (mut balancer, now) = experienced(policy);
+        let pick = balancer.pick(now, |_| true).expect("an endpoint");
+        let address = balancer.address(pick.endpoint);
+        let explained = balancer.explain(now);
         for endpoint in explained {
             let picked = Some(endpoint.address) == address;
             assert_eq!(endpoint.last_pick.is_some(), picked, "{policy}: {endpoint:?}");
@@ -95,8 +115,8 @@ fn the_reason_of_a_pick_compares_it_with_the_runner_up() {
 
 #[test]
 fn the_explanation_is_json_with_units_in_its_names() {
-    let simulation = simulated(Policy::Latency);
-    let explained = simulation.balancer.explain(simulation.now());
+    let (balancer, now) = experienced(Policy::Latency);
+    let explained = balancer.explain(now);
     let json = serde_json::to_value(&explained).expect("serializable");
     assert_eq!(json[0]["address"], "10.0.0.0:50051");
     assert_eq!(json[2]["state"], "slow");

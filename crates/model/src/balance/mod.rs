@@ -252,8 +252,4 @@ impl Balancer {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
-mod simulation_tests;
-#[cfg(test)]
 mod tests;

@@ -1,46 +1,33 @@
-//! How the policies fare against simulated servers. A failure names its seed.
+//! How Leno's policies fare against simulated servers. A failure names its seed.
 
-use std::time::Duration;
+use leno_model::balance::Policy;
 
-use super::Policy;
-use super::simulation::{Load, Server, Simulation};
+use super::*;
+use crate::simulate::service_time::ServiceTime;
+use crate::simulate::tally::max_over_min;
 
 const SEEDS: [u64; 2] = [1, 20];
 const BUSY: Load = Load::Open { calls_per_s: 1000.0 };
 const CLOSED: Load = Load::Closed { callers: 20 };
 
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
+fn setup(policy: Policy, servers: Vec<Behaviour>, load: Load, seed: u64) -> Setup {
+    let methods = vec![Method::only(ServiceTime::lognormal(9.0))];
+    Setup { servers, methods, load, balancer: Kind::Leno(policy), clients: 1, seed }
 }
 
 /// Five healthy servers, but for what `change` does to them.
-fn five(change: impl FnOnce(&mut [Server])) -> Vec<Server> {
-    let mut servers = vec![Server::healthy(); 5];
+fn five(change: impl FnOnce(&mut [Behaviour])) -> Vec<Behaviour> {
+    let mut servers = vec![Behaviour::healthy(32); 5];
     change(&mut servers);
     servers
 }
 
 /// Settles for 5 s and measures for 10 s.
-fn measured(policy: Policy, servers: Vec<Server>, load: Load, seed: u64) -> Simulation {
-    let mut simulation = Simulation::new(policy, servers, load, seed);
-    simulation.run_for(seconds(5));
-    simulation.measure_for(seconds(10));
+fn measured(policy: Policy, servers: Vec<Behaviour>, load: Load, seed: u64) -> Simulation {
+    let mut simulation = Simulation::new(&setup(policy, servers, load, seed));
+    simulation.run_for(5.0);
+    simulation.measure_for(10.0);
     simulation
-}
-
-fn max_over_min(shares: &[f64]) -> f64 {
-    let max = shares.iter().copied().fold(0.0, f64::max);
-    let min = shares.iter().copied().fold(1.0, f64::min);
-    max / min
-}
-
-fn failed_part(simulation: &Simulation) -> f64 {
-    let failed = simulation.records.iter().filter(|record| record.failed).count();
-    failed as f64 / simulation.records.len() as f64
-}
-
-fn state(simulation: &Simulation, server: usize) -> &'static str {
-    simulation.balancer.explain(simulation.now())[server].state
 }
 
 #[test]
@@ -48,7 +35,7 @@ fn equal_endpoints_get_equal_shares() {
     for policy in Policy::ALL {
         for seed in SEEDS {
             for load in [BUSY, CLOSED] {
-                let shares = measured(policy, five(|_| {}), load, seed).shares();
+                let shares = measured(policy, five(|_| {}), load, seed).tally.shares();
                 let ratio = max_over_min(&shares);
                 assert!(ratio < 1.1, "{policy}, seed {seed}, {load:?}: {shares:?}");
             }
@@ -59,8 +46,12 @@ fn equal_endpoints_get_equal_shares() {
 #[test]
 fn endpoints_with_wildly_varying_latencies_still_get_equal_shares() {
     for seed in SEEDS {
-        let servers = five(|servers| servers.iter_mut().for_each(|server| server.sigma = 1.0));
-        let shares = measured(Policy::Latency, servers, BUSY, seed).shares();
+        let mut setup = setup(Policy::Latency, five(|_| {}), BUSY, seed);
+        setup.methods = vec![Method::only(ServiceTime::Lognormal { median_ms: 6.0, sigma: 1.0 })];
+        let mut simulation = Simulation::new(&setup);
+        simulation.run_for(5.0);
+        simulation.measure_for(10.0);
+        let shares = simulation.tally.shares();
         assert!(max_over_min(&shares) < 1.1, "seed {seed}: {shares:?}");
     }
 }
@@ -73,11 +64,11 @@ fn one_slow_endpoint_is_invisible_at_any_skew() {
             for skew_ms in [10.0, 50.0, 200.0, 500.0] {
                 let servers = five(|servers| servers[2].added_ms = skew_ms);
                 let simulation = measured(Policy::Latency, servers, load, seed);
-                let share = simulation.shares()[2];
-                let p99_ms = simulation.quantile_ms(0.99);
+                let share = simulation.tally.shares()[2];
+                let p99_ms = simulation.tally.quantile_ms(0.99);
                 let case = format!("seed {seed}, {load:?}, skew {skew_ms} ms");
                 assert!(share < 0.005, "{case}: share {share}");
-                assert!(p99_ms < 1.1 * healthy.quantile_ms(0.99), "{case}: p99 {p99_ms} ms");
+                assert!(p99_ms < 1.1 * healthy.tally.quantile_ms(0.99), "{case}: p99 {p99_ms} ms");
             }
         }
     }
@@ -87,7 +78,7 @@ fn one_slow_endpoint_is_invisible_at_any_skew() {
 fn one_slow_endpoint_rules_the_p99_of_the_other_policies() {
     for policy in [Policy::LeastRequest, Policy::RoundRobin, Policy::Random] {
         let servers = five(|servers| servers[2].added_ms = 100.0);
-        let p99_ms = measured(policy, servers, BUSY, 1).quantile_ms(0.99);
+        let p99_ms = measured(policy, servers, BUSY, 1).tally.quantile_ms(0.99);
         assert!(p99_ms > 100.0, "{policy}: p99 {p99_ms} ms");
     }
 }
@@ -97,7 +88,7 @@ fn a_slow_endpoint_costs_few_calls_at_low_rates_too() {
     for seed in SEEDS {
         let load = Load::Open { calls_per_s: 100.0 };
         let servers = five(|servers| servers[2].added_ms = 200.0);
-        let share = measured(Policy::Latency, servers, load, seed).shares()[2];
+        let share = measured(Policy::Latency, servers, load, seed).tally.shares()[2];
         assert!(share < 0.01, "seed {seed}: {share}");
     }
 }
@@ -106,12 +97,11 @@ fn a_slow_endpoint_costs_few_calls_at_low_rates_too() {
 fn an_endpoint_that_turns_slow_or_silent_is_noticed_at_once() {
     for seed in SEEDS {
         for added_ms in [50.0, 500.0, 1e6] {
-            let mut simulation = Simulation::new(Policy::Latency, five(|_| {}), BUSY, seed);
-            simulation.run_for(seconds(5));
-            let picks_before = simulation.balancer.explain(simulation.now())[2].picks;
-            simulation.servers[2].added_ms = added_ms;
-            simulation.run_for(seconds(1));
-            let picks = simulation.balancer.explain(simulation.now())[2].picks - picks_before;
+            let mut simulation = Simulation::new(&setup(Policy::Latency, five(|_| {}), BUSY, seed));
+            simulation.run_for(5.0);
+            simulation.behaviour(2).added_ms = added_ms;
+            simulation.measure_for(1.0);
+            let picks = simulation.tally.picks[2];
             // Every fifth of 1,000 calls would be 200.
             assert!(picks < 50, "seed {seed}, {added_ms} ms more: {picks} calls");
         }
@@ -124,16 +114,16 @@ fn a_recovered_endpoint_is_noticed_within_5_s() {
         for load in [BUSY, Load::Open { calls_per_s: 50.0 }] {
             for skew_ms in [10.0, 500.0] {
                 let servers = five(|servers| servers[2].added_ms = skew_ms);
-                let mut simulation = Simulation::new(Policy::Latency, servers, load, seed);
-                simulation.run_for(seconds(60));
-                simulation.servers[2].added_ms = 0.0;
-                simulation.run_for(seconds(5));
+                let mut simulation = Simulation::new(&setup(Policy::Latency, servers, load, seed));
+                simulation.run_for(60.0);
+                simulation.behaviour(2).added_ms = 0.0;
+                simulation.run_for(5.0);
                 let case = format!("seed {seed}, {load:?}, skew {skew_ms} ms");
-                assert!(["warming", "ready"].contains(&state(&simulation, 2)), "{case}");
+                assert!(["warming", "ready"].contains(&simulation.state(2)), "{case}");
 
-                simulation.run_for(seconds(3));
-                simulation.measure_for(seconds(5));
-                let share = simulation.shares()[2];
+                simulation.run_for(3.0);
+                simulation.measure_for(5.0);
+                let share = simulation.tally.shares()[2];
                 assert!((0.15..0.25).contains(&share), "{case}: {share}");
             }
         }
@@ -150,7 +140,7 @@ fn failing_fast_does_not_attract_calls() {
                     failing_ones.iter_mut().for_each(|server| server.failing = failing);
                 });
                 let simulation = measured(Policy::Latency, servers, BUSY, seed);
-                let failed = failed_part(&simulation);
+                let failed = simulation.tally.failed_part();
                 let case = format!("seed {seed}, {failing_servers} failing {failing}");
                 assert!(failed < 0.004, "{case}: {failed} of calls failed");
             }
@@ -164,13 +154,13 @@ fn when_all_fail_alike_no_endpoint_is_left_with_all_the_calls() {
         for failing in [0.1, 0.5, 1.0] {
             let servers = five(|servers| servers.iter_mut().for_each(|server| server.failing = failing));
             let mut simulation = measured(Policy::Latency, servers, BUSY, seed);
-            let shares = simulation.shares();
+            let shares = simulation.tally.shares();
             let most = shares.iter().copied().fold(0.0, f64::max);
             assert!(most < 0.4, "seed {seed}, failing {failing}: {shares:?}");
 
-            simulation.servers.iter_mut().for_each(|server| server.failing = 0.0);
-            simulation.run_for(seconds(10));
-            let ready = (0..5).filter(|server| state(&simulation, *server) == "ready").count();
+            (0..5).for_each(|server| simulation.behaviour(server).failing = 0.0);
+            simulation.run_for(10.0);
+            let ready = (0..5).filter(|server| simulation.state(*server) == "ready").count();
             assert_eq!(ready, 5, "seed {seed}, failing {failing}");
         }
     }
@@ -180,19 +170,19 @@ fn when_all_fail_alike_no_endpoint_is_left_with_all_the_calls() {
 fn a_new_endpoint_is_neither_flooded_nor_starved() {
     for seed in SEEDS {
         for load in [BUSY, CLOSED, Load::Open { calls_per_s: 50.0 }] {
-            let mut simulation = Simulation::new(Policy::Latency, five(|_| {}), load, seed);
-            simulation.set_endpoints(0..4);
-            simulation.run_for(seconds(5));
-            simulation.set_endpoints(0..5);
+            let mut simulation = Simulation::new(&setup(Policy::Latency, five(|_| {}), load, seed));
+            simulation.set_endpoints(&[0, 1, 2, 3]);
+            simulation.run_for(5.0);
+            simulation.set_endpoints(&[0, 1, 2, 3, 4]);
             let case = format!("seed {seed}, {load:?}");
 
-            simulation.measure_for(seconds(2));
-            let early = simulation.shares()[4];
+            simulation.measure_for(2.0);
+            let early = simulation.tally.shares()[4];
             assert!((0.01..0.15).contains(&early), "{case}: {early}");
 
-            simulation.run_for(seconds(2));
-            simulation.measure_for(seconds(5));
-            let later = simulation.shares()[4];
+            simulation.run_for(2.0);
+            simulation.measure_for(5.0);
+            let later = simulation.tally.shares()[4];
             assert!((0.15..0.25).contains(&later), "{case}: {later}");
         }
     }
@@ -202,20 +192,20 @@ fn a_new_endpoint_is_neither_flooded_nor_starved() {
 fn removed_endpoints_get_no_calls_and_those_in_flight_end() {
     for policy in Policy::ALL {
         for seed in SEEDS {
-            let mut simulation = Simulation::new(policy, five(|_| {}), CLOSED, seed);
+            let mut simulation = Simulation::new(&setup(policy, five(|_| {}), CLOSED, seed));
             for removed in 0..5 {
-                simulation.set_endpoints((0..5).filter(|server| *server != removed));
+                let others: Vec<usize> = (0..5).filter(|server| *server != removed).collect();
+                simulation.set_endpoints(&others);
                 // Longer than any call takes, so that all that ends later began after the removal.
-                simulation.run_for(seconds(1));
-                simulation.measure_for(seconds(1));
-                let share = simulation.shares()[removed];
+                simulation.run_for(1.0);
+                simulation.measure_for(1.0);
+                let share = simulation.tally.shares()[removed];
                 assert!(share == 0.0, "{policy}, seed {seed}: {share}");
             }
-            simulation.load = Load::Stopped;
-            simulation.run_for(seconds(10));
-            for endpoint in simulation.balancer.explain(simulation.now()) {
-                assert_eq!(endpoint.in_flight, 0, "{policy}, seed {seed}");
-            }
+            // From a closed loop to an open one without arrivals: no new calls.
+            simulation.load = Load::Open { calls_per_s: 0.0 };
+            simulation.run_for(10.0);
+            assert!(simulation.open().all(|open| open == 0), "{policy}, seed {seed}");
         }
     }
 }
@@ -230,8 +220,8 @@ fn slow_endpoints_help_when_the_others_alone_cannot_take_the_load() {
         });
         let load = Load::Open { calls_per_s: 1850.0 };
         let simulation = measured(Policy::Latency, servers, load, seed);
-        let per_s = simulation.records.len() as f64 / 10.0;
-        let p99_ms = simulation.quantile_ms(0.99);
+        let per_s = simulation.tally.answers() as f64 / 10.0;
+        let p99_ms = simulation.tally.quantile_ms(0.99);
         assert!(per_s > 1750.0, "seed {seed}: {per_s} calls/s");
         assert!(p99_ms < 300.0, "seed {seed}: p99 {p99_ms} ms");
     }
@@ -240,10 +230,10 @@ fn slow_endpoints_help_when_the_others_alone_cannot_take_the_load() {
 #[test]
 fn slow_endpoints_of_a_large_cluster_get_few_calls() {
     for seed in SEEDS {
-        let mut servers = vec![Server::healthy(); 200];
+        let mut servers = vec![Behaviour::healthy(32); 200];
         servers[..20].iter_mut().for_each(|server| server.added_ms = 100.0);
         let load = Load::Open { calls_per_s: 4000.0 };
-        let shares = measured(Policy::Latency, servers, load, seed).shares();
+        let shares = measured(Policy::Latency, servers, load, seed).tally.shares();
         let slow: f64 = shares[..20].iter().sum();
         assert!(slow < 0.005, "seed {seed}: {slow}");
         assert!(max_over_min(&shares[20..]) < 1.5, "seed {seed}: {shares:?}");

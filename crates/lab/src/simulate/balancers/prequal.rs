@@ -1,0 +1,165 @@
+//! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), made simple.
+//!
+//! After each pick three servers are probed at random. Answers go to a pool of at most 16, one for each
+//! server, which forgets them after a second, after a number of uses, and one for each pick: the oldest
+//! and the worst by turns. A server is hot when its calls in flight exceed the 84th percentile
+//! of recent answers. A pick takes the cold server of the lowest latency, or when all are hot the one with
+//! the fewest calls in flight; with fewer than two answers in the pool, any server.
+//!
+//! A server tells a probe its calls in flight, and the median latency of calls that found about as many:
+//! here nine of the last 32 within five seconds that found as many within a quarter, or of all 32 if none
+//! did; 0 without any. Made simple besides: probes always arrive, after 0.2 ms, and only follow calls; errors
+//! are not counted against a server.
+
+use std::time::{Duration, Instant};
+
+use leno_model::balance::Outcome;
+
+use super::{Balance, Report, Ticket};
+
+const PROBES_PER_PICK: usize = 3;
+const POOL_MAX: usize = 16;
+const PROBE_AGE_MAX: Duration = Duration::from_secs(1);
+/// The quantile of calls in flight above which a server is hot: 2^-0.25.
+const HOT_QUANTILE: f64 = 0.84;
+/// Answers of which that quantile is taken.
+const RECENT_ANSWERS: usize = 128;
+
+pub(super) struct Prequal {
+    random: fastrand::Rng,
+    servers: Vec<usize>,
+    /// Oldest first.
+    pool: Vec<Probe>,
+    recent_in_flight: Vec<u32>,
+    next_recent: usize,
+    hot_above: u32,
+    probes_due: usize,
+    worst_goes_next: bool,
+}
+
+struct Probe {
+    server: usize,
+    in_flight: u32,
+    latency_ms: f64,
+    answered: Instant,
+    uses_left: u32,
+}
+
+impl Prequal {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            random: fastrand::Rng::with_seed(seed),
+            servers: Vec::new(),
+            pool: Vec::new(),
+            recent_in_flight: Vec::new(),
+            next_recent: 0,
+            hot_above: 0,
+            probes_due: 0,
+            worst_goes_next: false,
+        }
+    }
+
+    /// How often one answer may be used, so that the pool neither dries up nor grows stale. Where it can
+    /// hold an answer of every server, probes replace one another and need no such bound.
+    fn uses(&self) -> u32 {
+        let new_part = 1.0 - POOL_MAX as f64 / self.servers.len() as f64;
+        let net_probes = new_part * PROBES_PER_PICK as f64 - 1.0;
+        if net_probes > 0.0 { (2.0 / net_probes).ceil() as u32 } else { u32::MAX }
+    }
+
+    fn is_hot(&self, probe: &Probe) -> bool {
+        probe.in_flight > self.hot_above
+    }
+
+    /// Lower is better: cold before hot, then by latency among the cold, by calls in flight among the hot.
+    fn rank(&self, probe: &Probe) -> (bool, f64) {
+        let hot = self.is_hot(probe);
+        (hot, if hot { f64::from(probe.in_flight) } else { probe.latency_ms })
+    }
+
+    fn best(&self) -> Option<usize> {
+        let ranks = self.pool.iter().map(|probe| self.rank(probe)).enumerate();
+        ranks.min_by(|one, other| compare(one.1, other.1)).map(|(index, _)| index)
+    }
+
+    fn worst(&self) -> Option<usize> {
+        let ranks = self.pool.iter().map(|probe| self.rank(probe)).enumerate();
+        ranks.max_by(|one, other| compare(one.1, other.1)).map(|(index, _)| index)
+    }
+
+    fn remove_one(&mut self) {
+        self.worst_goes_next = !self.worst_goes_next;
+        let index = if self.worst_goes_next { self.worst() } else { Some(0) };
+        // Two must stay, or the next pick would be blind.
+        if let Some(index) = index.filter(|_| self.pool.len() > 2) {
+            self.pool.remove(index);
+        }
+    }
+
+    fn note_in_flight(&mut self, in_flight: u32) {
+        if self.recent_in_flight.len() < RECENT_ANSWERS {
+            self.recent_in_flight.push(in_flight);
+        } else {
+            self.recent_in_flight[self.next_recent] = in_flight;
+        }
+        self.next_recent = (self.next_recent + 1) % RECENT_ANSWERS;
+        // Sorting at every answer would cost more than the rest of the simulation.
+        if self.next_recent.is_multiple_of(8) {
+            let mut sorted = self.recent_in_flight.clone();
+            sorted.sort_unstable();
+            self.hot_above = sorted[(sorted.len() as f64 * HOT_QUANTILE) as usize];
+        }
+    }
+}
+
+fn compare(one: (bool, f64), other: (bool, f64)) -> std::cmp::Ordering {
+    one.0.cmp(&other.0).then(one.1.total_cmp(&other.1))
+}
+
+impl Balance for Prequal {
+    fn set_endpoints(&mut self, _now: Instant, servers: &[usize]) {
+        self.servers = servers.to_vec();
+        self.pool.retain(|probe| servers.contains(&probe.server));
+    }
+
+    fn pick(&mut self, now: Instant, _method: u32) -> Ticket {
+        self.probes_due = PROBES_PER_PICK;
+        self.pool.retain(|probe| now.saturating_duration_since(probe.answered) < PROBE_AGE_MAX);
+        let Some(index) = self.best().filter(|_| self.pool.len() >= 2) else {
+            return Ticket::to(self.servers[self.random.usize(..self.servers.len())]);
+        };
+        let probe = &mut self.pool[index];
+        let server = probe.server;
+        probe.in_flight += 1;
+        probe.uses_left -= 1;
+        if probe.uses_left == 0 {
+            self.pool.remove(index);
+        }
+        self.remove_one();
+        Ticket::to(server)
+    }
+
+    fn answered(&mut self, _now: Instant, _ticket: &mut Ticket, _latency: Duration) {}
+
+    fn finish(&mut self, _now: Instant, _ticket: Ticket, _outcome: Outcome) {}
+
+    fn probe(&mut self) -> Option<usize> {
+        self.probes_due = self.probes_due.checked_sub(1)?;
+        Some(self.servers[self.random.usize(..self.servers.len())])
+    }
+
+    fn probed(&mut self, now: Instant, server: usize, report: Report) {
+        self.note_in_flight(report.in_flight);
+        self.pool.retain(|probe| probe.server != server);
+        if self.pool.len() == POOL_MAX {
+            self.pool.remove(0);
+        }
+        self.pool.push(Probe {
+            server,
+            in_flight: report.in_flight,
+            latency_ms: report.latency_ms.unwrap_or(0.0),
+            answered: now,
+            uses_left: self.uses(),
+        });
+    }
+}

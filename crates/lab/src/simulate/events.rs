@@ -1,0 +1,42 @@
+//! What happens next: events in the order of their times, and of their making where times are equal.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Something that happens at a moment. Calls are named by their key in the engine's slab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// The next call of an open loop.
+    Arrival,
+    /// A server's worker is done with a call.
+    WorkDone { call: u32 },
+    /// A client has a call's answer, or the first of a stream's.
+    Answer { call: u32 },
+    /// A stream that has been answered ends.
+    StreamEnd { call: u32 },
+    /// A client has the answer to a probe.
+    ProbeAnswer { client: u32, server: u32 },
+}
+
+/// The events to come.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    number: u64,
+}
+
+impl Events {
+    pub(super) fn push(&mut self, at_ns: u64, event: Event) {
+        self.number += 1;
+        self.heap.push(Reverse((at_ns, self.number, event)));
+    }
+
+    /// Takes the next event, unless it comes after `end_ns`.
+    pub(super) fn pop_until(&mut self, end_ns: u64) -> Option<(u64, Event)> {
+        let Reverse((at_ns, _, _)) = self.heap.peek()?;
+        if *at_ns > end_ns {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((at_ns, _, event))| (at_ns, event))
+    }
+}

@@ -1,0 +1,126 @@
+//! A simulated server: workers, a queue before them, and what is wrong with it.
+
+use std::collections::VecDeque;
+
+use super::balancers::Report;
+
+/// How long a failing call takes to fail.
+pub(super) const FAILS_AFTER_MS: f64 = 0.2;
+/// The latest answers that a server remembers, to tell probes of them.
+const REMEMBERED_ANSWERS: usize = 32;
+/// Of these, at most so many that found about as many calls as there are now make up what a probe is told.
+const REPORTED_ANSWERS: usize = 9;
+/// Answers older than this say nothing to probes.
+const REPORTED_AGE_NS: u64 = 5_000_000_000;
+
+/// What a server does with calls. May be changed while the simulation stands still.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Behaviour {
+    /// Calls that it works on at a time; the others wait in a queue.
+    pub(super) workers: usize,
+    /// Time added to every answer after the worker is done, as a slow link or disk does.
+    pub(super) added_ms: f64,
+    /// Time added to every call while it occupies its worker, as a slow processor does.
+    pub(super) occupying_ms: f64,
+    /// The part of the calls that fail at once, 0 to 1.
+    pub(super) failing: f64,
+    /// How long its failures ask not to be called.
+    pub(super) pushback_ms: Option<f64>,
+}
+
+impl Behaviour {
+    pub(super) fn healthy(workers: usize) -> Self {
+        Self { workers, added_ms: 0.0, occupying_ms: 0.0, failing: 0.0, pushback_ms: None }
+    }
+}
+
+/// A server and the calls that are with it.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) behaviour: Behaviour,
+    busy: usize,
+    queue: VecDeque<u32>,
+    /// Calls and streams sent to it that have not ended.
+    pub(super) open: u32,
+    /// Its latest answers; the oldest is overwritten.
+    answers: [Answer; REMEMBERED_ANSWERS],
+    answered: usize,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Answer {
+    at_ns: u64,
+    latency_ms: f64,
+    /// Calls that were open when its call came.
+    found_open: u32,
+}
+
+impl Server {
+    pub(super) fn new(behaviour: Behaviour) -> Self {
+        Self {
+            behaviour,
+            busy: 0,
+            queue: VecDeque::new(),
+            open: 0,
+            answers: [Answer::default(); REMEMBERED_ANSWERS],
+            answered: 0,
+        }
+    }
+
+    /// A worker for `call`, or a place in the queue.
+    pub(super) fn take(&mut self, call: u32) -> bool {
+        let free = self.busy < self.behaviour.workers;
+        if free {
+            self.busy += 1;
+        } else {
+            self.queue.push_back(call);
+        }
+        free
+    }
+
+    /// A worker is free; returns the call that it goes on with.
+    pub(super) fn work_done(&mut self) -> Option<u32> {
+        let next = self.queue.pop_front();
+        if next.is_none() {
+            self.busy -= 1;
+        }
+        next
+    }
+
+    /// Remembers an answer to a call that found `found_open` others.
+    pub(super) fn note_answer(&mut self, at_ns: u64, latency_ms: f64, found_open: u32) {
+        self.answers[self.answered % REMEMBERED_ANSWERS] = Answer { at_ns, latency_ms, found_open };
+        self.answered += 1;
+    }
+
+    /// What it tells a probe about itself.
+    pub(super) fn report(&self, now_ns: u64) -> Report {
+        let alike = (self.open / 4).max(1);
+        let latency_ms = self
+            .median_ms(now_ns, |answer| answer.found_open.abs_diff(self.open) <= alike)
+            .or_else(|| self.median_ms(now_ns, |_| true));
+        Report { in_flight: self.open, latency_ms }
+    }
+
+    /// The median latency of the latest answers that `count`.
+    fn median_ms(&self, now_ns: u64, count: impl Fn(&Answer) -> bool) -> Option<f64> {
+        let latest_first = (0..self.answered).rev().take(REMEMBERED_ANSWERS);
+        let answers = latest_first
+            .map(|number| &self.answers[number % REMEMBERED_ANSWERS])
+            .take_while(|answer| now_ns - answer.at_ns <= REPORTED_AGE_NS)
+            .filter(|answer| count(answer));
+        let mut latencies = [0.0; REPORTED_ANSWERS];
+        let mut found = 0;
+        for (place, answer) in latencies.iter_mut().zip(answers) {
+            *place = answer.latency_ms;
+            found += 1;
+        }
+        let latencies = &mut latencies[..found];
+        latencies.sort_unstable_by(f64::total_cmp);
+        latencies.get(found / 2).copied()
+    }
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

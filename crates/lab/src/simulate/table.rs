@@ -1,0 +1,99 @@
+//! Rows as tables, for a terminal and for a document.
+
+use std::io::{self, Write};
+
+use super::balancers::Kind;
+use super::row::Row;
+
+/// Writes a table for each setting, the cases below one another and in each case the balancers.
+pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    for table in rows.chunk_by(|one, other| one.setting == other.setting) {
+        writeln!(out, "\n{}", table[0].setting)?;
+        let lines = lines(table);
+        let widths: Vec<usize> = (0..lines[0].len())
+            .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
+            .collect();
+        for line in &lines {
+            let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+                if column < 2 || column == line.len() - 1 {
+                    format!("{cell:<width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
+            });
+            writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// The head and a line for each row; a case is named where it begins.
+fn lines(table: &[Row]) -> Vec<Vec<String>> {
+    let mut head = vec![String::new(), "balancer".to_owned()];
+    head.extend(table[0].figures.iter().map(|figure| figure.name.to_owned()));
+    head.push("goals".to_owned());
+    let mut lines = vec![head];
+    let mut case = "";
+    for row in table {
+        let shown = if row.case == case { "" } else { &row.case };
+        case = &row.case;
+        let mut line = vec![shown.to_owned(), row.balancer.to_string()];
+        line.extend(row.figures.iter().map(|figure| figure.value.map_or("-".to_owned(), number)));
+        line.push(goals(row));
+        lines.push(line);
+    }
+    lines
+}
+
+fn goals(row: &Row) -> String {
+    let missed = row.missed();
+    match (row.goals.is_empty(), missed.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => "reached".to_owned(),
+        (false, false) => format!("MISSED {}", missed.join(", ")),
+    }
+}
+
+/// The same tables as Markdown.
+pub(super) fn markdown(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for table in rows.chunk_by(|one, other| one.setting == other.setting) {
+        text += &format!("\n## {}\n\n", table[0].setting);
+        for (number, line) in lines(table).iter().enumerate() {
+            text += &format!("| {} |\n", line.join(" | "));
+            if number == 0 {
+                let columns = line.len();
+                text += &format!("|{}\n", "---|---|".to_owned() + &"---:|".repeat(columns - 3) + "---|");
+            }
+        }
+    }
+    text
+}
+
+/// Three digits that count.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.0995 || size == 0.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// How many goals each balancer reached.
+pub(super) fn write_score(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
+    let mut balancers: Vec<_> = rows.iter().map(|row| row.balancer).collect();
+    balancers.sort_unstable_by_key(|balancer| Kind::ALL.iter().position(|kind| kind == balancer));
+    balancers.dedup();
+    writeln!(out, "\ngoals reached:")?;
+    for balancer in balancers {
+        let goals = || rows.iter().filter(|row| row.balancer == balancer).flat_map(|row| &row.goals);
+        let reached = goals().filter(|goal| goal.reached).count();
+        writeln!(out, "  {balancer:<18} {reached:>4} of {}", goals().count())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
