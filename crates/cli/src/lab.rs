@@ -5,7 +5,7 @@ use std::io;
 use clap::Subcommand;
 use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
-use leno_lab::report;
+use leno_lab::{report, simulate};
 
 /// What the lab can do.
 #[derive(Subcommand)]
@@ -16,6 +16,8 @@ pub(crate) enum Command {
     Run(Options),
     /// Write summary.md and report.html again, from the raw runs
     Report(report::Options),
+    /// Put balancers alone through slow and failing servers, in simulated time
+    Simulate(simulate::Options),
 }
 
 impl Command {
@@ -25,6 +27,7 @@ impl Command {
             Self::List(options) => experiment::list(options, &mut io::stdout()),
             Self::Run(options) => experiment::run(options),
             Self::Report(options) => report::run(options),
+            Self::Simulate(options) => simulate::run(options, &mut io::stdout()),
         }
     }
 }
