@@ -18,9 +18,11 @@ const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences below this are noise of machines and schedulers, whatever the factor.
 const FLOOR_MS: f64 = 0.5;
 /// First answers are no measure, since the fastest of many calls are answered first: not before this time, and so many
-/// times the norm, can a newcomer count as fast, or a cluster as one with room.
-const SETTLED_AFTER_MS: f64 = 500.0;
-const SETTLED_AFTER_NORMS: f64 = 10.0;
+/// times the norm, can a newcomer count as fast.
+const FAST_AFTER_MS: f64 = 500.0;
+const FAST_AFTER_NORMS: f64 = 10.0;
+/// For the same reason, the norm says nothing of the room that there is before so many times itself.
+const ROOMY_AFTER_NORMS: f64 = 5.0;
 /// One answer counts as at most so many times what is usual.
 const SURPRISE_MAX: f64 = 16.0;
 /// The others count as full when they take this part of the way from what they take with room to spare to what a
@@ -118,7 +120,7 @@ impl Norm {
         let first_refresh = *self.first_refresh.get_or_insert(now);
         let age_ms = now.saturating_duration_since(first_refresh).as_secs_f64() * 1e3;
         let since_last = now.saturating_duration_since(self.refreshed.replace(now).unwrap_or(now));
-        self.roomy_ms = if age_ms > SETTLED_AFTER_MS.max(norm_ms * SETTLED_AFTER_NORMS) && self.roomy_ms > 0.0 {
+        self.roomy_ms = if age_ms > norm_ms * ROOMY_AFTER_NORMS && self.roomy_ms > 0.0 {
             (self.roomy_ms * (1.0 + ROOMY_GROWTH_PER_S * since_last.as_secs_f64())).min(norm_ms)
         } else {
             norm_ms
@@ -171,7 +173,7 @@ impl Norm {
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
         self.latency_ms.is_some_and(|norm_ms| {
-            age_ms > SETTLED_AFTER_MS.max(norm_ms * SETTLED_AFTER_NORMS) && estimate.mean_ms * factor < norm_ms
+            age_ms > FAST_AFTER_MS.max(norm_ms * FAST_AFTER_NORMS) && estimate.mean_ms * factor < norm_ms
         })
     }
 
