@@ -84,7 +84,7 @@ impl Runner {
         let experiment = Experiment {
             scenario: settings.scenario,
             command: command(std::env::args(), settings.seed),
-            started: jiff::Timestamp::now().to_string(),
+            started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
             backends: BACKENDS as u32,
