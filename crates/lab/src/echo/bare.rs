@@ -10,6 +10,7 @@ use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
+use prost::Message;
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
 
@@ -44,7 +45,7 @@ impl Answer {
         let message = HeaderValue::from_static("leno echo --bare answers only leno.echo.v1.Echo/Unary");
         unimplemented.headers_mut().insert("grpc-message", message);
         let trailers = HeaderMap::from_iter([("grpc-status".parse().expect("a header's name"), HeaderValue::from(0))]);
-        let message = framed(&EchoResponse { server: name, ..EchoResponse::default() });
+        let message = framed(&EchoResponse { server: name, ..EchoResponse::default() }.encode_to_vec());
         Self { head, message, trailers, unimplemented }
     }
 }

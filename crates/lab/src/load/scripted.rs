@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use h2::server::{self, SendResponse};
 use http::{HeaderMap, HeaderValue, Response};
+use prost::Message;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::call::framed;
@@ -49,5 +50,5 @@ pub(super) fn answer(respond: &mut SendResponse<Bytes>) {
     let Ok(mut stream) = respond.send_response(head(200, "application/grpc", None), false) else { return };
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from(0));
-    let _ = stream.send_data(framed(&response), false).and_then(|()| stream.send_trailers(trailers));
+    let _ = stream.send_data(framed(&response.encode_to_vec()), false).and_then(|()| stream.send_trailers(trailers));
 }

@@ -10,6 +10,7 @@ use prost::Message;
 use crate::child::{Child, Launch, find_program, free_address};
 use crate::echo::proto::{EchoRequest, EchoResponse};
 use crate::error::{Error, Result, io as io_error};
+use crate::load::framed;
 
 /// The path of unary calls. `nghttpd` takes the content type from the ending.
 pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
@@ -124,14 +125,6 @@ fn write_files(body_bytes: u32, dir: &Path) -> io::Result<PathBuf> {
     fs::write(&body, framed(&message))?;
     fs::write(dir.join("mime.types"), "application/grpc grpc\n")?;
     Ok(body)
-}
-
-/// A message of less than 4 GiB behind its gRPC prefix: not compressed, length.
-fn framed(message: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0];
-    frame.extend_from_slice(&(message.len() as u32).to_be_bytes());
-    frame.extend_from_slice(message);
-    frame
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn a_message_is_framed_with_its_length() {
-    assert_eq!(framed(b"ab"), [0, 0, 0, 0, 2, b'a', b'b']);
+    assert_eq!(framed(b"ab"), [0, 0, 0, 0, 2, b'a', b'b'].as_slice());
     assert_eq!(framed(&[0; 0x01_02_03])[..5], [0, 0, 1, 2, 3]);
 }
 

@@ -62,7 +62,7 @@ pub fn write(dir: &Path) -> Result<Written> {
 /// Makes the report and says on standard output where it is.
 ///
 /// # Errors
-/// Those of [`write`].
+/// Those of [`write()`].
 pub fn run(options: &Options) -> Result<()> {
     let Written { summary, page } = write(&options.dir)?;
     println!("{}\n{}", summary.display(), page.display());

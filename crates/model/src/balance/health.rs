@@ -112,37 +112,31 @@ impl Health {
 
     /// A call is on its way to it; on probation, that is the probe.
     pub(super) fn picked(&mut self, now: Instant, norm: &Norm) {
-        let wait = self.probe_wait.mul_f64(self.pace).max(norm.fair_interval);
+        if self.probation().is_none() {
+            return;
+        }
+        let next_probe = now + self.paced_wait().max(norm.fair_interval);
         let Some(probation) = self.probation_mut() else {
             return;
         };
-        probation.next_probe = now + wait;
+        probation.next_probe = next_probe;
         if probation.good_answers == 0 {
             self.probe_wait = (self.probe_wait * 2).min(PROBE_WAIT_MAX);
         }
     }
 
-    /// A call took `latency_ms` to be answered.
-    pub(super) fn answered(&mut self, now: Instant, latency_ms: f64, norm: &Norm) {
+    /// A call took `latency_ms` to be answered, which counts as at most `most_ms`.
+    pub(super) fn answered(&mut self, now: Instant, latency_ms: f64, most_ms: f64) {
         match &mut self.latency {
-            Some(estimate) => estimate.observe(now, latency_ms, norm.surprise_ms),
+            Some(estimate) => estimate.observe(now, latency_ms, most_ms),
             None => self.latency = Some(Estimate::first(now, latency_ms)),
         }
     }
 
     /// A call waited for `at_least_ms` without an answer: that says something only if it is long.
-    pub(super) fn waited(&mut self, now: Instant, at_least_ms: f64, norm: &Norm) {
+    pub(super) fn waited(&mut self, now: Instant, at_least_ms: f64, most_ms: f64) {
         if self.latency.is_none_or(|estimate| at_least_ms > estimate.full_mean_ms) {
-            self.answered(now, at_least_ms, norm);
-        }
-    }
-
-    /// With calls unanswered, nothing came for `at_least_ms`: that is more than one slow call.
-    pub(super) fn silent(&mut self, now: Instant, at_least_ms: f64) {
-        match &mut self.latency {
-            Some(estimate) if at_least_ms > estimate.full_mean_ms => estimate.observe(now, at_least_ms, f64::INFINITY),
-            Some(_) => {}
-            None => self.latency = Some(Estimate::first(now, at_least_ms)),
+            self.answered(now, at_least_ms, most_ms);
         }
     }
 
@@ -221,7 +215,7 @@ impl Health {
                 }
             }
             _ if norm.calls_failing(self.failure_rate, weight) => {
-                self.state = State::Failing(self.probation_of(now, self.probe_wait.mul_f64(self.pace)));
+                self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
                 // The others have become as slow, perhaps by taking its calls: help them at once.
@@ -234,7 +228,7 @@ impl Health {
                 }
             }
             _ if self.latency.is_some_and(|estimate| norm.calls_slow(&estimate)) => {
-                let mut probation = self.probation_of(now, self.probe_wait.mul_f64(self.pace));
+                let mut probation = self.probation_of(now, self.paced_wait());
                 probation.relief = self.latency.map_or(0.0, |estimate| norm.relief_by(&estimate));
                 self.state = State::Slow(probation);
             }
@@ -254,6 +248,11 @@ impl Health {
         if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
             probation.relief = norm.relief_by(estimate);
         }
+    }
+
+    /// The wait until its next probe, out of step with its peers'.
+    fn paced_wait(&self) -> Duration {
+        self.probe_wait.mul_f64(self.pace)
     }
 
     fn probation_of(&self, now: Instant, wait: Duration) -> Probation {

@@ -57,7 +57,8 @@ impl Latency {
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
-                endpoint.health.silent(now, silent_ms);
+                // Nothing at all came: that is more than one slow call, and counts in full.
+                endpoint.health.waited(now, silent_ms, f64::INFINITY);
             }
         }
         self.norm.refresh(now, self.methods.usual_ms(), &endpoints.list);

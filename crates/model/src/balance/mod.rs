@@ -188,7 +188,7 @@ impl Balancer {
         endpoint.health.heard(now);
         let latency_ms = self.latency.methods.observe(pick.method, as_ms(latency));
         pick.answered_us = Some(NonZeroU32::MIN.saturating_add((latency_ms * 1e3) as u32));
-        endpoint.health.answered(now, latency_ms, &self.latency.norm);
+        endpoint.health.answered(now, latency_ms, self.latency.norm.surprise_ms);
         endpoint.health.proved_fast(now, pick.started, latency_ms, &self.latency.norm);
         self.latency.judge(now, endpoint);
     }
@@ -212,7 +212,7 @@ impl Balancer {
                 health.heard(now);
                 let latency_ms = answered_ms.unwrap_or_else(|| {
                     let latency_ms = methods.observe(method, as_ms(latency));
-                    health.answered(now, latency_ms, norm);
+                    health.answered(now, latency_ms, norm.surprise_ms);
                     health.proved_fast(now, started, latency_ms, norm);
                     latency_ms
                 });
@@ -222,13 +222,13 @@ impl Balancer {
                 health.heard(now);
                 if answered_ms.is_none() {
                     // Failing fast is not being fast, but failing slowly is being slow.
-                    health.waited(now, methods.normalised(method, as_ms(latency)), norm);
+                    health.waited(now, methods.normalised(method, as_ms(latency)), norm.surprise_ms);
                 }
                 health.failed(now, pushback);
                 endpoint.failures += 1;
             }
             Outcome::Cancelled { waited } if answered_ms.is_none() => {
-                health.waited(now, methods.normalised(method, as_ms(waited)), norm);
+                health.waited(now, methods.normalised(method, as_ms(waited)), norm.surprise_ms);
             }
             Outcome::Cancelled { .. } | Outcome::NotSent => return,
         }

@@ -10,7 +10,7 @@ fn norm_of_10_ms(now: Instant) -> Norm {
     let mut norm = Norm::default();
     for round in 0..200 {
         for endpoint in &mut endpoints.list {
-            endpoint.health.answered(now, if round % 2 == 0 { 5.0 } else { 15.0 }, &norm);
+            endpoint.health.answered(now, if round % 2 == 0 { 5.0 } else { 15.0 }, norm.surprise_ms);
         }
     }
     norm.refresh(now, None, &endpoints.list);
