@@ -45,7 +45,7 @@ pub struct Options {
     /// A random part on top of it: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub spread_ms: u32,
-    /// Where the results go; a new or empty directory [default: lab-<SCENARIO>]
+    /// Where the results go; a new or empty directory [default: lab-SCENARIO]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Chooses the order of the runs and the slow backends [default: another each time]
