@@ -12,6 +12,13 @@ pub struct StreamKey {
     pub id: u32,
 }
 
+impl StreamKey {
+    /// The key of a stream on a connection whose protocol has one stream at a time, numbered by its owner.
+    pub fn numbered(id: u32) -> Self {
+        Self { slot: 0, id }
+    }
+}
+
 /// How far one direction of a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Half {

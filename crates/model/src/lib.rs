@@ -14,4 +14,5 @@ pub mod object;
 pub mod problem;
 pub mod settings;
 mod spelling;
+pub mod spiffe;
 pub mod translate;

@@ -1,0 +1,2 @@
+//! Workload identity.
+#![forbid(unsafe_code)]
