@@ -12,6 +12,7 @@ use super::detect::{self, Spoken};
 use super::link::{Link, LinkId};
 use super::record::Ending;
 use super::{Worker, violation_label};
+use crate::metrics::Direction;
 
 /// Connections accepted in one turn of the loop.
 const MAX_ACCEPTS: usize = 64;
@@ -81,7 +82,7 @@ impl Worker {
             waiting_calls: 0,
             idle_since: Some(self.now),
         });
-        self.metrics.downstream.opened();
+        self.downstream_tcp.opened();
         let registered = match self.clients.get_mut(index) {
             Some(client) => self.poll.registry().register(
                 &mut client.link.socket,
@@ -99,8 +100,8 @@ impl Worker {
     /// Forgets a client's connection; its calls are cancelled.
     pub(super) fn close_client(&mut self, index: usize) {
         self.cancel_calls_of(index);
-        if self.clients.try_remove(index).is_some() {
-            self.metrics.downstream.closed();
+        if let Some(client) = self.clients.try_remove(index) {
+            self.downstream_tcp.closed(self.now - client.link.opened);
             self.burst = true;
         }
     }
@@ -118,12 +119,12 @@ impl Worker {
     pub(super) fn dismiss_client(&mut self, index: usize, error: ConnectionError, first_bytes: &[u8]) {
         self.cancel_calls_of(index);
         let Some(client) = self.clients.get_mut(index) else { return };
-        let (now, metrics) = (self.now, &self.metrics.downstream);
+        let (now, metrics) = (self.now, &self.downstream_tcp);
         if error.why == Violation::BadPreface {
             let spoken = detect::detect(first_bytes);
             let (peer, name) = (client.peer, spoken.name());
             tracing::info!("{peer} speaks {name}; this port takes HTTP/2 without TLS (prior knowledge), as gRPC does");
-            self.metrics.count_proxy_error(spoken.label());
+            self.metrics.count_proxy_error(Direction::Outbound, spoken.label());
             if spoken != Spoken::Unknown {
                 return client.link.begin_closing(now, spoken.farewell(), metrics);
             }

@@ -12,16 +12,17 @@ use rustc_hash::FxHashMap;
 
 use super::Worker;
 use super::call::{Call, CallId};
+use super::outbound_labels;
 use super::reply::ProxyError;
 use crate::limits::{RelayLimits, ms};
-use crate::metrics::ClusterMetrics;
+use crate::metrics::{Target, TrafficMetrics};
 
 /// A cluster that calls have been sent to.
 #[derive(Debug)]
 pub(super) struct ClusterState {
     pub(super) cluster: Arc<Cluster>,
     pub(super) balancer: Balancer,
-    pub(super) metrics: Arc<ClusterMetrics>,
+    pub(super) metrics: Arc<TrafficMetrics>,
     pub(super) endpoints: FxHashMap<EndpointId, EndpointState>,
     /// Calls in flight.
     pub(super) calls: usize,
@@ -132,7 +133,7 @@ impl Worker {
         let mut state = ClusterState {
             cluster: cluster.clone(),
             balancer: Balancer::new(cluster.balancer, seed),
-            metrics: self.metrics.cluster(&cluster.key),
+            metrics: self.metrics.traffic(&outbound_labels(Target::Service(cluster.key.clone()))),
             endpoints: FxHashMap::default(),
             calls: 0,
             removed: false,

@@ -15,9 +15,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::oneshot;
 
 use super::timers::Timers;
-use super::{LISTENER, READ_BYTES, WAKER, Worker, memory};
+use super::{LISTENER, READ_BYTES, WAKER, Worker, memory, outbound_connection, outbound_labels};
 use crate::limits::Limits;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Peer, Target, WorkerMetrics};
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4_096;
@@ -168,7 +168,9 @@ impl Worker {
             poll,
             listener: Some(listener),
             commands,
-            unknown_cluster: config.metrics.unknown(),
+            unknown_cluster: config.metrics.traffic(&outbound_labels(Target::Unknown)),
+            downstream_tcp: config.metrics.connections(&outbound_connection(Peer::Source)),
+            upstream_tcp: config.metrics.connections(&outbound_connection(Peer::Destination)),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,

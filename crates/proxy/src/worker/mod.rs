@@ -46,7 +46,10 @@ use pool::Upstream;
 use timers::Timers;
 
 use crate::limits::Limits;
-use crate::metrics::{ClusterMetrics, TcpMetrics, WorkerMetrics};
+use crate::metrics::{
+    ConnectionLabels, Direction, NoTlsReason, Peer, Target, TcpMetrics, Tls, TrafficLabels, TrafficMetrics,
+    WorkerMetrics,
+};
 
 pub use handle::{ClusterExplanation, WorkerConfig, WorkerHandle};
 
@@ -66,7 +69,9 @@ struct Worker {
     commands: mpsc::Receiver<Command>,
     limits: Arc<Limits>,
     metrics: Arc<WorkerMetrics>,
-    unknown_cluster: Arc<ClusterMetrics>,
+    unknown_cluster: Arc<TrafficMetrics>,
+    downstream_tcp: Arc<TcpMetrics>,
+    upstream_tcp: Arc<TcpMetrics>,
     index: usize,
     seed: u64,
 
@@ -171,9 +176,9 @@ impl Worker {
     }
 
     fn link_and_metrics(&mut self, id: LinkId) -> Option<(&mut Link, &TcpMetrics)> {
-        let metrics = match id.side {
-            Side::Client => &self.metrics.downstream,
-            Side::Endpoint => &self.metrics.upstream,
+        let metrics: &TcpMetrics = match id.side {
+            Side::Client => &self.downstream_tcp,
+            Side::Endpoint => &self.upstream_tcp,
         };
         match id.side {
             Side::Client => self.clients.get_mut(id.index).map(|client| (&mut client.link, metrics)),
@@ -328,7 +333,7 @@ impl Worker {
         match id.side {
             Side::Endpoint => {
                 if let Some(upstream) = self.upstreams.get_mut(id.index) {
-                    let _ = upstream.link.flush(self.now, &self.metrics.upstream);
+                    let _ = upstream.link.flush(self.now, &self.upstream_tcp);
                 }
                 self.close_upstream(id.index, &error.to_string());
             }
@@ -364,6 +369,19 @@ enum Closed {
     End,
     Socket(io::Error),
     Http2 { error: ConnectionError, first_bytes: Vec<u8> },
+}
+
+/// The labels of calls, and of connections to endpoints, all of which are without TLS.
+fn outbound_labels(target: Target) -> TrafficLabels {
+    TrafficLabels { direction: Direction::Outbound, target, tls: Tls::None(NoTlsReason::NotInMesh) }
+}
+
+fn outbound_connection(peer: Peer) -> ConnectionLabels {
+    let tls = match peer {
+        Peer::Source => Tls::None(NoTlsReason::Loopback),
+        Peer::Destination => Tls::None(NoTlsReason::NotInMesh),
+    };
+    ConnectionLabels { peer, traffic: TrafficLabels { tls, ..outbound_labels(Target::Unknown) } }
 }
 
 /// The label in metrics of a connection that was closed for what its client did.

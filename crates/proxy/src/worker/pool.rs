@@ -127,7 +127,7 @@ impl Worker {
             ping_sent: None,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
-        self.metrics.upstream.opened();
+        self.upstream_tcp.opened();
         if let Some(state) = self.endpoint(cluster, endpoint) {
             state.connections.push(index);
             state.connecting = true;
@@ -193,7 +193,7 @@ impl Worker {
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.retire(index);
         let Some(upstream) = self.upstreams.try_remove(index) else { return };
-        self.metrics.upstream.closed();
+        self.upstream_tcp.closed(self.now - upstream.link.opened);
         self.burst = true;
         for client in upstream.cancelled.clients() {
             self.cancelled_call_is_over(client);

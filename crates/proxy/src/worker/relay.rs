@@ -11,6 +11,7 @@ use super::grpc;
 use super::link::{LinkId, Side};
 use super::record::Ending;
 use super::reply::ProxyError;
+use crate::metrics::Direction;
 
 /// A connection that goes away sooner, and before the first call, counts as one that was never made.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
@@ -102,7 +103,7 @@ impl Worker {
 
     /// The client's buffer is full: the stream that overflows it goes, with what is queued for it.
     fn fail_slow_client(&mut self, token: u32, client: usize, stream: StreamKey, buffered_bytes: usize) {
-        self.metrics.count_proxy_error(ProxyError::ClientTooSlow { buffered_bytes }.why());
+        self.metrics.count_proxy_error(Direction::Outbound, ProxyError::ClientTooSlow { buffered_bytes }.why());
         self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
         self.end_call(token, Ending::Cancelled);
     }

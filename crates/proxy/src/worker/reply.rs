@@ -9,6 +9,7 @@ use super::call::Response;
 use super::grpc::{self, Status};
 use super::link::LinkId;
 use super::record::Ending;
+use crate::metrics::Direction;
 
 /// Why a call got no answer from an endpoint. Its text tells the caller what to do.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,7 @@ impl Worker {
             return self.end_call(slot, Ending::Complete);
         }
         let (http_status, grpc_status) = error.statuses();
-        self.metrics.count_proxy_error(error.why());
+        self.metrics.count_proxy_error(Direction::Outbound, error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(slot as usize) {
             call.http_status = if is_grpc { 200 } else { http_status };

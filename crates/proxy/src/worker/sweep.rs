@@ -65,7 +65,7 @@ impl Worker {
                     client.link.http2.go_away(code, why);
                     self.cancel_calls_of(index);
                     if let Some(client) = self.clients.get_mut(index) {
-                        client.link.begin_closing(now, b"", &self.metrics.downstream);
+                        client.link.begin_closing(now, b"", &self.downstream_tcp);
                     }
                 }
             }
