@@ -128,6 +128,16 @@ impl NoTlsReason {
 }
 
 impl Tls {
+    /// The label `tls`.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Mutual(_) | Self::MutualOther | Self::NoCertificate => "true",
+            Self::Opaque => "opaque",
+            Self::None(_) => "no_identity",
+            Self::Disabled => "disabled",
+        }
+    }
+
     /// The same without a name.
     fn without_name(&self) -> Self {
         match self {
@@ -141,18 +151,12 @@ impl Tls {
             Direction::Inbound => "client_id",
             Direction::Outbound => "server_id",
         };
-        let mut push = |name, value: &str| labels.push((name, value.to_owned()));
+        labels.push(("tls", self.label().to_owned()));
         match self {
-            Self::Mutual(_) | Self::MutualOther | Self::NoCertificate => push("tls", "true"),
-            Self::Opaque => push("tls", "opaque"),
-            Self::None(_) => push("tls", "no_identity"),
-            Self::Disabled => push("tls", "disabled"),
-        }
-        match self {
-            Self::Mutual(id) => push(id_label, &id.to_string()),
-            Self::MutualOther => push(id_label, "other"),
-            Self::NoCertificate => push(id_label, ""),
-            Self::None(reason) => push("no_tls_reason", reason.label()),
+            Self::Mutual(id) => labels.push((id_label, id.to_string())),
+            Self::MutualOther => labels.push((id_label, "other".to_owned())),
+            Self::NoCertificate => labels.push((id_label, String::new())),
+            Self::None(reason) => labels.push(("no_tls_reason", reason.label().to_owned())),
             Self::Opaque | Self::Disabled => {}
         }
     }
