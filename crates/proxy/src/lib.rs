@@ -2,6 +2,7 @@
 //!
 //! [`worker`] relays calls and is where time matters; `control` does everything else, on one other thread.
 
+pub mod access_log;
 mod args;
 mod control;
 mod failure;

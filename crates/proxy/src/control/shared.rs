@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use super::directory::{Configuration, Directory};
 use super::logging::LogLevels;
@@ -36,7 +36,7 @@ impl Shared {
     /// Everything there is to export now.
     pub(super) fn scrape(&self) -> Scrape {
         let process = ProcessMetrics::read(self.started);
-        Scrape::new(&self.worker_metrics, self.config_metrics.get(), process)
+        Scrape::new(&self.worker_metrics, self.config_metrics.get(), process, Instant::now())
     }
 
     /// Reads the directory again, and if anything changed gives it to the workers.

@@ -28,8 +28,15 @@ enum Step {
 enum Speaks {
     Http2,
     Http1,
-    /// Bytes, to this name if the client gave one.
-    Opaque(Option<String>),
+    /// Bytes.
+    Opaque(Contents),
+}
+
+/// What is known of opaque bytes.
+enum Contents {
+    Unknown,
+    /// TLS of the application's own, to this server name if there is one.
+    Tls(Option<String>),
 }
 
 impl Worker {
@@ -41,9 +48,8 @@ impl Worker {
             return;
         };
         arrival.unfinished = false;
-        let metrics = &self.metrics.downstream;
         let (mut ended, mut more) = (false, false);
-        let mut outcome = match arrival.wire.read(&mut buffers, metrics) {
+        let mut outcome = match arrival.wire.read(&mut buffers) {
             Ok(Fill::Bytes { bytes, more: follows }) => {
                 arrival.first.extend_from_slice(bytes);
                 more = follows;
@@ -57,7 +63,7 @@ impl Worker {
         };
         if arrival.wire.tls.is_some() {
             // Alerts too: they say why.
-            let flushed = arrival.wire.flush_tls(&mut buffers, metrics);
+            let flushed = arrival.wire.flush_tls(&mut buffers);
             outcome = outcome.and(flushed);
         }
         self.buffers = buffers;
@@ -112,10 +118,10 @@ impl Worker {
             (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => self.begin(),
             (Detected::Tls { .. }, Door::Tunnel) => self.begin(),
             (_, Door::Tunnel) => Step::Refuse(ConnectionFailure::PlaintextInTunnel),
-            (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(server_name)),
+            (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(Contents::Tls(server_name))),
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
-            (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(None)),
+            (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
         }
     }
 
@@ -136,7 +142,7 @@ impl Worker {
         }
         let opened = tls.open(&mut hello, &mut arrival.first);
         arrival.wire.tls = Some(tls);
-        let _ = arrival.wire.flush_tls(&mut self.buffers, &self.metrics.downstream);
+        let _ = arrival.wire.flush_tls(&mut self.buffers);
         match opened {
             Ok(()) => self.mark_arrival_unfinished(index),
             Err(error) => self.refuse(index, ConnectionFailure::handshake(&error)),
@@ -144,7 +150,7 @@ impl Worker {
     }
 
     pub(super) fn admit_opaque(&mut self, index: usize) {
-        self.admit_client(index, Speaks::Opaque(None));
+        self.admit_client(index, Speaks::Opaque(Contents::Unknown));
     }
 
     /// It is known what the connection carries: from now on it is a client's.
@@ -154,7 +160,6 @@ impl Worker {
         let peer_id = match self.peer_of(arrival.wire.tls.as_deref()) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
-                self.metrics.downstream.closed();
                 return self.report(origin, &failure);
             }
         };
@@ -165,10 +170,13 @@ impl Worker {
             Speaks::Http1 => {
                 Codec::Http1(leno_http1::Connection::new(Role::Server, self.limits.http1_client.clone(), self.now))
             }
-            Speaks::Opaque(server_name) => {
-                let name = server_name.map(|name| format!("{name}:443"));
+            Speaks::Opaque(contents) => {
+                let (name, carries_tls) = match contents {
+                    Contents::Unknown => (None, false),
+                    Contents::Tls(server_name) => (server_name.map(|name| format!("{name}:443")), true),
+                };
                 let target = target.map(|target| target.to_string()).or(name).unwrap_or_default();
-                Codec::Opaque(Opaque::accepted(target))
+                Codec::Opaque(Opaque::accepted(target, carries_tls))
             }
         };
         let mut link = Link::new(arrival.wire, codec, self.now);
@@ -210,9 +218,7 @@ impl Worker {
     }
 
     pub(super) fn drop_arrival(&mut self, index: usize) {
-        if self.arrivals.try_remove(index).is_some() {
-            self.metrics.downstream.closed();
-        }
+        self.arrivals.try_remove(index);
     }
 }
 

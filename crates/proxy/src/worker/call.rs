@@ -41,6 +41,8 @@ pub(super) struct Call {
     pub(super) client_stream: StreamKey,
     /// Where it is balanced; none if it could not be routed.
     pub(super) cluster: Option<usize>,
+    /// Where it counts: the place of a series of the cluster's; none as long as it is in no series.
+    pub(super) traffic: Option<u32>,
     /// The endpoint's connection and stream, once it has been sent.
     pub(super) upstream: Option<(usize, StreamKey)>,
     pub(super) pick: Option<Pick>,

@@ -18,7 +18,7 @@ use super::link::Buffers;
 use super::timers::Timers;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
 use crate::limits::Limits;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 
 /// A worker's own stack; the loop does not recurse.
 const STACK_BYTES: usize = 256 * 1024;
@@ -175,6 +175,15 @@ pub enum SpawnError {
     System(#[from] io::Error),
 }
 
+/// Where calls count that are for nothing that is known.
+fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
+    let tls = match direction {
+        Direction::Inbound => Tls::None(NoTlsReason::NoTlsFromRemote),
+        Direction::Outbound => Tls::Disabled,
+    };
+    metrics.traffic(&TrafficLabels { direction, target: Target::Unknown, tls })
+}
+
 impl Worker {
     fn new(
         poll: Poll,
@@ -188,7 +197,7 @@ impl Worker {
             poll,
             listeners,
             commands,
-            unknown_cluster: config.metrics.unknown(),
+            unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,

@@ -18,8 +18,10 @@ pub mod detect;
 pub mod grpc;
 mod handle;
 mod hop;
+mod labels;
 mod link;
 mod memory;
+mod meter;
 mod opaque;
 mod pool;
 mod record;
@@ -56,7 +58,7 @@ use pool::Upstream;
 use timers::Timers;
 
 use crate::limits::Limits;
-use crate::metrics::{ClusterMetrics, TcpMetrics, WorkerMetrics};
+use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
 pub use accept::Door;
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
@@ -76,7 +78,8 @@ struct Worker {
     commands: mpsc::Receiver<Command>,
     limits: Arc<Limits>,
     metrics: Arc<WorkerMetrics>,
-    unknown_cluster: Arc<ClusterMetrics>,
+    /// Calls that are for nothing that is known, by side.
+    unrouted: [Arc<TrafficMetrics>; 2],
     index: usize,
     seed: u64,
 
@@ -184,16 +187,6 @@ impl Worker {
         }
     }
 
-    fn link_and_metrics(&mut self, id: LinkId) -> Option<(&mut Link, &TcpMetrics)> {
-        match id.side {
-            Side::Arrival => None,
-            Side::Client => self.clients.get_mut(id.index).map(|client| (&mut client.link, &self.metrics.downstream)),
-            Side::Endpoint => {
-                self.upstreams.get_mut(id.index).map(|upstream| (&mut upstream.link, &self.metrics.upstream))
-            }
-        }
-    }
-
     fn on_ready(&mut self, id: LinkId, event: &mio::event::Event) {
         match id.side {
             Side::Arrival => {
@@ -265,11 +258,11 @@ impl Worker {
         // Also without any: an event may be due that does not come from the peer.
         self.interpret(id, &held, fields)?;
         let now = self.now;
-        let Some((link, metrics)) = self.link_and_metrics(id) else { return Ok(()) };
+        let Some(link) = self.link(id) else { return Ok(()) };
         if !link.held.is_empty() {
             return Ok(());
         }
-        let fill = link.fill(now, buffers, metrics)?;
+        let fill = link.fill(now, buffers)?;
         if id.side == Side::Endpoint && !self.check_endpoint(id.index) {
             return Ok(());
         }
@@ -360,10 +353,10 @@ impl Worker {
     fn flush(&mut self, id: LinkId) {
         let now = self.now;
         let mut buffers = std::mem::take(&mut self.buffers);
-        let flushed = match self.link_and_metrics(id) {
-            Some((link, metrics)) => {
+        let flushed = match self.link(id) {
+            Some(link) => {
                 link.dirty = false;
-                if link.closing_since.is_some() { Ok(()) } else { link.flush(now, &mut buffers, metrics) }
+                if link.closing_since.is_some() { Ok(()) } else { link.flush(now, &mut buffers) }
             }
             None => Ok(()),
         };
@@ -399,8 +392,8 @@ impl Worker {
     /// A drained connection: everything is said, the peer closes.
     fn finish_link(&mut self, id: LinkId) {
         let (now, mut buffers) = (self.now, std::mem::take(&mut self.buffers));
-        if let Some((link, metrics)) = self.link_and_metrics(id) {
-            link.begin_closing(now, &mut buffers, metrics);
+        if let Some(link) = self.link(id) {
+            link.begin_closing(now, &mut buffers);
         }
         self.buffers = buffers;
     }
@@ -409,9 +402,9 @@ impl Worker {
     fn close_after_failure(&mut self, id: LinkId, error: &LinkError) {
         if let LinkError::Tls(_) = error {
             let mut buffers = std::mem::take(&mut self.buffers);
-            if let Some((link, metrics)) = self.link_and_metrics(id) {
+            if let Some(link) = self.link(id) {
                 // The alert; a peer that does not take it does without.
-                let _ = link.wire.flush_tls(&mut buffers, metrics);
+                let _ = link.wire.flush_tls(&mut buffers);
             }
             self.buffers = buffers;
         }
@@ -423,7 +416,7 @@ impl Worker {
             Side::Arrival => {}
             Side::Endpoint => {
                 if let Some(upstream) = self.upstreams.get_mut(id.index) {
-                    let _ = upstream.link.flush(self.now, &mut self.buffers, &self.metrics.upstream);
+                    let _ = upstream.link.flush(self.now, &mut self.buffers);
                 }
                 self.close_upstream(id.index, &error.to_string());
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
-use leno_model::mesh::Endpoint;
+use leno_model::mesh::{Endpoint, EndpointProxy};
 use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 use mio::net::TcpStream;
@@ -141,7 +141,7 @@ impl Worker {
             }
         };
         let index = self.upstreams.insert(Upstream {
-            link: Link::new(Wire::new(socket, tls), codec, now),
+            link: Link::new(Wire::new(socket, tls, now), codec, now),
             cluster,
             key,
             address,
@@ -156,7 +156,6 @@ impl Worker {
             ping_sent: None,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
-        self.metrics.upstream.opened();
         if let Some(pool) = self.pool(cluster, key) {
             pool.connections.push(index);
             pool.connecting += 1;
@@ -181,8 +180,13 @@ impl Worker {
             return Err("it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned());
         };
         let tls = Tls::connect(&identity.client, member.address.port()).map_err(|error| error.to_string())?;
-        let trust_domain = identity.id.trust_domain.clone();
-        Ok((Some(Box::new(tls)), Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })))
+        Ok((Some(Box::new(tls)), self.id_of(proxy)))
+    }
+
+    /// Who a proxy must be, as far as that is known without an identity of our own.
+    pub(super) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
+        let trust_domain = self.identity.as_ref()?.id.trust_domain.clone();
+        Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })
     }
 
     /// Called with every event of a connection; `false` when it is not established.
@@ -251,6 +255,10 @@ impl Worker {
         }
         upstream.idle_since = Some(self.now);
         let (cluster, key) = (upstream.cluster, upstream.key);
+        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
+        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
+            upstream.link.wire.meter.count_in(series);
+        }
         if let Some(pool) = self.pool(cluster, key) {
             pool.connecting = pool.connecting.saturating_sub(1);
             pool.failures = 0;
@@ -274,8 +282,8 @@ impl Worker {
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.retire(index);
-        let Some(upstream) = self.upstreams.try_remove(index) else { return };
-        self.metrics.upstream.closed();
+        let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
+        upstream.link.wire.meter.close(self.now);
         self.burst = true;
         for client in upstream.cancelled.clients() {
             self.cancelled_call_is_over(client);

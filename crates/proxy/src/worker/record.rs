@@ -5,6 +5,7 @@ use std::time::Duration;
 use leno_model::balance::Outcome;
 
 use super::Worker;
+use super::accept::Door;
 use super::grpc::Status;
 
 /// How a call ended.
@@ -44,7 +45,14 @@ impl Worker {
         }
         let (latency, since_sent) = (now - call.started, now - call.sent_at);
         let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
-        let metrics = cluster.as_ref().map_or(&self.unknown_cluster, |cluster| &cluster.metrics);
+        let door = self.clients.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
+        let direction = door.direction();
+        let series = call.traffic.zip(cluster.as_ref()).and_then(|(place, cluster)| cluster.traffic(place));
+        let metrics = series.unwrap_or_else(|| {
+            let unrouted = &*self.unrouted[direction as usize];
+            unrouted.request();
+            unrouted
+        });
         let (grpc_status, outcome) = match ending {
             Ending::Answered { grpc_status, pushback } if is_endpoint_failure(call.http_status, grpc_status) => {
                 (grpc_status, Outcome::Failure { latency: since_sent, pushback })

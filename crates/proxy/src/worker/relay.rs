@@ -6,6 +6,7 @@ use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::{Call, Response};
 use super::grpc;
 use super::link::{LinkId, Side};
@@ -102,7 +103,8 @@ impl Worker {
 
     /// The client's buffer is full: the stream that overflows it goes, with what is queued for it.
     fn fail_slow_client(&mut self, token: u32, client: usize, stream: StreamKey, buffered_bytes: usize) {
-        self.metrics.count_proxy_error(ProxyError::ClientTooSlow { buffered_bytes }.why());
+        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
         self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
         self.end_call(token, Ending::Cancelled);
     }

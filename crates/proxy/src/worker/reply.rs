@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use leno_http2::{FieldSection, Section};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::Response;
 use super::grpc::{self, Status};
 use super::link::LinkId;
@@ -102,7 +103,8 @@ impl Worker {
             return self.end_call(slot, Ending::Complete);
         }
         let (http_status, grpc_status) = error.statuses();
-        self.metrics.count_proxy_error(error.why());
+        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(slot as usize) {
             call.http_status = if is_grpc { 200 } else { http_status };

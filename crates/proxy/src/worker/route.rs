@@ -19,6 +19,7 @@ use super::hop::Protocol;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
+use crate::metrics::Direction;
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -73,6 +74,7 @@ impl Worker {
             client,
             client_stream: stream,
             cluster: None,
+            traffic: None,
             upstream: None,
             pick: None,
             waiting_at: None,
@@ -105,14 +107,24 @@ impl Worker {
         } else {
             self.route(client, slot)
         };
-        let metrics = match &routed {
-            Ok(cluster) => self.clusters.get(*cluster).map(|cluster| &cluster.metrics),
-            Err(_) => None,
-        };
-        metrics.unwrap_or(&self.unknown_cluster).request();
+        if let Ok(cluster) = &routed {
+            self.count_inbound(client, slot, *cluster);
+        }
         match routed {
             Err(error) => self.fail(slot, &error),
             Ok(cluster) => self.admit(CallId { slot, serial }, cluster),
+        }
+    }
+
+    /// Inbound calls count under the name of who makes them. Outbound ones count when it is known who takes them.
+    fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
+        let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
+        let Some(place) = latest.and_then(|latest| latest.traffic) else { return };
+        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
+            traffic.request();
+        }
+        if let Some(call) = self.calls.get_mut(slot as usize) {
+            call.traffic = Some(place);
         }
     }
 
@@ -152,9 +164,13 @@ impl Worker {
             Found::Service(cluster) => self.service_state(&cluster),
             Found::Address(target) => self.address_state(target)?,
         };
-        if let Some(downstream) = self.clients.get_mut(client) {
-            downstream.latest_route = Some(LatestRoute { authority, mesh_version: self.mesh_version, cluster });
-        }
+        let Some(downstream) = self.clients.get_mut(client) else { return Ok(cluster) };
+        let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
+        let tls = is_inbound.then(|| downstream.tls_label());
+        let state = self.clusters.get_mut(cluster);
+        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
+        let mesh_version = self.mesh_version;
+        downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic });
         Ok(cluster)
     }
 

@@ -77,7 +77,7 @@ impl Worker {
                     client.link.codec.go_away(code, why);
                     self.cancel_calls_of(index);
                     if let Some(client) = self.clients.get_mut(index) {
-                        client.link.begin_closing(now, &mut self.buffers, &self.metrics.downstream);
+                        client.link.begin_closing(now, &mut self.buffers);
                     }
                 }
             }
