@@ -197,3 +197,12 @@ fn what_is_not_quite_a_kind_of_ours_is_a_problem_and_another_groups_policy_is_no
     let foreign = "echo.yaml:1: AuthorizationPolicy shop/cart: ignored: Leno reads Services, EndpointSlices and its own AuthorizationPolicies";
     assert_eq!(of("security.istio.io/v1", "AuthorizationPolicy"), Ok(vec![foreign.to_owned()]));
 }
+
+#[test]
+fn the_example_of_the_documentation_is_read_without_a_mistake() {
+    let page = include_str!("../../../../docs/policy.md");
+    let example = page.split("```").nth(1).and_then(|block| block.strip_prefix("yaml\n")).expect("an example");
+    let read = policy(example);
+    assert_eq!((read.allow.len(), read.health_checks.len()), (3, 2));
+    assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
+}
