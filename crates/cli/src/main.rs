@@ -1,6 +1,7 @@
 //! `leno`: the tool people type.
 #![forbid(unsafe_code)]
 
+mod ca;
 mod exec;
 mod lab;
 
@@ -32,6 +33,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Make a certificate authority for one machine, and certificates for programs that are not proxies
+    #[command(subcommand)]
+    Ca(ca::Command),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
     /// Measure proxies and what they make of a slow or failing server
@@ -57,6 +61,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Demo(options) => demo::run(&options)?,
         Command::Proxy { args } => return Ok(run_proxy(args)),
+        Command::Ca(command) => command.run()?,
         Command::Echo(options) => echo::run(&options)?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
