@@ -207,6 +207,9 @@ impl Worker {
         // Only HTTP/2's server says that it is ready.
         let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::endpoint(index));
+        if self.upstreams.get(index).is_some_and(|upstream| upstream.checked) {
+            self.count_upstream(index);
+        }
         if is_ready {
             self.upstream_ready(index);
         }
@@ -238,8 +241,17 @@ impl Worker {
                 if let Some(upstream) = self.upstreams.get_mut(index) {
                     upstream.checked = true;
                 }
+                self.count_upstream(index);
                 true
             }
+        }
+    }
+
+    /// It is known who is at the other end: the connection counts under its name.
+    fn count_upstream(&mut self, index: usize) {
+        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
+        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
+            upstream.link.wire.meter.count_in(series);
         }
     }
 
@@ -255,10 +267,6 @@ impl Worker {
         }
         upstream.idle_since = Some(self.now);
         let (cluster, key) = (upstream.cluster, upstream.key);
-        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
-        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
-            upstream.link.wire.meter.count_in(series);
-        }
         if let Some(pool) = self.pool(cluster, key) {
             pool.connecting = pool.connecting.saturating_sub(1);
             pool.failures = 0;
