@@ -5,11 +5,10 @@ mod log;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use leno_identity::PeerIdError;
 use leno_model::spiffe::SpiffeId;
 
-pub use handshake::HandshakeFailure;
 pub use log::FailureLog;
 
 use crate::metrics::{Direction, Peer};
@@ -18,7 +17,7 @@ use crate::metrics::{Direction, Peer};
 const QUOTED_MAX_CHARS: usize = 500;
 
 /// A connection that failed, or that was turned away. Its text is the line for the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct FailedConnection {
     /// Which side this proxy is.
     pub direction: Direction,
@@ -30,23 +29,21 @@ pub struct FailedConnection {
     pub why: ConnectionFailure,
 }
 
-/// Why a connection failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a connection failed. Its text says that and what to do.
+#[derive(Debug)]
 pub enum ConnectionFailure {
     /// The TLS handshake failed.
-    Handshake {
-        /// How.
-        kind: HandshakeFailure,
-        /// Why and what to do, as `leno_identity` explains it.
-        explanation: String,
-    },
+    Handshake(rustls::Error),
     /// The peer closed the connection within the TLS handshake.
     HandshakeCut,
     /// The TLS handshake took too long.
-    HandshakeTimeout {
-        /// The limit.
-        waited: Duration,
-    },
+    HandshakeTimeout,
+    /// The client does not speak HTTP/2 within the mesh's TLS.
+    NoAlpn,
+    /// The client wants the mesh's TLS, and we have no identity.
+    NoIdentity,
+    /// The peer's certificate names no workload of the mesh.
+    BadPeerId(PeerIdError),
     /// The server's certificate is good, and another workload's than it must be.
     WrongIdentity {
         /// What the certificate says.
@@ -64,13 +61,10 @@ pub enum ConnectionFailure {
         /// The application's port.
         port: u16,
     },
-    /// The client did not send enough to tell what it speaks.
-    DetectionTimeout {
-        /// The limit.
-        waited: Duration,
-        /// Bytes that it did send.
-        received_bytes: usize,
-    },
+    /// The tunnel takes mutual TLS only, and the client began without.
+    PlaintextInTunnel,
+    /// The client did not send enough in time to tell what it speaks.
+    DetectionTimeout,
     /// The connection's destination is this proxy.
     Loop {
         /// The destination.
@@ -103,13 +97,17 @@ impl ConnectionFailure {
     /// Its label in metrics.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::Handshake { kind, .. } => kind.label(),
+            Self::Handshake(error) => handshake::label(error),
             Self::HandshakeCut => "tls-cut",
-            Self::HandshakeTimeout { .. } => "tls-timeout",
+            Self::HandshakeTimeout => "tls-timeout",
+            Self::NoAlpn => "no-alpn",
+            Self::NoIdentity => "no-identity",
+            Self::BadPeerId(_) => "certificate-identity",
             Self::WrongIdentity { .. } => "wrong-identity",
             Self::NoClientCertificate { .. } => "no-client-certificate",
             Self::Plaintext { .. } => "plaintext",
-            Self::DetectionTimeout { .. } => "detection-timeout",
+            Self::PlaintextInTunnel => "plaintext-in-tunnel",
+            Self::DetectionTimeout => "detection-timeout",
             Self::Loop { .. } => "loop",
             Self::UnknownPort { .. } => "unknown-port",
             Self::Denied { .. } => "denied",
@@ -120,70 +118,79 @@ impl ConnectionFailure {
 
 impl fmt::Display for FailedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (side, address) = (self.direction.label(), self.address);
+        let (side, address, why) = (self.direction.label(), self.address, &self.why);
         match self.peer {
-            Peer::Source => write!(f, "{side} connection from {address} failed: ")?,
-            Peer::Destination => write!(f, "{side} connection to {address} failed: ")?,
-        }
-        match &self.why {
-            ConnectionFailure::Handshake { explanation, .. } => write!(f, "{}", Quoted(explanation)),
-            ConnectionFailure::HandshakeCut => {
-                f.write_str("the peer closed it within the TLS handshake; its log says why")
-            }
-            ConnectionFailure::HandshakeTimeout { waited } => write!(
-                f,
-                "the TLS handshake was not over after {} ms; look at the peer's load and at the network between",
-                waited.as_millis()
-            ),
-            ConnectionFailure::WrongIdentity { found, expected } => write!(
-                f,
-                "the server is {found} and must be {expected}; correct the endpoint if its service account has changed, \
-                 or else find out what listens there"
-            ),
-            ConnectionFailure::NoClientCertificate { port } => write!(
-                f,
-                "policy wants a client certificate on port {port} and the client showed none; run it behind a proxy of \
-                 this mesh that has an identity, or allow its network"
-            ),
-            ConnectionFailure::Plaintext { port } => write!(
-                f,
-                "policy wants mutual TLS on port {port} and the client began without; run it behind a proxy of this \
-                 mesh, or allow its network"
-            ),
-            ConnectionFailure::DetectionTimeout { waited, received_bytes } => write!(
-                f,
-                "{received_bytes} bytes came within {} ms, too few to tell what the client speaks; declare the port \
-                 opaque if the server speaks first",
-                waited.as_millis()
-            ),
-            ConnectionFailure::Loop { destination } => write!(
-                f,
-                "its destination {destination} is this proxy; connect to the application's own port, and exempt the \
-                 proxy's user from interception"
-            ),
-            ConnectionFailure::UnknownPort { port } => {
-                write!(f, "the workload serves no port {port}; connect to one that it serves")
-            }
-            ConnectionFailure::Denied { client, server, port, reason } => {
-                let (client, server) =
-                    (OrUnknown(client, "a client without identity"), OrUnknown(server, "this workload"));
-                let reason = Quoted(reason);
-                write!(f, "{client} may not use port {port} of {server}: {reason}; add a rule if it should")
-            }
-            ConnectionFailure::Connect { error } => {
-                let error = Quoted(error);
-                match self.direction {
-                    Direction::Inbound => write!(f, "{error}; look whether the application listens on that port"),
-                    Direction::Outbound => {
-                        write!(f, "{error}; look whether it listens there and the network lets connections through")
-                    }
-                }
-            }
+            Peer::Source => write!(f, "{side} connection from {address} failed: {why}"),
+            Peer::Destination => write!(f, "{side} connection to {address} failed: {why}"),
         }
     }
 }
 
-struct OrUnknown<'a>(&'a Option<SpiffeId>, &'static str);
+impl fmt::Display for ConnectionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(error) => Quoted(&leno_identity::explain(error)).fmt(f),
+            Self::HandshakeCut => f.write_str("the peer closed it within the TLS handshake; its log says why"),
+            Self::HandshakeTimeout => f.write_str(
+                "the TLS handshake took longer than handshake_timeout_ms; look at the peer's load and at the network \
+                 between",
+            ),
+            Self::NoAlpn => f.write_str(
+                "the client does not offer HTTP/2 by ALPN; connect to this port from a proxy of this mesh, or without \
+                 a server name of the mesh's",
+            ),
+            Self::NoIdentity => f.write_str(
+                "the client wants the mesh's TLS and this proxy has no identity; give it one, or do not name it as part \
+                 of the mesh",
+            ),
+            Self::BadPeerId(error) => Quoted(&error.to_string()).fmt(f),
+            Self::WrongIdentity { found, expected } => write!(
+                f,
+                "the server is {found} and must be {expected}; correct the endpoint if its service account has changed, \
+                 or else find out what listens there"
+            ),
+            Self::NoClientCertificate { port } => write!(
+                f,
+                "policy wants a client certificate on port {port} and the client showed none; run it behind a proxy of \
+                 this mesh that has an identity, or allow its network"
+            ),
+            Self::Plaintext { port } => write!(
+                f,
+                "policy wants mutual TLS on port {port} and the client began without; run it behind a proxy of this \
+                 mesh, or allow its network"
+            ),
+            Self::PlaintextInTunnel => f.write_str(
+                "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
+            ),
+            Self::DetectionTimeout => f.write_str(
+                "too little came in time to tell what the client speaks; declare the port opaque if its server speaks \
+                 first",
+            ),
+            Self::Loop { destination } => write!(
+                f,
+                "its destination {destination} is this proxy; connect to the application's own port, and exempt the \
+                 proxy's user from interception"
+            ),
+            Self::UnknownPort { port } => {
+                write!(f, "the workload serves no port {port}; connect to one that it serves")
+            }
+            Self::Denied { client, server, port, reason } => write!(
+                f,
+                "{} may not use port {port} of {}: {}; add a rule if it should",
+                OrUnknown(client.as_ref(), "a client without identity"),
+                OrUnknown(server.as_ref(), "this workload"),
+                Quoted(reason)
+            ),
+            Self::Connect { error } => write!(
+                f,
+                "{}; look whether anything listens there and whether the network lets connections through",
+                Quoted(error)
+            ),
+        }
+    }
+}
+
+struct OrUnknown<'a>(Option<&'a SpiffeId>, &'static str);
 
 impl fmt::Display for OrUnknown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible};
 
-use super::HandshakeFailure;
+use super::label;
 
 #[test]
 fn errors_of_the_handshake_are_told_apart() {
@@ -23,7 +23,7 @@ fn errors_of_the_handshake_are_told_apart() {
         (Error::DecryptError, "tls-malformed"),
         (Error::FailedToGetCurrentTime, "tls-failed"),
     ];
-    for (error, label) in cases {
-        assert_eq!(HandshakeFailure::of(&error).label(), label, "{error}");
+    for (error, expected) in cases {
+        assert_eq!(label(&error), expected, "{error}");
     }
 }
