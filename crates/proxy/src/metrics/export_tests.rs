@@ -85,14 +85,14 @@ fn connections_of_two_workers_are_summed_by_peer() {
 #[test]
 fn decisions_are_exported_under_linkerds_names_and_audits_under_ours() {
     let worker = WorkerMetrics::new();
-    let policy = DecidedBy::AuthorizationPolicy("carts".into());
+    let policy = Some(DecidedBy::AuthorizationPolicy("shop/carts".into()));
     let series = worker.authorizations(&AuthorizationLabels { traffic: inbound(8080, "web"), policy });
     series.http.allowed.add(3);
     series.http.audited.add(1);
     series.tcp.denied.add(2);
 
     let text = scrape(&[worker]);
-    let labels = format!("{{{WEB},authz_kind=\"authorizationpolicy\",authz_name=\"carts\"}}");
+    let labels = format!("{{{WEB},authz_kind=\"authorizationpolicy\",authz_name=\"shop/carts\"}}");
     assert_line(&text, &format!("inbound_http_authz_allow_total{labels} 4"));
     assert_line(&text, &format!("inbound_http_authz_deny_total{labels} 0"));
     assert_line(&text, &format!("inbound_tcp_authz_deny_total{labels} 2"));
@@ -107,7 +107,7 @@ fn abuse_errors_and_failures_are_counted_by_reason_and_side() {
     workers[1].count_abuse("ping_flood");
     workers[0].count_proxy_error(Direction::Outbound, "no-endpoint");
     workers[1].count_proxy_error(Direction::Inbound, "no-endpoint");
-    workers[1].count_failed_connection(Direction::Inbound, "tls_unknown_anchor");
+    workers[1].count_failed_connection(Direction::Inbound, "unknown-anchor");
     workers[0].queue_full_total.add(3);
 
     let text = scrape(&workers);
@@ -115,7 +115,7 @@ fn abuse_errors_and_failures_are_counted_by_reason_and_side() {
     assert_line(&text, r#"leno_abuse_closed_total{kind="ping_flood"} 1"#);
     assert_line(&text, r#"leno_proxy_errors_total{direction="outbound",why="no-endpoint"} 1"#);
     assert_line(&text, r#"leno_proxy_errors_total{direction="inbound",why="no-endpoint"} 1"#);
-    assert_line(&text, r#"leno_connections_failed_total{direction="inbound",why="tls_unknown_anchor"} 1"#);
+    assert_line(&text, r#"leno_connections_failed_total{direction="inbound",why="unknown-anchor"} 1"#);
     assert_line(&text, "leno_queue_full_total 3");
 }
 

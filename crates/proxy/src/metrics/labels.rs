@@ -92,8 +92,8 @@ pub struct ConnectionLabels {
 pub struct AuthorizationLabels {
     /// Who asked for what; the direction is inbound.
     pub traffic: TrafficLabels,
-    /// What decided.
-    pub policy: DecidedBy,
+    /// What decided; none where that is not told, as of what is allowed.
+    pub policy: Option<DecidedBy>,
 }
 
 /// The policy that decided.
@@ -101,7 +101,7 @@ pub struct AuthorizationLabels {
 pub enum DecidedBy {
     /// The default inbound policy, by its name.
     Default(&'static str),
-    /// An `AuthorizationPolicy` object, by its name.
+    /// An `AuthorizationPolicy`, by `namespace/name`.
     AuthorizationPolicy(Box<str>),
     /// A policy beyond the limit of series.
     Other,
@@ -222,20 +222,22 @@ impl ConnectionLabels {
 impl AuthorizationLabels {
     /// The labels of the series that is shared by what exceeds a limit.
     pub(super) fn beyond_limit(&self) -> Self {
-        Self { traffic: self.traffic.beyond_limit(), policy: DecidedBy::Other }
+        Self { traffic: self.traffic.beyond_limit(), policy: self.policy.as_ref().map(|_| DecidedBy::Other) }
     }
 
     /// The labels of decisions. They have no direction, as Linkerd's have none.
     pub(super) fn labels(&self) -> Labels {
         let mut labels = Labels::new();
         self.traffic.push_target_and_tls(&mut labels);
-        let (kind, name) = match &self.policy {
-            DecidedBy::Default(name) => ("default", *name),
-            DecidedBy::AuthorizationPolicy(name) => ("authorizationpolicy", &**name),
-            DecidedBy::Other => ("other", "other"),
-        };
-        labels.push(("authz_kind", kind.to_owned()));
-        labels.push(("authz_name", name.to_owned()));
+        if let Some(policy) = &self.policy {
+            let (kind, name) = match policy {
+                DecidedBy::Default(name) => ("default", *name),
+                DecidedBy::AuthorizationPolicy(name) => ("authorizationpolicy", &**name),
+                DecidedBy::Other => ("other", "other"),
+            };
+            labels.push(("authz_kind", kind.to_owned()));
+            labels.push(("authz_name", name.to_owned()));
+        }
         labels
     }
 }

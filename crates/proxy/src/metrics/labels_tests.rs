@@ -57,16 +57,17 @@ fn beyond_a_limit_no_name_is_left_but_whether_it_was_secure_is() {
 }
 
 #[test]
-fn decisions_name_the_policy_and_have_no_direction() {
+fn decisions_name_the_policy_if_it_is_told_and_have_no_direction() {
     let traffic = TrafficLabels { direction: Direction::Inbound, target: Target::Port(80), tls: mutual("web") };
     let decided_by = |policy| AuthorizationLabels { traffic: traffic.clone(), policy };
     let who = "target_port=80 srv_port=80 tls=true client_id=spiffe://example.org/ns/shop/sa/web";
+    assert_eq!(text(&decided_by(None).labels()), who);
     assert_eq!(
-        text(&decided_by(DecidedBy::Default("deny")).labels()),
+        text(&decided_by(Some(DecidedBy::Default("deny"))).labels()),
         format!("{who} authz_kind=default authz_name=deny")
     );
     assert_eq!(
-        text(&decided_by(DecidedBy::AuthorizationPolicy("carts".into())).labels()),
-        format!("{who} authz_kind=authorizationpolicy authz_name=carts")
+        text(&decided_by(Some(DecidedBy::AuthorizationPolicy("shop/carts".into()))).labels()),
+        format!("{who} authz_kind=authorizationpolicy authz_name=shop/carts")
     );
 }

@@ -38,7 +38,7 @@ fn connections_and_decisions_are_bounded_too() {
     let mut held = Vec::new();
     for port in 0..2 * MAX_INBOUND_SERIES as u16 {
         let traffic = inbound(port, "web");
-        let policy = DecidedBy::Default("all-authenticated");
+        let policy = Some(DecidedBy::Default("all-authenticated"));
         let connection = ConnectionLabels { peer: Peer::Source, traffic: traffic.clone() };
         held.push((metrics.connections(&connection), metrics.authorizations(&AuthorizationLabels { traffic, policy })));
     }
