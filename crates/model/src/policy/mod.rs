@@ -51,7 +51,7 @@ pub enum Mode {
     Audit,
 }
 
-/// Some callers. Invariant: it names identities, networks or both, so that it cannot allow everybody by omission.
+/// Some callers. A rule that names neither identities nor networks allows nobody, so that omission opens nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// The caller must be one of these; `None` if its identity, or that it has none, does not matter.
@@ -166,7 +166,10 @@ impl Rule {
             caller.identity.is_some_and(|identity| all.iter().any(|some| some.contain(identity, own)))
         };
         let by_network = |all: &[Network]| all.iter().any(|network| network.contains(caller.address));
-        self.identities.as_deref().is_none_or(by_identity) && self.networks.as_deref().is_none_or(by_network)
+        let names_any = self.identities.is_some() || self.networks.is_some();
+        names_any
+            && self.identities.as_deref().is_none_or(by_identity)
+            && self.networks.as_deref().is_none_or(by_network)
     }
 }
 
