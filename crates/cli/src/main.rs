@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod exec;
+mod intercept;
 mod lab;
+mod program;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -32,6 +34,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Redirect this network namespace's connections to the proxy, with nftables or iptables
+    #[command(subcommand)]
+    Intercept(intercept::Command),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
     /// Measure proxies and what they make of a slow or failing server
@@ -57,6 +62,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Demo(options) => demo::run(&options)?,
         Command::Proxy { args } => return Ok(run_proxy(args)),
+        Command::Intercept(command) => command.run()?,
         Command::Echo(options) => echo::run(&options)?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
