@@ -30,6 +30,11 @@ fn check_mesh(mesh: &Mesh) {
     assert!(mesh.clusters().is_sorted_by(|a, b| a.key < b.key));
     for cluster in mesh.clusters() {
         assert!(cluster.endpoints.is_sorted_by(|a, b| a.address < b.address));
+        for endpoint in cluster.endpoints.iter().chain(&cluster.unready_endpoints) {
+            let found = mesh.endpoint_by_address(endpoint.address);
+            let ip = endpoint.address.ip().to_canonical();
+            assert!(found.is_some_and(|(_, found)| found.address.ip().to_canonical() == ip));
+        }
         let found = mesh.cluster_by_authority(cluster.key.to_string().as_bytes());
         assert_eq!(found.map(|found| &found.key), Ok(&cluster.key));
         for ip in &cluster.cluster_ips {

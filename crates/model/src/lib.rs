@@ -12,6 +12,7 @@ pub mod manifest;
 pub mod mesh;
 pub mod object;
 pub mod problem;
+pub mod protocol;
 pub mod settings;
 mod spelling;
 pub mod spiffe;

@@ -13,7 +13,9 @@ use serde::{Serialize, Serializer};
 use crate::authority::{self, Authority, Host};
 pub use crate::authority::{KnownPorts, Unroutable};
 use crate::balance;
+use crate::protocol::Protocol;
 use crate::settings::Settings;
+use crate::spiffe::Workload;
 
 /// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`.
 #[derive(Debug, Serialize)]
@@ -23,6 +25,17 @@ pub struct Mesh {
     /// Sorted by address and unique; the numbers are places in `clusters`.
     #[serde(skip)]
     addresses: Box<[(SocketAddr, usize)]>,
+    /// Where each endpoint is: sorted by address and unique.
+    #[serde(skip)]
+    endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+}
+
+/// Where in a [`Mesh`] an endpoint is.
+#[derive(Clone, Copy, Debug)]
+struct EndpointPlace {
+    cluster: usize,
+    /// In `endpoints`, and beyond those in `unready_endpoints`.
+    endpoint: usize,
 }
 
 /// One port of one Service: what calls are balanced over.
@@ -32,16 +45,17 @@ pub struct Cluster {
     pub key: ClusterKey,
     /// How an endpoint is chosen.
     pub balancer: balance::Policy,
-    /// What is spoken, as the Service's `appProtocol` says; `None` if it does not.
-    pub app_protocol: Option<Box<str>>,
+    /// What is spoken: what `leno.dev/opaque-ports` says, else `appProtocol`, else what is usual for its port or for
+    /// one of its endpoints' ports.
+    pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,
     /// The Service's virtual addresses.
     pub cluster_ips: Box<[IpAddr]>,
     /// The endpoints that calls may be sent to, sorted by address.
     pub endpoints: Vec<Endpoint>,
-    /// How many further endpoints exist that calls may not be sent to.
-    pub unready_endpoints: usize,
+    /// Those that calls may not be sent to unless somebody dials one's own address, sorted by address.
+    pub unready_endpoints: Vec<Endpoint>,
 }
 
 /// The name of a [`Cluster`]; its text is `service.namespace:port`.
@@ -66,6 +80,25 @@ pub struct Endpoint {
     pub hostname: Option<Box<str>>,
     /// The name of its Pod, if it is one.
     pub pod: Option<Box<str>>,
+    /// The Leno proxy that stands before it, if one does; it is then reached over mutual TLS only.
+    pub proxy: Option<EndpointProxy>,
+}
+
+/// A Leno proxy before an [`Endpoint`]; it is at the endpoint's own IP address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndpointProxy {
+    /// Whose certificate it must show. `leno.dev/identity`.
+    pub identity: Workload,
+    /// The port to connect to where nothing redirects connections from the endpoint's own port to the proxy; `None`
+    /// where that is done. `leno.dev/inbound-port`.
+    pub inbound_port: Option<u16>,
+    /// The port for opaque connections, which ride in HTTP/2 CONNECT streams. `leno.dev/tunnel-port`.
+    pub tunnel_port: u16,
+}
+
+impl EndpointProxy {
+    /// The usual port for opaque connections, that of HBONE.
+    pub const TUNNEL_PORT: u16 = 15_008;
 }
 
 impl Mesh {
@@ -88,7 +121,21 @@ impl Mesh {
             addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), place(&key)?))).collect();
         addresses.sort_by_key(|(address, _)| *address);
         addresses.dedup_by_key(|(address, _)| *address);
-        Self { default_namespace: default_namespace.into(), clusters: clusters.into(), addresses: addresses.into() }
+        let mut endpoints: Vec<(SocketAddr, EndpointPlace)> = Vec::new();
+        for (place, cluster) in clusters.iter().enumerate() {
+            for (number, endpoint) in cluster.all_endpoints().enumerate() {
+                let place = EndpointPlace { cluster: place, endpoint: number };
+                endpoints.push((canonical(endpoint.address), place));
+            }
+        }
+        endpoints.sort_by_key(|(address, _)| *address);
+        endpoints.dedup_by_key(|(address, _)| *address);
+        Self {
+            default_namespace: default_namespace.into(),
+            clusters: clusters.into(),
+            addresses: addresses.into(),
+            endpoints: endpoints.into(),
+        }
     }
 
     /// Every cluster, sorted by key.
@@ -129,6 +176,21 @@ impl Mesh {
         self.clusters.get(*place)
     }
 
+    /// The endpoint that is at `address`, whether calls may be balanced to it or not: for whoever dialled this very
+    /// address. Of several clusters that it serves, the first by key.
+    pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
+        let address = canonical(address);
+        let found = self.endpoints.binary_search_by_key(&address, |(address, _)| *address).ok()?;
+        let (_, place) = self.endpoints.get(found)?;
+        let cluster = self.clusters.get(place.cluster)?;
+        let beyond = place.endpoint.checked_sub(cluster.endpoints.len());
+        let endpoint = match beyond {
+            None => cluster.endpoints.get(place.endpoint),
+            Some(beyond) => cluster.unready_endpoints.get(beyond),
+        };
+        Some((cluster, endpoint?))
+    }
+
     fn cluster_by_name(&self, namespace: &str, service: &str, port: u16) -> Result<&Arc<Cluster>, Unroutable> {
         let before = |cluster: &Arc<Cluster>| {
             compare(&cluster.key.namespace, namespace).then_with(|| compare(&cluster.key.service, service))
@@ -148,6 +210,13 @@ impl Mesh {
         }
         let known = KnownPorts { count: ports.len(), shown: ports.into_iter().take(KnownPorts::SHOWN_MAX).collect() };
         Err(Unroutable::UnknownPort { service, namespace, port, known })
+    }
+}
+
+impl Cluster {
+    /// Every endpoint: first those that calls may be sent to.
+    fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints.iter().chain(&self.unready_endpoints)
     }
 }
 

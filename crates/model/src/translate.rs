@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
+use crate::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
 use crate::object::{Address, EndpointSlice, Identity, Object, Readiness, Service, ServicePort};
 use crate::problem::{Mark, Notice, Place, Problem, quoted};
+use crate::protocol::Protocol;
 
 /// A mesh, and what is wrong between the objects that it was made of.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl Join {
             self.clusters.push(Arc::new(Cluster {
                 key,
                 balancer: service.balancer,
-                app_protocol: port.app_protocol.clone(),
+                protocol: protocol(service, port, slices),
                 settings: service.settings.clone(),
                 cluster_ips: service.cluster_ips.clone(),
                 endpoints,
@@ -166,35 +167,49 @@ impl Join {
     }
 }
 
-/// The endpoints that serve the port of that name, and how many more there are that must not be called.
+/// What is spoken on a port of a Service, whose own number and those that its endpoints listen on both tell.
+fn protocol(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Protocol {
+    let served = slices.iter().flat_map(|slice| &slice.ports).filter(|served| served.name == port.name);
+    let numbers = served.map(|served| served.port).chain([port.port]);
+    if numbers.clone().any(|number| service.opaque_ports.contains(number)) {
+        return Protocol::Opaque;
+    }
+    let usual = || numbers.map(Protocol::of_port).find(|protocol| *protocol != Protocol::Detect);
+    port.protocol.or_else(usual).unwrap_or_default()
+}
+
+/// The endpoints that serve the port of that name, and those that calls must not be sent to.
 ///
 /// Terminating endpoints that still serve are taken only when none is ready, as kube-proxy does.
-fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, usize) {
-    let mut known: BTreeMap<SocketAddr, &Address> = BTreeMap::new();
+fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<Endpoint>) {
+    let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>)> = BTreeMap::new();
     for slice in slices {
         for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
             for found in &slice.addresses {
-                // An endpoint that moves between slices is in both for a while: the better news counts.
-                known
-                    .entry(SocketAddr::new(found.ip, port.port))
-                    .and_modify(|known| *known = if found.readiness < known.readiness { found } else { *known })
-                    .or_insert(found);
+                let (address, proxy) =
+                    known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, slice.proxy.as_ref()));
+                // An endpoint that moves between slices is in both for a while: the better news counts, and a proxy
+                // that one of them knows of is never passed over, for that would be in clear.
+                if found.readiness < address.readiness {
+                    *address = found;
+                }
+                *proxy = proxy.or(slice.proxy.as_ref());
             }
         }
     }
-    let best = known.values().map(|address| address.readiness).min();
+    let best = known.values().map(|(address, _)| address.readiness).min();
     let usable = best.filter(|best| *best != Readiness::Unready);
-    let endpoints: Vec<Endpoint> = known
-        .iter()
-        .filter(|(_, address)| Some(address.readiness) == usable)
-        .map(|(socket, address)| Endpoint {
-            address: *socket,
+    let (mut endpoints, mut unready) = (Vec::new(), Vec::new());
+    for (socket, (address, proxy)) in known {
+        let list = if Some(address.readiness) == usable { &mut endpoints } else { &mut unready };
+        list.push(Endpoint {
+            address: socket,
             zone: address.zone.clone(),
             hostname: address.hostname.clone(),
             pod: address.pod.clone(),
-        })
-        .collect();
-    let unready = known.len() - endpoints.len();
+            proxy: proxy.cloned(),
+        });
+    }
     (endpoints, unready)
 }
 

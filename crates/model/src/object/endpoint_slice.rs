@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::discovery::v1 as kubernetes;
 
-use super::{Identity, Object, identity, is_dns_label, is_tcp, port_number};
+use super::{Identity, Object, annotations, identity, is_dns_label, is_tcp, port_number};
 use crate::manifest::Review;
+use crate::mesh::EndpointProxy;
 use crate::problem::{Mark, quoted};
 
 /// The label that names the Service of a slice.
@@ -22,6 +23,8 @@ pub struct EndpointSlice {
     pub ports: Box<[SlicePort]>,
     /// Where they are listed.
     pub ports_mark: Mark,
+    /// The Leno proxy that stands before every one of its addresses, if one does.
+    pub proxy: Option<EndpointProxy>,
     /// The addresses, in the file's order.
     pub addresses: Box<[Address]>,
 }
@@ -84,6 +87,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
             return None;
         }
     };
+    let proxy = annotations::of_slice(slice.metadata.annotations.as_ref(), review);
     let ports = ports(&slice.ports.unwrap_or_default(), review);
     let mut addresses = Vec::new();
     for (index, endpoint) in slice.endpoints.unwrap_or_default().into_iter().enumerate() {
@@ -114,6 +118,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         service: service.into(),
         ports,
         ports_mark: review.mark("ports"),
+        proxy,
         addresses: addresses.into(),
     }))
 }
