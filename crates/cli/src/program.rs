@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use leno_lab::child::find_program;
@@ -35,24 +36,28 @@ pub(crate) enum ProgramError {
     },
 }
 
-/// A command of this program, found as root's PATH would find it.
-///
-/// # Errors
-/// When it is not installed.
-pub(crate) fn command(name: &str) -> Result<Command, ProgramError> {
-    let path =
-        find_program(name).ok_or_else(|| ProgramError::Missing { name: name.to_owned(), package: package(name) })?;
-    Ok(Command::new(path))
-}
-
-/// Runs a program that must succeed, with `input` on its standard input; returns its standard output.
+/// Runs a program that must succeed, with `input` on its standard input; returns its standard output. It is found as
+/// root's PATH would find it.
 ///
 /// # Errors
 /// When it is not installed, cannot be run or fails.
 pub(crate) fn run<A: AsRef<OsStr>>(name: &str, args: &[A], input: &str) -> Result<String, ProgramError> {
-    let mut command = command(name)?;
+    let missing = || ProgramError::Missing { name: name.to_owned(), package: package(name) };
+    run_path(&find_program(name).ok_or_else(missing)?, args, input)
+}
+
+/// As [`run`], of a program whose path is known.
+///
+/// # Errors
+/// When it cannot be run or fails.
+pub(crate) fn run_path<A: AsRef<OsStr>>(path: &Path, args: &[A], input: &str) -> Result<String, ProgramError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut command = Command::new(path);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = feed(&mut command, input).map_err(|source| ProgramError::Run { name: name.to_owned(), source })?;
+    let output = match feed(&mut command, input) {
+        Ok(output) => output,
+        Err(source) => return Err(ProgramError::Run { name, source }),
+    };
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -84,6 +89,7 @@ fn package(name: &str) -> &'static str {
     match name {
         "nft" => "nftables",
         "ip" => "iproute2",
+        "id" => "coreutils",
         name if name.starts_with("iptables") || name.starts_with("ip6tables") => "iptables",
         _ => "util-linux",
     }

@@ -34,10 +34,20 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     for &backend in allowed(options.backend) {
         match backend.load(options) {
             Ok(()) => return ALL.into_iter().filter(|other| !other.is_same(backend)).try_for_each(Backend::remove),
-            Err(error) => failures.push(error.to_string()),
+            Err(error) => failures.push(error),
         }
     }
-    Err(Error::NoBackend(failures.join("; ")))
+    Err(none_works(failures))
+}
+
+/// Of programs that are not installed only the first is worth naming, and only when no other was to be had.
+fn none_works(mut failures: Vec<ProgramError>) -> Error {
+    let is_missing = |failure: &ProgramError| matches!(failure, ProgramError::Missing { .. });
+    if failures.iter().all(is_missing) {
+        return failures.swap_remove(0).into();
+    }
+    let refusals = failures.iter().filter(|failure| !is_missing(failure)).map(ToString::to_string);
+    Error::NoBackend(refusals.collect::<Vec<_>>().join("; "))
 }
 
 /// Removes the rules of all backends.

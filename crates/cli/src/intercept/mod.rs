@@ -48,6 +48,15 @@ pub(crate) enum Error {
     Program(#[from] ProgramError),
 }
 
+/// Redirects the connections of the namespace that the calling thread is in, all but those of `proxy_uid`, to the
+/// usual ports.
+///
+/// # Errors
+/// As `leno intercept up`.
+pub(crate) fn up(proxy_uid: u32) -> Result<(), Error> {
+    apply::up(&options::Options::new(proxy_uid))
+}
+
 impl Command {
     /// Does it.
     ///

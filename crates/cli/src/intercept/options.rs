@@ -7,6 +7,10 @@ use std::str::FromStr;
 
 use super::Error;
 
+/// Where the proxy takes connections from elsewhere, as a rule.
+const INBOUND_PORT: NonZeroU16 = NonZeroU16::new(4143).expect("not zero");
+/// Where the proxy takes connections of the application, as a rule.
+const OUTBOUND_PORT: NonZeroU16 = NonZeroU16::new(4140).expect("not zero");
 /// Where the proxy takes HBONE tunnels.
 const TUNNEL_PORT: u16 = 15008;
 /// Where the proxy answers probes and Prometheus.
@@ -19,10 +23,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "UID")]
     pub(super) proxy_uid: u32,
     /// Where the proxy takes connections from elsewhere
-    #[arg(long, value_name = "PORT", default_value = "4143")]
+    #[arg(long, value_name = "PORT", default_value_t = INBOUND_PORT)]
     pub(super) inbound_port: NonZeroU16,
     /// Where the proxy takes connections of the application
-    #[arg(long, value_name = "PORT", default_value = "4140")]
+    #[arg(long, value_name = "PORT", default_value_t = OUTBOUND_PORT)]
     pub(super) outbound_port: NonZeroU16,
     /// Ports of this namespace that others reach without the proxy: 22,1000-2000
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
@@ -71,6 +75,20 @@ pub(super) struct Subnet {
 }
 
 impl Options {
+    /// Redirection to the usual ports, with no exceptions but the proxy's.
+    pub(super) fn new(proxy_uid: u32) -> Self {
+        Self {
+            proxy_uid,
+            inbound_port: INBOUND_PORT,
+            outbound_port: OUTBOUND_PORT,
+            skip_inbound_ports: Vec::new(),
+            skip_outbound_ports: Vec::new(),
+            skip_subnets: Vec::new(),
+            backend: Choice::Auto,
+            dry_run: false,
+        }
+    }
+
     /// Checks what the single options cannot.
     ///
     /// # Errors
