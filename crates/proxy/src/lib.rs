@@ -4,6 +4,7 @@
 
 mod args;
 mod control;
+mod failure;
 pub mod limits;
 pub mod metrics;
 pub mod worker;

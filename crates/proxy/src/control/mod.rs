@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
-use crate::worker::{WorkerConfig, WorkerHandle};
+use crate::worker::{Door, SpawnError, WorkerConfig, WorkerHandle};
 use directory::Directory;
 use shared::{Phase, Shared};
 use watch::Watch;
@@ -48,8 +48,8 @@ pub(crate) enum ControlError {
     Config { path: PathBuf, source: io::Error },
     #[error("--config {}: it cannot be watched: {source}; raise fs.inotify.max_user_instances", path.display())]
     Watch { path: PathBuf, source: io::Error },
-    #[error("--outbound {address}: {source}; choose an address of this machine that is free")]
-    Outbound { address: SocketAddr, source: io::Error },
+    #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
+    Listen { door: Door, address: SocketAddr, source: io::Error },
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
     #[error("the control thread could not start: {0}")]
@@ -71,6 +71,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 /// Starts in the order in which a mistake is found soonest: files, addresses, threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
+    let doors = args.listen();
     let log = logging::start(args.log, args.log_format)?;
     let signals = Signals::new()?;
     raise_open_files_limit();
@@ -85,9 +86,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let admin_address = admin.local_addr()?;
     let limits = Arc::new(limits);
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
-    let workers = spawn_workers(args.outbound, &limits, &worker_metrics, &configuration.mesh)?;
-    let outbound = workers.first().map_or(args.outbound, WorkerHandle::local_addr);
-    tracing::info!(%outbound, admin = %admin_address, workers = workers.len(), "serving");
+    let workers = spawn_workers(doors, &limits, &worker_metrics, &configuration.mesh)?;
+    log_serving(&workers, admin_address);
 
     let shared = Rc::new(Shared {
         phase: Cell::new(Phase::Serving),
@@ -195,7 +195,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
 }
 
 fn spawn_workers(
-    mut outbound: SocketAddr,
+    mut listen: Vec<(Door, SocketAddr)>,
     limits: &Arc<Limits>,
     metrics: &[Arc<WorkerMetrics>],
     mesh: &Arc<Mesh>,
@@ -203,14 +203,29 @@ fn spawn_workers(
     let mut workers = Vec::with_capacity(metrics.len());
     for (index, metrics) in metrics.iter().enumerate() {
         let (limits, metrics) = (limits.clone(), metrics.clone());
-        let config = WorkerConfig { index, outbound, limits, metrics, seed: random_seed() };
-        let worker = WorkerHandle::spawn(config, mesh.clone())
-            .map_err(|source| ControlError::Outbound { address: outbound, source })?;
+        let identity = None;
+        let config = WorkerConfig { index, listen, identity, limits, metrics, seed: random_seed() };
+        let worker = WorkerHandle::spawn(config, mesh.clone()).map_err(|error| match error {
+            SpawnError::Bind { door, address, source } => ControlError::Listen { door, address, source },
+            SpawnError::System(source) => ControlError::Start(source),
+        })?;
         // Port 0 means any free one to the first worker, and that same one to the others.
-        outbound = worker.local_addr();
+        listen = worker.listening().to_vec();
         workers.push(worker);
     }
     Ok(workers)
+}
+
+/// Says where the proxy can be reached.
+fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
+    let at = |door: Door| {
+        let listening = workers.first().map(WorkerHandle::listening).unwrap_or_default().iter();
+        let addresses: Vec<String> =
+            listening.filter(|(of, _)| *of == door).map(|(_, address)| address.to_string()).collect();
+        (!addresses.is_empty()).then(|| addresses.join(","))
+    };
+    let [outbound, inbound, tunnel] = [Door::Outbound, Door::Inbound, Door::Tunnel].map(at);
+    tracing::info!(outbound, inbound, tunnel, %admin, workers = workers.len(), "serving");
 }
 
 /// A number nobody can guess, from the keys that the standard library gives its hash maps.

@@ -5,6 +5,7 @@ use std::time::Instant;
 use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::{EndpointId, Pick};
 
+use super::hop::{PoolKey, Protocol};
 use super::timers::TimerKey;
 
 /// Token of a stream whose call is over.
@@ -43,8 +44,8 @@ pub(super) struct Call {
     /// The endpoint's connection and stream, once it has been sent.
     pub(super) upstream: Option<(usize, StreamKey)>,
     pub(super) pick: Option<Pick>,
-    /// The endpoint for whose connection it waits.
-    pub(super) waiting_at: Option<EndpointId>,
+    /// The pool for whose connection it waits.
+    pub(super) waiting_at: Option<PoolKey>,
     pub(super) waiting_since: Instant,
 
     pub(super) request: FieldSection,
@@ -66,6 +67,8 @@ pub(super) struct Call {
     /// Endpoints that did not take it.
     pub(super) tried: Vec<EndpointId>,
 
+    /// What its application speaks.
+    pub(super) protocol: Protocol,
     pub(super) is_grpc: bool,
     /// Its response has no content, ours neither.
     pub(super) is_head: bool,

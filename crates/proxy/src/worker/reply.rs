@@ -27,8 +27,14 @@ pub(super) enum ProxyError {
     WaitedTooLong { cluster: String, waited_ms: u128 },
     #[error("the proxy has {calls} calls in flight, its limit; try again later")]
     TooManyCalls { calls: usize },
-    #[error("cannot connect to {endpoint}: {why}; check that it listens and speaks HTTP/2 without TLS")]
+    #[error("cannot connect to {endpoint}: {why}; check that it listens there and speaks what its callers speak")]
     Connect { endpoint: SocketAddr, why: String },
+    #[error("the proxy knows {targets} addresses, its limit; try again later")]
+    TooManyTargets { targets: usize },
+    #[error("{target} is this proxy itself, so the call would go round for ever; call the application's port")]
+    Loop { target: SocketAddr },
+    #[error("{0}")]
+    Denied(String),
     #[error("{endpoint} closed the connection before it answered")]
     ConnectionClosed { endpoint: SocketAddr },
     #[error("{endpoint} broke the protocol: {why}")]
@@ -53,6 +59,9 @@ impl ProxyError {
             Self::QueueFull { .. } => "queue-full",
             Self::WaitedTooLong { .. } => "waited-too-long",
             Self::TooManyCalls { .. } => "too-many-calls",
+            Self::TooManyTargets { .. } => "too-many-targets",
+            Self::Loop { .. } => "loop",
+            Self::Denied(_) => "denied",
             Self::Connect { .. } => "connect-failed",
             Self::ConnectionClosed { .. } => "connection-closed",
             Self::Protocol { .. } => "protocol-error",
@@ -71,9 +80,12 @@ impl ProxyError {
             | Self::QueueFull { .. }
             | Self::WaitedTooLong { .. }
             | Self::TooManyCalls { .. }
+            | Self::TooManyTargets { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
+            Self::Loop { .. } => (508, Status::Aborted),
+            Self::Denied(_) => (403, Status::PermissionDenied),
             Self::DeadlineExceeded => (504, Status::DeadlineExceeded),
             Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),
         }
@@ -100,22 +112,22 @@ impl Worker {
             match (response, is_grpc) {
                 (Response::Awaited, true) => {
                     let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
-                    link.http2.send_headers(stream, Section::Response, &fields, true);
+                    link.codec.send_headers(stream, Section::Response, &fields, true);
                 }
                 (Response::Awaited, false) => {
                     let fields = http_error(http_status, &message, error);
-                    link.http2.send_headers(stream, Section::Response, &fields, is_head);
+                    link.codec.send_headers(stream, Section::Response, &fields, is_head);
                     if !is_head {
-                        link.http2.send_data(stream, format!("{message}\n").as_bytes(), true);
+                        link.codec.send_data(stream, format!("{message}\n").as_bytes(), true);
                     }
                 }
                 (_, true) => {
                     let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());
-                    link.http2.send_headers(stream, Section::Trailers, &fields, true);
+                    link.codec.send_headers(stream, Section::Trailers, &fields, true);
                 }
-                (_, false) => link.http2.reset(stream, leno_http2::ErrorCode::INTERNAL_ERROR),
+                (_, false) => link.codec.reset(stream, leno_http2::ErrorCode::INTERNAL_ERROR),
             }
-            link.http2.stop_receiving(stream);
+            link.codec.stop_receiving(stream);
             self.mark_dirty(LinkId::client(client));
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);

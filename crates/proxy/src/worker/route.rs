@@ -1,14 +1,21 @@
 //! Route: a client's frames, and which cluster each request is for.
 
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
+use leno_model::mesh::Cluster;
 
 use super::Worker;
-use super::accept::LatestRoute;
+use super::accept::{Door, canonical};
+use super::balance::TargetKey;
 use super::call::{Call, CallId, NO_CALL, Response};
+use super::client::{Client, LatestRoute};
+use super::codec::Codec;
 use super::grpc;
+use super::hop::Protocol;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
@@ -52,11 +59,12 @@ impl Worker {
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
             // Its cancelled calls still occupy endpoints: no more until these know.
-            downstream.link.http2.reset(stream, ErrorCode::REFUSED_STREAM);
+            downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
         let mut request = self.spare_sections.pop().unwrap_or_default();
         std::mem::swap(&mut request, fields);
+        let protocol = protocol_of(downstream, &mut request);
         let serial = self.take_serial();
         let is_grpc = grpc::is_grpc(&request);
         let is_head = request.get(Known::Method) == Some(b"HEAD");
@@ -81,6 +89,7 @@ impl Worker {
             deadline: None,
             attempts: 0,
             tried: Vec::new(),
+            protocol,
             is_grpc,
             is_head,
             response: Response::Awaited,
@@ -89,7 +98,7 @@ impl Worker {
             recorded: false,
         }) as u32;
         if let Some(downstream) = self.clients.get_mut(client) {
-            downstream.link.http2.set_token(stream, slot);
+            downstream.link.codec.set_token(stream, slot);
         }
         let routed = if oversize {
             Err(ProxyError::HeaderListTooLarge { limit_bytes: self.limits.client.max_header_list_bytes })
@@ -125,11 +134,10 @@ impl Worker {
         self.to_send.push_back(id);
     }
 
-    /// The cluster that a call is for: by the original destination where there is one, else by `:authority`.
+    /// The cluster that a call is for: by the connection's target where it has one, else by what the request says.
     fn route(&mut self, client: usize, slot: u32) -> Result<usize, ProxyError> {
-        let no_route = |why: String| Err(ProxyError::NoRoute(why));
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
-            return no_route("the connection is gone".to_owned());
+            return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
         let authority =
             call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
@@ -139,22 +147,44 @@ impl Worker {
         {
             return Ok(latest.cluster);
         }
-        let found = match downstream.original_destination {
-            Some(address) => match self.mesh.cluster_by_address(address) {
-                Some(cluster) => cluster.clone(),
-                None => return no_route(format!("no Service has the address {address}; add its manifest")),
-            },
-            None => match self.mesh.cluster_by_authority(authority) {
-                Ok(cluster) => cluster.clone(),
-                Err(unroutable) => return no_route(unroutable.to_string()),
-            },
-        };
         let authority = authority.to_vec();
-        let cluster = self.cluster_state(&found);
+        let cluster = match self.find_target(downstream, &authority)? {
+            Found::Service(cluster) => self.service_state(&cluster),
+            Found::Address(target) => self.address_state(target)?,
+        };
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.latest_route = Some(LatestRoute { authority, mesh_version: self.mesh_version, cluster });
         }
         Ok(cluster)
+    }
+
+    fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
+        let local = client.origin.local.ip();
+        match (client.origin.door, client.target) {
+            (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
+            (Door::Outbound, Some(address)) => Ok(match self.mesh.cluster_by_address(address) {
+                Some(cluster) => Found::Service(cluster.clone()),
+                None => Found::Address(TargetKey::Address(address)),
+            }),
+            (Door::Outbound, None) => match self.mesh.cluster_by_authority(authority) {
+                Ok(cluster) => Ok(Found::Service(cluster.clone())),
+                Err(unroutable) => Err(ProxyError::NoRoute(unroutable.to_string())),
+            },
+            (Door::Inbound, Some(address)) => self.local_target(address, local),
+            (Door::Inbound, None) => {
+                let what = "this connection was not redirected here, so nothing tells which port it is for";
+                Err(ProxyError::NoRoute(format!("{what}; call the application's port")))
+            }
+            (Door::Tunnel, _) => self.local_target(tunnel_target(authority, local)?, local),
+        }
+    }
+
+    /// A port of the application beside us, which must not be a listener of our own.
+    fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
+        if self.is_own(address, local) {
+            return Err(ProxyError::Loop { target: address });
+        }
+        Ok(Found::Address(TargetKey::Local(address)))
     }
 
     /// Whether `token` names a call, and that call is this stream's.
@@ -182,7 +212,7 @@ impl Worker {
             self.replay_bytes += bytes.len();
         }
         let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
-        let taken = link.http2.send_data(upstream_stream, bytes, end_stream);
+        let taken = link.codec.send_data(upstream_stream, bytes, end_stream);
         self.mark_dirty(LinkId::endpoint(upstream));
         self.request_bytes_sent(token, taken);
         self.end_call_if_complete(token);
@@ -210,7 +240,7 @@ impl Worker {
         }
         if let Some((upstream, upstream_stream)) = call.upstream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
-                upstream.link.http2.send_headers(upstream_stream, Section::Trailers, fields, true);
+                upstream.link.codec.send_headers(upstream_stream, Section::Trailers, fields, true);
             }
             self.mark_dirty(LinkId::endpoint(upstream));
         }
@@ -225,7 +255,7 @@ impl Worker {
         call.released = call.sent;
         let (client, stream) = (call.client, call.client_stream);
         if let Some(client) = self.clients.get_mut(client) {
-            client.link.http2.release(stream, room);
+            client.link.codec.release(stream, room);
         }
         self.mark_dirty(LinkId::client(client));
     }
@@ -272,7 +302,7 @@ impl Worker {
             self.timers.cancel(timer);
         }
         if let Some(client) = self.clients.get_mut(call.client) {
-            client.link.http2.set_token(call.client_stream, NO_CALL);
+            client.link.codec.set_token(call.client_stream, NO_CALL);
         }
         if let Some((upstream, stream)) = call.upstream {
             self.cancel_upstream(upstream, stream, call.client);
@@ -291,8 +321,42 @@ impl Worker {
     /// Answers a stream that has no call any more.
     pub(super) fn reset_client_stream(&mut self, client: usize, stream: StreamKey, code: ErrorCode) {
         if let Some(client) = self.clients.get_mut(client) {
-            client.link.http2.reset(stream, code);
+            client.link.codec.reset(stream, code);
         }
         self.mark_dirty(LinkId::client(client));
     }
+}
+
+/// What a call is for.
+enum Found {
+    Service(Arc<Cluster>),
+    Address(TargetKey),
+}
+
+/// The address that a CONNECT request asks for, which must be here: a tunnel leads to no third party.
+fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyError> {
+    let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
+    let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
+    let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
+    let address = canonical(address);
+    if address.ip() == local || address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err(refused("not an address of the workload that this proxy stands before"))
+    }
+}
+
+/// What the application that made a request speaks. Fields that only proxies may send each other are taken off.
+fn protocol_of(client: &Client, request: &mut FieldSection) -> Protocol {
+    let protocol = match (&client.link.codec, client.origin.door) {
+        (Codec::Opaque(_), _) | (Codec::Http2(_), Door::Tunnel) => Protocol::Opaque,
+        (Codec::Http1(_), _) => Protocol::Http1,
+        (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
+        (Codec::Http2(_), _) => Protocol::Http2,
+    };
+    request.remove(Known::LenoOrigProto);
+    if protocol == Protocol::Http2 {
+        request.remove(Known::LenoUpgrade);
+    }
+    protocol
 }
