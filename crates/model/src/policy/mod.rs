@@ -128,6 +128,11 @@ impl PortPolicy {
         }
     }
 
+    /// The first of the policies in force; none where the default policy decides.
+    pub fn enforced(&self) -> Option<&AuthorizationPolicy> {
+        self.policies.first().filter(|_| self.mode == Mode::Enforce).map(|policy| &**policy)
+    }
+
     /// Whether some request of `caller` may be allowed: if not, its connection can be closed before it is read.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());

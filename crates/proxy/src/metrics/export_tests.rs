@@ -13,7 +13,7 @@ const ECHO: &str = r#"direction="outbound",authority="echo.default.svc.cluster.l
 const WEB: &str = r#"target_port="8080",srv_port="8080",tls="true",client_id="spiffe://example.org/ns/shop/sa/web""#;
 
 fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
-    Scrape::new(workers, ConfigMetrics::default(), ProcessMetrics::default(), Instant::now()).into_text()
+    Scrape::new(workers, ConfigMetrics::default(), None, ProcessMetrics::default(), Instant::now()).into_text()
 }
 
 #[track_caller]
@@ -124,7 +124,7 @@ fn configuration_and_process_are_exported() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let config = ConfigMetrics::default().after_read(0, now).after_read(2, now + Duration::from_secs(60));
 
-    let text = Scrape::new(&[], config, ProcessMetrics::read(now), Instant::now()).into_text();
+    let text = Scrape::new(&[], config, None, ProcessMetrics::read(now), Instant::now()).into_text();
     assert_line(&text, r#"leno_config_reloads_total{result="success"} 1"#);
     assert_line(&text, r#"leno_config_reloads_total{result="failure"} 1"#);
     assert_line(&text, "leno_config_problems 2");

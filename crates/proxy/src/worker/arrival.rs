@@ -14,7 +14,8 @@ use super::detect::{Detected, detect};
 use super::link::{Fill, Link, LinkError, LinkId};
 use super::opaque::Opaque;
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
-use crate::failure::ConnectionFailure;
+use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::metrics::Peer;
 
 /// What to do with a connection next.
 enum Step {
@@ -70,7 +71,7 @@ impl Worker {
         match outcome {
             Ok(()) => self.step_arrival(index, ended, more),
             Err(LinkError::Socket(_)) => self.drop_arrival(index),
-            Err(LinkError::Tls(error)) => self.refuse(index, ConnectionFailure::handshake(&error)),
+            Err(LinkError::Tls(error)) => self.refuse(index, ConnectionFailure::Handshake(error)),
         }
     }
 
@@ -78,7 +79,8 @@ impl Worker {
         let Some(arrival) = self.arrivals.get(index) else { return };
         let nothing_came = arrival.first.is_empty();
         match self.next_step(index) {
-            Step::Wait if ended && (nothing_came || self.is_in_handshake(index)) => self.drop_arrival(index),
+            Step::Wait if ended && self.is_in_handshake(index) => self.refuse(index, ConnectionFailure::HandshakeCut),
+            Step::Wait if ended && nothing_came => self.drop_arrival(index),
             // The client has said all, and it is no protocol that we know.
             Step::Wait if ended => self.admit_opaque(index),
             Step::Wait => {
@@ -129,7 +131,7 @@ impl Worker {
         let Some(identity) = &self.identity else { return Step::Refuse(ConnectionFailure::NoIdentity) };
         match Tls::accept(&identity.server) {
             Ok(tls) => Step::Begin(Box::new(tls)),
-            Err(error) => Step::Refuse(ConnectionFailure::handshake(&error)),
+            Err(error) => Step::Refuse(ConnectionFailure::Handshake(error)),
         }
     }
 
@@ -145,7 +147,7 @@ impl Worker {
         let _ = arrival.wire.flush_tls(&mut self.buffers);
         match opened {
             Ok(()) => self.mark_arrival_unfinished(index),
-            Err(error) => self.refuse(index, ConnectionFailure::handshake(&error)),
+            Err(error) => self.refuse(index, ConnectionFailure::Handshake(error)),
         }
     }
 
@@ -160,7 +162,7 @@ impl Worker {
         let peer_id = match self.peer_of(arrival.wire.tls.as_deref()) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
-                return self.report(origin, &failure);
+                return self.report(origin, failure);
             }
         };
         let named = arrival.named_port.map(|port| SocketAddr::new(loopback(origin.local.ip()), port));
@@ -193,7 +195,7 @@ impl Worker {
         if certificates.is_empty() {
             return Ok(None);
         }
-        leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::bad_peer_id)
+        leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::BadPeerId)
     }
 
     /// Time is up: a connection whose client says nothing may have a server that speaks first.
@@ -209,12 +211,18 @@ impl Worker {
     fn refuse(&mut self, index: usize, failure: ConnectionFailure) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         let origin = arrival.origin;
-        self.report(origin, &failure);
+        self.report(origin, failure);
         self.drop_arrival(index);
     }
 
-    fn report(&mut self, origin: Origin, failure: &ConnectionFailure) {
-        tracing::warn!("{}: {failure}", origin.peer);
+    /// Counts a connection that was turned away, and says why.
+    pub(super) fn report(&mut self, origin: Origin, why: ConnectionFailure) {
+        let direction = origin.door.direction();
+        self.metrics.count_failed_connection(direction, why.label());
+        let failed = FailedConnection { direction, peer: Peer::Source, address: origin.peer, why };
+        if let Some(line) = self.failures.line(&failed, self.now) {
+            tracing::warn!("{line}");
+        }
     }
 
     pub(super) fn drop_arrival(&mut self, index: usize) {

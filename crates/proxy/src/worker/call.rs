@@ -76,6 +76,9 @@ pub(super) struct Call {
     pub(super) is_head: bool,
     pub(super) response: Response,
     pub(super) http_status: u16,
+    /// Content that has come from the client, and from the endpoint.
+    pub(super) request_bytes: u64,
+    pub(super) response_bytes: u64,
     /// Interim responses (1xx) that have come.
     pub(super) interim_responses: u32,
     /// Metrics and balancer have been told how it ended.

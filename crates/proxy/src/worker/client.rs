@@ -9,6 +9,7 @@ use mio::Interest;
 
 use super::Worker;
 use super::accept::Origin;
+use super::authorize::Gate;
 use super::codec::CodecError;
 use super::link::{Link, LinkId};
 use super::record::Ending;
@@ -42,6 +43,8 @@ pub(super) struct LatestRoute {
     pub(super) cluster: usize,
     /// Where inbound calls count: a place of the cluster's series.
     pub(super) traffic: Option<u32>,
+    /// What decides over inbound calls.
+    pub(super) gate: Option<Gate>,
 }
 
 impl Client {

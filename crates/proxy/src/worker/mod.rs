@@ -9,6 +9,7 @@
 
 mod accept;
 mod arrival;
+mod authorize;
 mod balance;
 mod call;
 mod cancel;
@@ -42,6 +43,7 @@ use std::time::{Duration, Instant};
 use leno_http2::{FieldSection, Violation};
 use leno_identity::TlsIdentity;
 use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -57,10 +59,12 @@ use link::{Buffers, Fill, Link, LinkError, LinkId, Side};
 use pool::Upstream;
 use timers::Timers;
 
+use crate::access_log::AccessLog;
+use crate::failure::FailureLog;
 use crate::limits::Limits;
 use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
-pub use accept::Door;
+pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
 
 const WAKER: Token = Token(0);
@@ -78,6 +82,8 @@ struct Worker {
     commands: mpsc::Receiver<Command>,
     limits: Arc<Limits>,
     metrics: Arc<WorkerMetrics>,
+    access_log: AccessLog,
+    failures: FailureLog,
     /// Calls that are for nothing that is known, by side.
     unrouted: [Arc<TrafficMetrics>; 2],
     index: usize,
@@ -86,6 +92,7 @@ struct Worker {
     mesh: Arc<Mesh>,
     /// What proves who we are, and checks who others are; none without an identity.
     identity: Option<Arc<TlsIdentity>>,
+    default_policy: DefaultInboundPolicy,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
     clusters: Slab<ClusterState>,
@@ -157,6 +164,7 @@ impl Worker {
             self.sweep();
             self.dispatch();
             self.flush_all();
+            self.access_log.hand_over(self.now);
             if self.is_drained() {
                 return Ok(());
             }
@@ -408,7 +416,11 @@ impl Worker {
             }
             self.buffers = buffers;
         }
-        self.close(id, &error.to_string());
+        let why = match error {
+            LinkError::Tls(error) => leno_identity::explain(error),
+            LinkError::Socket(error) => error.to_string(),
+        };
+        self.close(id, &why);
     }
 
     fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {

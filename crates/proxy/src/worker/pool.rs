@@ -315,6 +315,7 @@ impl Worker {
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };
         let Some(pool) = state.pools.get_mut(&key) else { return };
+        self.metrics.count_failed_connection(state.target.direction(), "connect-failed");
         if pool.failures == 0 {
             tracing::warn!("cannot connect to {} of {}: {why}", pool.address, state.target);
         }

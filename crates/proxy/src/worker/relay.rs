@@ -83,6 +83,7 @@ impl Worker {
 
     fn on_response_data(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
+        call.response_bytes += bytes.len() as u64;
         let (client, client_stream) = (call.client, call.client_stream);
         let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else { return };
         let taken = link.codec.send_data(client_stream, bytes, end_stream);

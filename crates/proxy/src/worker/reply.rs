@@ -134,7 +134,7 @@ impl Worker {
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
         let endpoint_failed = matches!(error, ProxyError::ConnectionClosed { .. } | ProxyError::Protocol { .. });
-        self.end_call(slot, Ending::ProxyError { grpc_status, endpoint_failed });
+        self.end_call(slot, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
     }
 }
 

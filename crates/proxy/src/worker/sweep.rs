@@ -45,6 +45,9 @@ impl Worker {
         self.sweep_waiting();
         if self.sweep_turn == 0 {
             self.forget_idle_addresses();
+            for line in self.failures.left_out(self.now) {
+                tracing::warn!("{line}");
+            }
             self.give_back_memory();
         }
     }
