@@ -6,6 +6,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use leno_identity::authority::Authority;
+use leno_identity::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
 use leno_model::spiffe::Workload;
 
 use super::error::{Error, Result, io};
@@ -16,7 +18,6 @@ use super::mirror::{self, Mirror};
 use super::network::{FIRST_RUN, Network};
 use super::options::Options;
 use super::state::State;
-use crate::program;
 
 /// The user that the proxies run as; it needs no line in /etc/passwd.
 pub(super) const PROXY_UID: u32 = 2102;
@@ -124,7 +125,7 @@ impl<'a> Member<'a> {
             from: authority,
             to: self.issuer(),
             prefix: String::new(),
-            takes: |_| true,
+            takes: is_of_authority,
             mode: files::PRIVATE,
             owner: Some(PROXY_UID),
         });
@@ -144,7 +145,10 @@ impl<'a> Member<'a> {
             mirror.refresh().map_err(io(format!("copying {}", mirror.from.display())))?;
         }
         let (manifests, subnet) = (state.manifests(), self.options.service_subnet);
-        manifests::put_service(&manifests, self.service, &self.ports(), subnet)?;
+        let ports = self.ports();
+        if !ports.is_empty() {
+            manifests::put_service(&manifests, self.service, &ports, subnet)?;
+        }
         self.write_hosts()
     }
 
@@ -152,10 +156,10 @@ impl<'a> Member<'a> {
     fn shared_authority(&self) -> Result<PathBuf> {
         let directory = self.mesh.state.authority();
         if !directory.exists() {
-            let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
-            let out = directory.to_string_lossy();
-            let args = ["ca", "init", "--trust-domain", self.options.trust_domain.as_str(), "--out", &out];
-            program::run_path(&leno, &args, "")?;
+            let making = || format!("making the certificate authority {}", directory.display());
+            let authority = Authority::create(self.options.trust_domain.clone(), SystemTime::now());
+            let authority = authority.map_err(|error| io(making())(std::io::Error::other(error)))?;
+            write_authority(&directory, &authority)?;
         }
         Ok(directory)
     }
@@ -247,6 +251,11 @@ fn make_private(path: &Path) -> Result<()> {
         chown(path, Some(PROXY_UID), Some(PROXY_UID))
     };
     make().map_err(io(format!("making the directory {}", path.display())))
+}
+
+/// Whether a proxy needs a file to have its identity issued.
+fn is_of_authority(path: &Path) -> bool {
+    [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
 }
 
 /// One prefix for each directory, so that runs which bring the same one share its copies.

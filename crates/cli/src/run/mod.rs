@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mesh = Mesh::open(options)?;
     let removed = mesh.clean()?;
     let Some(service) = options.service.as_deref() else {
-        println!("{removed} dead runs removed");
+        println!("dead runs removed: {removed}");
         return Ok(ExitCode::SUCCESS);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
