@@ -77,16 +77,20 @@ fn calls() {
         wait_for_endpoint(number);
     }
 
+    // All at the same time, so that one server alone would not be the best choice.
     let grpcurl = programs::program("grpcurl").to_string_lossy().into_owned();
-    let answers = |name: &str, times: u32| {
-        let call = format!("\"$0\" -plaintext -d '{{}}' {name}:50051 leno.echo.v1.Echo/Unary");
-        let script = format!("for i in $(seq {times}); do {call}; done");
-        run_well(&["--service", "web", "--namespace", "shop"], &["sh", "-ec", &script, &grpcurl])
+    let answers = |name: &str, calls: usize| {
+        let data = r#"{"delay_ms": 50}"#;
+        let call = format!("\"$0\" -plaintext -d '{data}' {name}:50051 leno.echo.v1.Echo/Unary");
+        let script = format!("for call in $(seq {calls}); do {call} & done; wait");
+        let answers = run_well(&["--service", "web", "--namespace", "shop"], &["sh", "-c", &script, &grpcurl]);
+        assert_eq!(answers.matches("\"server\": ").count(), calls, "{name}: {answers}");
+        answers
     };
-    for name in ["echo", "echo.shop", "echo.shop.svc", "echo.shop.svc.cluster.local"] {
-        assert!(answers(name, 1).contains("\"server\": "), "{name}");
+    for name in ["echo.shop", "echo.shop.svc", "echo.shop.svc.cluster.local"] {
+        answers(name, 1);
     }
-    let both = answers("echo", 20);
+    let both = answers("echo", 10);
     assert!(both.contains("\"first\"") && both.contains("\"second\""), "{both}");
 
     let shout = "exec 3<>/dev/tcp/shouter/7000 && echo hello >&3 && head -n 1 <&3";
@@ -97,7 +101,7 @@ fn calls() {
     first.signal(Signal::TERM);
     assert_eq!(first.wait(), Some(0));
     let others = answers("echo", 10);
-    assert!(!others.contains("\"first\"") && others.matches("\"second\"").count() == 10, "{others}");
+    assert!(!others.contains("\"first\""), "{others}");
     drop(second);
 }
 
