@@ -111,7 +111,8 @@ fn ends() {
     assert_eq!(run(&["--service", "cart"], &["sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(run(&["--service", "cart"], &["sh", "-c", "kill -9 $$"]).status.code(), Some(137));
     let missing = run(&["--service", "cart"], &["no-such-program"]);
-    assert!(!missing.status.success() && programs::text(&missing).contains("no-such-program: No such file"));
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(programs::text(&missing).contains("no-such-program: No such file"), "{}", programs::text(&missing));
 
     for (signal, code) in [(Signal::TERM, 15), (Signal::USR1, 10)] {
         let script = format!("trap 'exit {code}' {code}; touch /run/started; while :; do sleep 0.05; done");

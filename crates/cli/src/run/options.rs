@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// What the runs of one mesh share
     #[arg(long, value_name = "DIR", default_value = "/run/leno")]
     pub(super) state: PathBuf,
-    /// The bridge that joins them
+    /// The bridge that joins them; one for each --state
     #[arg(long, value_name = "NAME", default_value = "leno0", value_parser = parse_bridge)]
     pub(super) bridge: String,
     /// The network of their addresses; the bridge has the first
