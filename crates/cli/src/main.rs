@@ -1,6 +1,7 @@
 //! `leno`: the tool people type.
 #![forbid(unsafe_code)]
 
+mod ca;
 mod exec;
 mod intercept;
 mod lab;
@@ -35,6 +36,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Make a certificate authority for one machine, and certificates for programs that are not proxies
+    #[command(subcommand)]
+    Ca(ca::Command),
     /// Run a program in a network namespace of its own, with a proxy: a sidecar without Kubernetes
     Run(run::Options),
     /// Redirect this network namespace's connections to the proxy, with nftables or iptables
@@ -68,6 +72,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Demo(options) => demo::run(&options)?,
         Command::Proxy { args } => return Ok(run_proxy(args)),
+        Command::Ca(command) => command.run()?,
         Command::Run(options) => return Ok(run::run(&options)?),
         Command::Intercept(command) => command.run()?,
         Command::Echo(options) => echo::run(&options)?,

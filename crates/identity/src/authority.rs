@@ -247,3 +247,7 @@ fn shown(name: &SanType) -> String {
     };
     text.chars().take(SHOWN_MAX_CHARS).collect()
 }
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;

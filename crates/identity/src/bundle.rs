@@ -97,3 +97,7 @@ impl PartialEq for TrustBundle {
 }
 
 impl Eq for TrustBundle {}
+
+#[cfg(test)]
+#[path = "bundle_tests.rs"]
+mod tests;

@@ -112,3 +112,7 @@ fn write(directory: &Path, name: &str, text: &str, mode: u32) -> Result<(), Dire
     let path = directory.join(name);
     files::replace(&path, text, mode).map_err(|source| failed(&path, source))
 }
+
+#[cfg(test)]
+#[path = "directory_tests.rs"]
+mod tests;

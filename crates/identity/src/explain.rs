@@ -91,3 +91,7 @@ fn alert_received(alert: AlertDescription) -> String {
 fn seconds_between(earlier: UnixTime, later: UnixTime) -> u64 {
     later.as_secs().saturating_sub(earlier.as_secs())
 }
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

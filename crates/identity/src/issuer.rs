@@ -143,3 +143,7 @@ impl Issuer for LocalIssuer {
         Ok(Trust { bundle: directory::read_bundle(&self.directory)?, signer })
     }
 }
+
+#[cfg(test)]
+#[path = "issuer_tests.rs"]
+mod tests;

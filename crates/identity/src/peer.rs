@@ -87,3 +87,7 @@ fn shown(uri: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 100;
     uri.chars().take(SHOWN_MAX_CHARS).collect()
 }
+
+#[cfg(test)]
+#[path = "peer_tests.rs"]
+mod tests;

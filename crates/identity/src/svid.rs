@@ -153,3 +153,7 @@ impl Svid {
         &self.certified_key
     }
 }
+
+#[cfg(test)]
+#[path = "svid_tests.rs"]
+mod tests;

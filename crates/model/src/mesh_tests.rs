@@ -164,6 +164,7 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
             ],
             "unready_endpoints": [],
         }],
+        "policies": [],
     });
     assert_eq!(shown, expected);
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use leno_model::policy::DefaultInboundPolicy;
 use leno_model::spiffe::Workload;
 
+use crate::access_log;
 use crate::control::logging::{LogFilter, LogFormat};
 use crate::limits::Limits;
 use crate::worker::Door;
@@ -33,11 +35,11 @@ pub(crate) struct Args {
     pub(crate) outbound: Vec<SocketAddr>,
 
     /// Where others' connections to the own application arrive; may be repeated [default: 0.0.0.0:4143 with --identity]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) inbound: Vec<SocketAddr>,
 
     /// Where other proxies' tunnels arrive (HBONE); may be repeated [default: 0.0.0.0:15008 with --identity]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) tunnel: Vec<SocketAddr>,
 
     /// Who the own application is: ns/<namespace>/sa/<service-account>
@@ -47,6 +49,23 @@ pub(crate) struct Args {
     /// Who issues the certificate that proves it: a directory made by `leno ca init`
     #[arg(long, value_name = "DIR", requires = "identity")]
     pub(crate) issuer: Option<PathBuf>,
+
+    /// Who may call the own application where no AuthorizationPolicy is enforced: all-unauthenticated,
+    /// all-authenticated, cluster-authenticated, deny or audit
+    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
+    pub(crate) default_inbound_policy: DefaultInboundPolicy,
+
+    /// Log each call in this form [default: calls are not logged]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) access_log: Option<access_log::Format>,
+
+    /// Where the access log goes [default: standard output]
+    #[arg(long, value_name = "FILE", requires = "access_log")]
+    pub(crate) access_log_file: Option<PathBuf>,
+
+    /// Keep the queries of targets in the access log; they may hold tokens and personal data
+    #[arg(long, requires = "access_log")]
+    pub(crate) access_log_queries: bool,
 
     /// Where /ready, /metrics and the like are served
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]

@@ -148,7 +148,7 @@ impl Worker {
         // A socket without an address has been reset already.
         let Ok(origin) = Origin::of(door, peer, &socket) else { return };
         let arrival = Arrival {
-            wire: Wire::new(socket, None),
+            wire: Wire::new(socket, None, self.now),
             origin,
             since: self.now,
             first: Vec::new(),
@@ -156,7 +156,6 @@ impl Worker {
             unfinished: false,
         };
         let index = self.arrivals.insert(arrival);
-        self.metrics.downstream.opened();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = match self.arrivals.get_mut(index) {
             Some(new) => self.poll.registry().register(&mut new.wire.socket, LinkId::arrival(index).token(), interest),

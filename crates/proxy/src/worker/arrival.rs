@@ -14,7 +14,8 @@ use super::detect::{Detected, detect};
 use super::link::{Fill, Link, LinkError, LinkId};
 use super::opaque::Opaque;
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
-use crate::failure::ConnectionFailure;
+use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::metrics::Peer;
 
 /// What to do with a connection next.
 enum Step {
@@ -28,8 +29,15 @@ enum Step {
 enum Speaks {
     Http2,
     Http1,
-    /// Bytes, to this name if the client gave one.
-    Opaque(Option<String>),
+    /// Bytes.
+    Opaque(Contents),
+}
+
+/// What is known of opaque bytes.
+enum Contents {
+    Unknown,
+    /// TLS of the application's own, to this server name if there is one.
+    Tls(Option<String>),
 }
 
 impl Worker {
@@ -41,9 +49,8 @@ impl Worker {
             return;
         };
         arrival.unfinished = false;
-        let metrics = &self.metrics.downstream;
         let (mut ended, mut more) = (false, false);
-        let mut outcome = match arrival.wire.read(&mut buffers, metrics) {
+        let mut outcome = match arrival.wire.read(&mut buffers) {
             Ok(Fill::Bytes { bytes, more: follows }) => {
                 arrival.first.extend_from_slice(bytes);
                 more = follows;
@@ -57,14 +64,14 @@ impl Worker {
         };
         if arrival.wire.tls.is_some() {
             // Alerts too: they say why.
-            let flushed = arrival.wire.flush_tls(&mut buffers, metrics);
+            let flushed = arrival.wire.flush_tls(&mut buffers);
             outcome = outcome.and(flushed);
         }
         self.buffers = buffers;
         match outcome {
             Ok(()) => self.step_arrival(index, ended, more),
             Err(LinkError::Socket(_)) => self.drop_arrival(index),
-            Err(LinkError::Tls(error)) => self.refuse(index, ConnectionFailure::handshake(&error)),
+            Err(LinkError::Tls(error)) => self.refuse(index, ConnectionFailure::Handshake(error)),
         }
     }
 
@@ -72,7 +79,8 @@ impl Worker {
         let Some(arrival) = self.arrivals.get(index) else { return };
         let nothing_came = arrival.first.is_empty();
         match self.next_step(index) {
-            Step::Wait if ended && (nothing_came || self.is_in_handshake(index)) => self.drop_arrival(index),
+            Step::Wait if ended && self.is_in_handshake(index) => self.refuse(index, ConnectionFailure::HandshakeCut),
+            Step::Wait if ended && nothing_came => self.drop_arrival(index),
             // The client has said all, and it is no protocol that we know.
             Step::Wait if ended => self.admit_opaque(index),
             Step::Wait => {
@@ -112,10 +120,10 @@ impl Worker {
             (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => self.begin(),
             (Detected::Tls { .. }, Door::Tunnel) => self.begin(),
             (_, Door::Tunnel) => Step::Refuse(ConnectionFailure::PlaintextInTunnel),
-            (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(server_name)),
+            (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(Contents::Tls(server_name))),
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
-            (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(None)),
+            (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
         }
     }
 
@@ -123,7 +131,7 @@ impl Worker {
         let Some(identity) = &self.identity else { return Step::Refuse(ConnectionFailure::NoIdentity) };
         match Tls::accept(&identity.server) {
             Ok(tls) => Step::Begin(Box::new(tls)),
-            Err(error) => Step::Refuse(ConnectionFailure::handshake(&error)),
+            Err(error) => Step::Refuse(ConnectionFailure::Handshake(error)),
         }
     }
 
@@ -136,15 +144,15 @@ impl Worker {
         }
         let opened = tls.open(&mut hello, &mut arrival.first);
         arrival.wire.tls = Some(tls);
-        let _ = arrival.wire.flush_tls(&mut self.buffers, &self.metrics.downstream);
+        let _ = arrival.wire.flush_tls(&mut self.buffers);
         match opened {
             Ok(()) => self.mark_arrival_unfinished(index),
-            Err(error) => self.refuse(index, ConnectionFailure::handshake(&error)),
+            Err(error) => self.refuse(index, ConnectionFailure::Handshake(error)),
         }
     }
 
     pub(super) fn admit_opaque(&mut self, index: usize) {
-        self.admit_client(index, Speaks::Opaque(None));
+        self.admit_client(index, Speaks::Opaque(Contents::Unknown));
     }
 
     /// It is known what the connection carries: from now on it is a client's.
@@ -154,8 +162,7 @@ impl Worker {
         let peer_id = match self.peer_of(arrival.wire.tls.as_deref()) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
-                self.metrics.downstream.closed();
-                return self.report(origin, &failure);
+                return self.report(origin, failure);
             }
         };
         let named = arrival.named_port.map(|port| SocketAddr::new(loopback(origin.local.ip()), port));
@@ -165,10 +172,13 @@ impl Worker {
             Speaks::Http1 => {
                 Codec::Http1(leno_http1::Connection::new(Role::Server, self.limits.http1_client.clone(), self.now))
             }
-            Speaks::Opaque(server_name) => {
-                let name = server_name.map(|name| format!("{name}:443"));
+            Speaks::Opaque(contents) => {
+                let (name, carries_tls) = match contents {
+                    Contents::Unknown => (None, false),
+                    Contents::Tls(server_name) => (server_name.map(|name| format!("{name}:443")), true),
+                };
                 let target = target.map(|target| target.to_string()).or(name).unwrap_or_default();
-                Codec::Opaque(Opaque::accepted(target))
+                Codec::Opaque(Opaque::accepted(target, carries_tls))
             }
         };
         let mut link = Link::new(arrival.wire, codec, self.now);
@@ -185,7 +195,7 @@ impl Worker {
         if certificates.is_empty() {
             return Ok(None);
         }
-        leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::bad_peer_id)
+        leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::BadPeerId)
     }
 
     /// Time is up: a connection whose client says nothing may have a server that speaks first.
@@ -201,18 +211,22 @@ impl Worker {
     fn refuse(&mut self, index: usize, failure: ConnectionFailure) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         let origin = arrival.origin;
-        self.report(origin, &failure);
+        self.report(origin, failure);
         self.drop_arrival(index);
     }
 
-    fn report(&mut self, origin: Origin, failure: &ConnectionFailure) {
-        tracing::warn!("{}: {failure}", origin.peer);
+    /// Counts a connection that was turned away, and says why.
+    pub(super) fn report(&mut self, origin: Origin, why: ConnectionFailure) {
+        let direction = origin.door.direction();
+        self.metrics.count_failed_connection(direction, why.label());
+        let failed = FailedConnection { direction, peer: Peer::Source, address: origin.peer, why };
+        if let Some(line) = self.failures.line(&failed, self.now) {
+            tracing::warn!("{line}");
+        }
     }
 
     pub(super) fn drop_arrival(&mut self, index: usize) {
-        if self.arrivals.try_remove(index).is_some() {
-            self.metrics.downstream.closed();
-        }
+        self.arrivals.try_remove(index);
     }
 }
 

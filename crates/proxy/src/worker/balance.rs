@@ -18,7 +18,10 @@ use super::call::{Call, CallId};
 use super::hop::PoolKey;
 use super::reply::ProxyError;
 use crate::limits::{RelayLimits, ms};
-use crate::metrics::ClusterMetrics;
+use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
+
+/// Series of one cluster's calls.
+const MAX_TRAFFIC_SERIES: usize = 1_000;
 
 /// What calls are for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,13 +49,22 @@ pub(super) struct ClusterState {
     pub(super) target: TargetKey,
     pub(super) cluster: Arc<Cluster>,
     pub(super) balancer: Balancer,
-    pub(super) metrics: Arc<ClusterMetrics>,
-    members: FxHashMap<EndpointId, Endpoint>,
+    /// Where calls count, by who is at the other end.
+    traffic: Vec<(Tls, Arc<TrafficMetrics>)>,
+    members: FxHashMap<EndpointId, Member>,
     pub(super) pools: FxHashMap<PoolKey, Pool>,
     /// Calls in flight.
     pub(super) calls: usize,
     /// The mesh does not know it any more; it goes with its last call.
     pub(super) removed: bool,
+}
+
+/// An endpoint as the mesh knows it.
+#[derive(Debug)]
+struct Member {
+    endpoint: Endpoint,
+    /// Where calls to it count, once there was one: a place in the cluster's `traffic`.
+    traffic: Option<u32>,
 }
 
 /// Connections to one endpoint that calls can share, and the calls that wait for one.
@@ -118,10 +130,10 @@ impl ClusterState {
         for (id, address) in self.balancer.endpoints() {
             let place = cluster.endpoints.binary_search_by_key(&address, |endpoint| endpoint.address);
             let Some(endpoint) = place.ok().and_then(|place| cluster.endpoints.get(place)) else { continue };
-            if before.remove(&id).is_some_and(|before| before.proxy == endpoint.proxy) {
+            if before.remove(&id).is_some_and(|before| before.endpoint.proxy == endpoint.proxy) {
                 same.insert(id);
             }
-            self.members.insert(id, endpoint.clone());
+            self.members.insert(id, Member { endpoint: endpoint.clone(), traffic: None });
         }
         self.cluster = cluster;
         self.pools.extract_if(|key, _| !same.contains(&key.endpoint)).map(|(_, pool)| pool).collect()
@@ -131,8 +143,8 @@ impl ClusterState {
     fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
         let (members, pools) = (&self.members, &self.pools);
         let usable = |id| {
-            let Some(member): Option<&Endpoint> = members.get(&id) else { return false };
-            let pool = pools.get(&call.pool_key(id, member.proxy.as_ref()));
+            let Some(member): Option<&Member> = members.get(&id) else { return false };
+            let pool = pools.get(&call.pool_key(id, member.endpoint.proxy.as_ref()));
             pool.is_none_or(|pool: &Pool| pool.takes_calls(now, max_waiting))
         };
         if call.tried.is_empty() {
@@ -156,9 +168,26 @@ impl ClusterState {
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
+    /// The place of the series in which calls count that are protected so.
+    pub(super) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: Tls) -> u32 {
+        // Clients beyond the limit count together; the series of that many are one series anyway.
+        let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { Tls::MutualOther };
+        let place = self.traffic.iter().position(|(of, _)| *of == tls).unwrap_or_else(|| {
+            let series = metrics.traffic(&self.target.traffic_labels(tls.clone()));
+            self.traffic.push((tls, series));
+            self.traffic.len() - 1
+        });
+        place as u32
+    }
+
+    /// The series at a place that [`ClusterState::traffic_place`] gave.
+    pub(super) fn traffic(&self, place: u32) -> Option<&TrafficMetrics> {
+        self.traffic.get(place as usize).map(|(_, series)| &**series)
+    }
+
     /// What the mesh knows of an endpoint.
     pub(super) fn member(&self, endpoint: EndpointId) -> Option<&Endpoint> {
-        self.members.get(&endpoint)
+        self.members.get(&endpoint).map(|member| &member.endpoint)
     }
 
     /// The pools of an endpoint.
@@ -222,7 +251,7 @@ impl Worker {
         let mut state = ClusterState {
             target: target.clone(),
             balancer: Balancer::new(cluster.balancer, seed),
-            metrics: self.metrics.cluster(&cluster.key),
+            traffic: Vec::new(),
             cluster: cluster.clone(),
             members: FxHashMap::default(),
             pools: FxHashMap::default(),
@@ -266,7 +295,36 @@ impl Worker {
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         call.pick = Some(pick.of(method));
         call.sent_at = self.now;
-        Ok(call.pool_key(endpoint, cluster.member(endpoint).and_then(|member| member.proxy.as_ref())))
+        let member = cluster.members.get(&endpoint);
+        let key = call.pool_key(endpoint, member.and_then(|member| member.endpoint.proxy.as_ref()));
+        if call.traffic.is_none() {
+            call.traffic = member.and_then(|member| member.traffic);
+            match call.traffic.and_then(|place| cluster.traffic(place)) {
+                Some(traffic) => traffic.request(),
+                None => self.count_first_request(slot, key),
+            }
+        }
+        Ok(key)
+    }
+
+    /// Outbound calls count under the name of the endpoint that they are sent to; the first one looks for the series.
+    fn count_first_request(&mut self, slot: u32, key: PoolKey) {
+        let Some(index) = self.calls.get(slot as usize).and_then(|call| call.cluster) else { return };
+        let Some(cluster) = self.clusters.get(index) else { return };
+        let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
+        let id = proxy.and_then(|proxy| self.id_of(proxy));
+        let tls = self.endpoint_tls(cluster.target.direction(), key.hop, id);
+        let Some(cluster) = self.clusters.get_mut(index) else { return };
+        let place = cluster.traffic_place(&self.metrics, tls);
+        if let Some(member) = cluster.members.get_mut(&key.endpoint) {
+            member.traffic = Some(place);
+        }
+        if let Some(traffic) = cluster.traffic(place) {
+            traffic.request();
+        }
+        if let Some(call) = self.calls.get_mut(slot as usize) {
+            call.traffic = Some(place);
+        }
     }
 
     /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
@@ -337,7 +395,7 @@ impl Worker {
     /// The pool of an endpoint that is known, made when its first call comes.
     pub(super) fn pool_of_member(&mut self, cluster: usize, key: PoolKey) -> Option<&mut Pool> {
         let state = self.clusters.get_mut(cluster)?;
-        let member = state.members.get(&key.endpoint)?;
+        let member = &state.members.get(&key.endpoint)?.endpoint;
         Some(state.pools.entry(key).or_insert_with(|| Pool::new(key.hop.address(member))))
     }
 }

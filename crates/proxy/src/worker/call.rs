@@ -41,6 +41,8 @@ pub(super) struct Call {
     pub(super) client_stream: StreamKey,
     /// Where it is balanced; none if it could not be routed.
     pub(super) cluster: Option<usize>,
+    /// Where it counts: the place of a series of the cluster's; none as long as it is in no series.
+    pub(super) traffic: Option<u32>,
     /// The endpoint's connection and stream, once it has been sent.
     pub(super) upstream: Option<(usize, StreamKey)>,
     pub(super) pick: Option<Pick>,
@@ -74,6 +76,9 @@ pub(super) struct Call {
     pub(super) is_head: bool,
     pub(super) response: Response,
     pub(super) http_status: u16,
+    /// Content that has come from the client, and from the endpoint.
+    pub(super) request_bytes: u64,
+    pub(super) response_bytes: u64,
     /// Interim responses (1xx) that have come.
     pub(super) interim_responses: u32,
     /// Metrics and balancer have been told how it ended.

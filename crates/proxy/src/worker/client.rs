@@ -8,7 +8,8 @@ use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 
 use super::Worker;
-use super::accept::{Door, Origin};
+use super::accept::Origin;
+use super::authorize::Gate;
 use super::codec::CodecError;
 use super::link::{Link, LinkId};
 use super::record::Ending;
@@ -40,6 +41,10 @@ pub(super) struct LatestRoute {
     pub(super) authority: Vec<u8>,
     pub(super) mesh_version: u64,
     pub(super) cluster: usize,
+    /// Where inbound calls count: a place of the cluster's series.
+    pub(super) traffic: Option<u32>,
+    /// What decides over inbound calls.
+    pub(super) gate: Option<Gate>,
 }
 
 impl Client {
@@ -63,17 +68,16 @@ impl Client {
             idle_since: Some(now),
         }
     }
-
-    /// Whether it is the application beside us.
-    pub(super) fn is_ours(&self) -> bool {
-        self.origin.door == Door::Outbound
-    }
 }
 
 impl Worker {
     /// A connection that was an arrival until now is a client's: events name it so, and what has come is read.
     pub(super) fn watch_client(&mut self, index: usize) {
+        let series = self.clients.get(index).map(|client| self.client_series(client));
         let Some(client) = self.clients.get_mut(index) else { return };
+        if let Some(series) = series {
+            client.link.wire.meter.count_in(series);
+        }
         let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {
             tracing::warn!("cannot watch a connection: {error}");
@@ -86,8 +90,8 @@ impl Worker {
     /// Forgets a client's connection; its calls are cancelled.
     pub(super) fn close_client(&mut self, index: usize) {
         self.cancel_calls_of(index);
-        if self.clients.try_remove(index).is_some() {
-            self.metrics.downstream.closed();
+        if let Some(mut client) = self.clients.try_remove(index) {
+            client.link.wire.meter.close(self.now);
             self.burst = true;
         }
     }
@@ -107,7 +111,7 @@ impl Worker {
         let Some(client) = self.clients.get_mut(index) else { return };
         tracing::info!("{} is disconnected: {error}", client.origin.peer);
         self.metrics.count_abuse(error.label());
-        client.link.begin_closing(self.now, &mut self.buffers, &self.metrics.downstream);
+        client.link.begin_closing(self.now, &mut self.buffers);
     }
 
     pub(super) fn take_serial(&mut self) -> u64 {

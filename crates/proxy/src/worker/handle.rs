@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
 use mio::{Poll, Token, Waker};
 use slab::Slab;
 use tokio::sync::oneshot;
@@ -17,8 +18,10 @@ use super::accept::{Door, Listener, MAX_LISTENERS};
 use super::link::Buffers;
 use super::timers::Timers;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
+use crate::access_log::AccessLog;
+use crate::failure::FailureLog;
 use crate::limits::Limits;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 
 /// A worker's own stack; the loop does not recurse.
 const STACK_BYTES: usize = 256 * 1024;
@@ -31,6 +34,10 @@ pub struct WorkerConfig {
     pub listen: Vec<(Door, SocketAddr)>,
     /// What proves who we are; none without mutual TLS.
     pub identity: Option<Arc<TlsIdentity>>,
+    /// Who may call the application where no policy is enforced.
+    pub default_policy: DefaultInboundPolicy,
+    /// Where calls are logged.
+    pub access_log: AccessLog,
     /// The limits in force.
     pub limits: Arc<Limits>,
     /// Where this worker counts.
@@ -175,6 +182,15 @@ pub enum SpawnError {
     System(#[from] io::Error),
 }
 
+/// Where calls count that are for nothing that is known.
+fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
+    let tls = match direction {
+        Direction::Inbound => Tls::None(NoTlsReason::NoTlsFromRemote),
+        Direction::Outbound => Tls::Disabled,
+    };
+    metrics.traffic(&TrafficLabels { direction, target: Target::Unknown, tls })
+}
+
 impl Worker {
     fn new(
         poll: Poll,
@@ -188,13 +204,16 @@ impl Worker {
             poll,
             listeners,
             commands,
-            unknown_cluster: config.metrics.unknown(),
+            unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,
             seed: config.seed,
             mesh,
             identity: config.identity,
+            default_policy: config.default_policy,
+            access_log: config.access_log,
+            failures: FailureLog::default(),
             mesh_version: 0,
             clusters: Slab::new(),
             cluster_by_key: Default::default(),

@@ -8,8 +8,8 @@ use mio::Token;
 use mio::net::TcpStream;
 
 use super::codec::Codec;
+use super::meter::Meter;
 use super::tls::{SEAL_BYTES, Tls};
-use crate::metrics::TcpMetrics;
 
 /// Bytes that a closing connection may still send us before it is cut.
 const MAX_LINGER_BYTES: usize = 4 << 20;
@@ -103,17 +103,18 @@ pub(super) enum LinkError {
 pub(super) struct Wire {
     pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<Tls>>,
+    pub(super) meter: Meter,
     /// The peer has closed its side, or takes nothing more: reading goes on to the end, of which no event will tell.
     pub(super) end_follows: bool,
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>) -> Self {
-        Self { socket, tls, end_follows: false }
+    pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
+        Self { socket, tls, meter: Meter::new(now), end_follows: false }
     }
 
     /// Reads once. A short read means that the socket is empty, as epoll is edge-triggered.
-    pub(super) fn read<'a>(&mut self, buffers: &'a mut Buffers, metrics: &TcpMetrics) -> Result<Fill<'a>, LinkError> {
+    pub(super) fn read<'a>(&mut self, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
         let Buffers { raw, opened, .. } = buffers;
         let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
         let outcome = loop {
@@ -128,7 +129,7 @@ impl Wire {
             Err(error) if error.kind() == ErrorKind::WouldBlock => (0, self.end_follows),
             Err(error) => return Err(error.into()),
         };
-        metrics.read_bytes_total.add(read as u64);
+        self.meter.read(read);
         let end = start + read;
         let more = end == raw.len() || (self.end_follows && !ended);
         let received = raw.get_mut(..end).unwrap_or_default();
@@ -143,13 +144,13 @@ impl Wire {
 
     /// Writes what waits of TLS, and then `plain`. Returns how much of `plain` is out of our hands; less than all of it
     /// means that the socket takes no more, or that the handshake comes first.
-    fn write(&mut self, plain: &[u8], sealed: &mut Vec<u8>, metrics: &TcpMetrics) -> Result<usize, LinkError> {
+    fn write(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> Result<usize, LinkError> {
         let Some(tls) = &mut self.tls else {
-            return Ok(write_some(&mut self.socket, plain, metrics)?);
+            return Ok(write_some(&mut self.socket, plain, &mut self.meter)?);
         };
         loop {
             while !tls.pending().is_empty() {
-                match write_some(&mut self.socket, tls.pending(), metrics)? {
+                match write_some(&mut self.socket, tls.pending(), &mut self.meter)? {
                     0 => return Ok(0),
                     n => tls.advance(n),
                 }
@@ -160,7 +161,7 @@ impl Wire {
                 continue;
             }
             let sealed = sealed.get(..length).unwrap_or_default();
-            let written = if sealed.is_empty() { 0 } else { write_some(&mut self.socket, sealed, metrics)? };
+            let written = if sealed.is_empty() { 0 } else { write_some(&mut self.socket, sealed, &mut self.meter)? };
             tls.keep(sealed.get(written..).unwrap_or_default());
             return Ok(if sealed.is_empty() { 0 } else { plain.len() });
         }
@@ -172,13 +173,13 @@ impl Wire {
     }
 
     /// Writes what TLS itself has to say.
-    pub(super) fn flush_tls(&mut self, buffers: &mut Buffers, metrics: &TcpMetrics) -> Result<(), LinkError> {
-        self.write(&[], &mut buffers.sealed, metrics).map(drop)
+    pub(super) fn flush_tls(&mut self, buffers: &mut Buffers) -> Result<(), LinkError> {
+        self.write(&[], &mut buffers.sealed).map(drop)
     }
 }
 
 /// Writes once; 0 when the socket takes nothing now.
-fn write_some(socket: &mut TcpStream, bytes: &[u8], metrics: &TcpMetrics) -> io::Result<usize> {
+fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
     }
@@ -186,7 +187,7 @@ fn write_some(socket: &mut TcpStream, bytes: &[u8], metrics: &TcpMetrics) -> io:
         match socket.write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(n) => {
-                metrics.write_bytes_total.add(n as u64);
+                meter.written(n);
                 return Ok(n);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
@@ -242,13 +243,8 @@ impl Link {
     }
 
     /// Reads once.
-    pub(super) fn fill<'a>(
-        &mut self,
-        now: Instant,
-        buffers: &'a mut Buffers,
-        metrics: &TcpMetrics,
-    ) -> Result<Fill<'a>, LinkError> {
-        let fill = self.wire.read(buffers, metrics)?;
+    pub(super) fn fill<'a>(&mut self, now: Instant, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
+        let fill = self.wire.read(buffers)?;
         if let Fill::Bytes { bytes, .. } = &fill
             && !bytes.is_empty()
         {
@@ -264,11 +260,11 @@ impl Link {
     }
 
     /// Writes until nothing is left or the socket is full.
-    pub(super) fn flush(&mut self, now: Instant, buffers: &mut Buffers, metrics: &TcpMetrics) -> Result<(), LinkError> {
+    pub(super) fn flush(&mut self, now: Instant, buffers: &mut Buffers) -> Result<(), LinkError> {
         loop {
             let output = self.codec.output();
             let wanted = output.len();
-            let written = self.wire.write(output, &mut buffers.sealed, metrics)?;
+            let written = self.wire.write(output, &mut buffers.sealed)?;
             if written > 0 {
                 self.blocked_since = None;
                 self.stalled_since = None;
@@ -295,12 +291,12 @@ impl Link {
     }
 
     /// Says the last words and waits for the peer to close, so that they are read and not lost in a TCP reset.
-    pub(super) fn begin_closing(&mut self, now: Instant, buffers: &mut Buffers, metrics: &TcpMetrics) {
+    pub(super) fn begin_closing(&mut self, now: Instant, buffers: &mut Buffers) {
         if self.closing_since.is_some() {
             return;
         }
         // A peer that does not read its last words does without.
-        let _ = self.flush(now, buffers, metrics);
+        let _ = self.flush(now, buffers);
         self.closing_since = Some(now);
         self.close_write();
     }

@@ -9,6 +9,7 @@
 
 mod accept;
 mod arrival;
+mod authorize;
 mod balance;
 mod call;
 mod cancel;
@@ -18,8 +19,10 @@ pub mod detect;
 pub mod grpc;
 mod handle;
 mod hop;
+mod labels;
 mod link;
 mod memory;
+mod meter;
 mod opaque;
 mod pool;
 mod record;
@@ -40,6 +43,7 @@ use std::time::{Duration, Instant};
 use leno_http2::{FieldSection, Violation};
 use leno_identity::TlsIdentity;
 use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -55,10 +59,12 @@ use link::{Buffers, Fill, Link, LinkError, LinkId, Side};
 use pool::Upstream;
 use timers::Timers;
 
+use crate::access_log::AccessLog;
+use crate::failure::FailureLog;
 use crate::limits::Limits;
-use crate::metrics::{ClusterMetrics, TcpMetrics, WorkerMetrics};
+use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
-pub use accept::Door;
+pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
 
 const WAKER: Token = Token(0);
@@ -76,13 +82,17 @@ struct Worker {
     commands: mpsc::Receiver<Command>,
     limits: Arc<Limits>,
     metrics: Arc<WorkerMetrics>,
-    unknown_cluster: Arc<ClusterMetrics>,
+    access_log: AccessLog,
+    failures: FailureLog,
+    /// Calls that are for nothing that is known, by side.
+    unrouted: [Arc<TrafficMetrics>; 2],
     index: usize,
     seed: u64,
 
     mesh: Arc<Mesh>,
     /// What proves who we are, and checks who others are; none without an identity.
     identity: Option<Arc<TlsIdentity>>,
+    default_policy: DefaultInboundPolicy,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
     clusters: Slab<ClusterState>,
@@ -154,6 +164,7 @@ impl Worker {
             self.sweep();
             self.dispatch();
             self.flush_all();
+            self.access_log.hand_over(self.now);
             if self.is_drained() {
                 return Ok(());
             }
@@ -181,16 +192,6 @@ impl Worker {
             Side::Arrival => None,
             Side::Client => self.clients.get_mut(id.index).map(|client| &mut client.link),
             Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| &mut upstream.link),
-        }
-    }
-
-    fn link_and_metrics(&mut self, id: LinkId) -> Option<(&mut Link, &TcpMetrics)> {
-        match id.side {
-            Side::Arrival => None,
-            Side::Client => self.clients.get_mut(id.index).map(|client| (&mut client.link, &self.metrics.downstream)),
-            Side::Endpoint => {
-                self.upstreams.get_mut(id.index).map(|upstream| (&mut upstream.link, &self.metrics.upstream))
-            }
         }
     }
 
@@ -265,11 +266,11 @@ impl Worker {
         // Also without any: an event may be due that does not come from the peer.
         self.interpret(id, &held, fields)?;
         let now = self.now;
-        let Some((link, metrics)) = self.link_and_metrics(id) else { return Ok(()) };
+        let Some(link) = self.link(id) else { return Ok(()) };
         if !link.held.is_empty() {
             return Ok(());
         }
-        let fill = link.fill(now, buffers, metrics)?;
+        let fill = link.fill(now, buffers)?;
         if id.side == Side::Endpoint && !self.check_endpoint(id.index) {
             return Ok(());
         }
@@ -360,10 +361,10 @@ impl Worker {
     fn flush(&mut self, id: LinkId) {
         let now = self.now;
         let mut buffers = std::mem::take(&mut self.buffers);
-        let flushed = match self.link_and_metrics(id) {
-            Some((link, metrics)) => {
+        let flushed = match self.link(id) {
+            Some(link) => {
                 link.dirty = false;
-                if link.closing_since.is_some() { Ok(()) } else { link.flush(now, &mut buffers, metrics) }
+                if link.closing_since.is_some() { Ok(()) } else { link.flush(now, &mut buffers) }
             }
             None => Ok(()),
         };
@@ -399,8 +400,8 @@ impl Worker {
     /// A drained connection: everything is said, the peer closes.
     fn finish_link(&mut self, id: LinkId) {
         let (now, mut buffers) = (self.now, std::mem::take(&mut self.buffers));
-        if let Some((link, metrics)) = self.link_and_metrics(id) {
-            link.begin_closing(now, &mut buffers, metrics);
+        if let Some(link) = self.link(id) {
+            link.begin_closing(now, &mut buffers);
         }
         self.buffers = buffers;
     }
@@ -409,13 +410,17 @@ impl Worker {
     fn close_after_failure(&mut self, id: LinkId, error: &LinkError) {
         if let LinkError::Tls(_) = error {
             let mut buffers = std::mem::take(&mut self.buffers);
-            if let Some((link, metrics)) = self.link_and_metrics(id) {
+            if let Some(link) = self.link(id) {
                 // The alert; a peer that does not take it does without.
-                let _ = link.wire.flush_tls(&mut buffers, metrics);
+                let _ = link.wire.flush_tls(&mut buffers);
             }
             self.buffers = buffers;
         }
-        self.close(id, &error.to_string());
+        let why = match error {
+            LinkError::Tls(error) => leno_identity::explain(error),
+            LinkError::Socket(error) => error.to_string(),
+        };
+        self.close(id, &why);
     }
 
     fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {
@@ -423,7 +428,7 @@ impl Worker {
             Side::Arrival => {}
             Side::Endpoint => {
                 if let Some(upstream) = self.upstreams.get_mut(id.index) {
-                    let _ = upstream.link.flush(self.now, &mut self.buffers, &self.metrics.upstream);
+                    let _ = upstream.link.flush(self.now, &mut self.buffers);
                 }
                 self.close_upstream(id.index, &error.to_string());
             }

@@ -18,6 +18,8 @@ pub(super) struct Opaque {
     role: Role,
     /// What it is for, as CONNECT's `:authority` says it.
     target: Box<str>,
+    /// Its bytes are TLS of the application's own.
+    carries_tls: bool,
     token: u32,
     /// The first event has been given: the request, or the response.
     announced: bool,
@@ -35,8 +37,8 @@ pub(super) struct Opaque {
 
 impl Opaque {
     /// A connection that an application opened, to `target`.
-    pub(super) fn accepted(target: String) -> Self {
-        Self::new(Role::Server, target.into())
+    pub(super) fn accepted(target: String, carries_tls: bool) -> Self {
+        Self { carries_tls, ..Self::new(Role::Server, target.into()) }
     }
 
     /// A connection that we open.
@@ -48,6 +50,7 @@ impl Opaque {
         Self {
             role,
             target,
+            carries_tls: false,
             token: 0,
             announced: false,
             taken: false,
@@ -198,6 +201,11 @@ impl Opaque {
     /// Whether nothing more is to come either way.
     pub(super) fn is_drained(&self) -> bool {
         self.received_end && self.sent_end
+    }
+
+    /// Whether its bytes are TLS of the application's own.
+    pub(super) fn carries_tls(&self) -> bool {
+        self.carries_tls
     }
 
     /// Whether the connection is to be cut, without a word.

@@ -3,14 +3,14 @@ use leno_http2::{ErrorCode, Event, FieldSection, Section};
 use super::{MAX_UNRELEASED_BYTES, OUTPUT_HIGH_WATER_BYTES, Opaque};
 
 fn accepted() -> Opaque {
-    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned());
+    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), false);
     opaque.receive(&mut &b""[..], &mut FieldSection::new()).expect("the request");
     opaque
 }
 
 #[test]
 fn an_accepted_connection_is_a_connect_request_and_then_its_bytes() {
-    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned());
+    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), false);
     let (mut input, mut fields) = (&b"hello"[..], FieldSection::new());
     let first = opaque.receive(&mut input, &mut fields);
     assert!(matches!(first, Some(Event::Headers { section: Section::Request, end_stream: false, .. })));

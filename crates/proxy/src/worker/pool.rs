@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
-use leno_model::mesh::Endpoint;
+use leno_model::mesh::{Endpoint, EndpointProxy};
 use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 use mio::net::TcpStream;
@@ -141,7 +141,7 @@ impl Worker {
             }
         };
         let index = self.upstreams.insert(Upstream {
-            link: Link::new(Wire::new(socket, tls), codec, now),
+            link: Link::new(Wire::new(socket, tls, now), codec, now),
             cluster,
             key,
             address,
@@ -156,7 +156,6 @@ impl Worker {
             ping_sent: None,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
-        self.metrics.upstream.opened();
         if let Some(pool) = self.pool(cluster, key) {
             pool.connections.push(index);
             pool.connecting += 1;
@@ -181,8 +180,13 @@ impl Worker {
             return Err("it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned());
         };
         let tls = Tls::connect(&identity.client, member.address.port()).map_err(|error| error.to_string())?;
-        let trust_domain = identity.id.trust_domain.clone();
-        Ok((Some(Box::new(tls)), Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })))
+        Ok((Some(Box::new(tls)), self.id_of(proxy)))
+    }
+
+    /// Who a proxy must be, as far as that is known without an identity of our own.
+    pub(super) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
+        let trust_domain = self.identity.as_ref()?.id.trust_domain.clone();
+        Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })
     }
 
     /// Called with every event of a connection; `false` when it is not established.
@@ -203,6 +207,9 @@ impl Worker {
         // Only HTTP/2's server says that it is ready.
         let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::endpoint(index));
+        if self.upstreams.get(index).is_some_and(|upstream| upstream.checked) {
+            self.count_upstream(index);
+        }
         if is_ready {
             self.upstream_ready(index);
         }
@@ -234,8 +241,17 @@ impl Worker {
                 if let Some(upstream) = self.upstreams.get_mut(index) {
                     upstream.checked = true;
                 }
+                self.count_upstream(index);
                 true
             }
+        }
+    }
+
+    /// It is known who is at the other end: the connection counts under its name.
+    fn count_upstream(&mut self, index: usize) {
+        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
+        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
+            upstream.link.wire.meter.count_in(series);
         }
     }
 
@@ -274,8 +290,8 @@ impl Worker {
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.retire(index);
-        let Some(upstream) = self.upstreams.try_remove(index) else { return };
-        self.metrics.upstream.closed();
+        let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
+        upstream.link.wire.meter.close(self.now);
         self.burst = true;
         for client in upstream.cancelled.clients() {
             self.cancelled_call_is_over(client);
@@ -299,6 +315,7 @@ impl Worker {
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };
         let Some(pool) = state.pools.get_mut(&key) else { return };
+        self.metrics.count_failed_connection(state.target.direction(), "connect-failed");
         if pool.failures == 0 {
             tracing::warn!("cannot connect to {} of {}: {why}", pool.address, state.target);
         }

@@ -6,6 +6,7 @@ use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::{Call, Response};
 use super::grpc;
 use super::link::{LinkId, Side};
@@ -82,6 +83,7 @@ impl Worker {
 
     fn on_response_data(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
+        call.response_bytes += bytes.len() as u64;
         let (client, client_stream) = (call.client, call.client_stream);
         let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else { return };
         let taken = link.codec.send_data(client_stream, bytes, end_stream);
@@ -102,7 +104,8 @@ impl Worker {
 
     /// The client's buffer is full: the stream that overflows it goes, with what is queued for it.
     fn fail_slow_client(&mut self, token: u32, client: usize, stream: StreamKey, buffered_bytes: usize) {
-        self.metrics.count_proxy_error(ProxyError::ClientTooSlow { buffered_bytes }.why());
+        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
         self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
         self.end_call(token, Ending::Cancelled);
     }

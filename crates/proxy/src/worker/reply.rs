@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use leno_http2::{FieldSection, Section};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::Response;
 use super::grpc::{self, Status};
 use super::link::LinkId;
@@ -102,7 +103,8 @@ impl Worker {
             return self.end_call(slot, Ending::Complete);
         }
         let (http_status, grpc_status) = error.statuses();
-        self.metrics.count_proxy_error(error.why());
+        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(slot as usize) {
             call.http_status = if is_grpc { 200 } else { http_status };
@@ -132,7 +134,7 @@ impl Worker {
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
         let endpoint_failed = matches!(error, ProxyError::ConnectionClosed { .. } | ProxyError::Protocol { .. });
-        self.end_call(slot, Ending::ProxyError { grpc_status, endpoint_failed });
+        self.end_call(slot, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
     }
 }
 

@@ -19,6 +19,7 @@ use super::hop::Protocol;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
+use crate::metrics::Direction;
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -73,6 +74,7 @@ impl Worker {
             client,
             client_stream: stream,
             cluster: None,
+            traffic: None,
             upstream: None,
             pick: None,
             waiting_at: None,
@@ -94,6 +96,8 @@ impl Worker {
             is_head,
             response: Response::Awaited,
             http_status: 0,
+            request_bytes: 0,
+            response_bytes: 0,
             interim_responses: 0,
             recorded: false,
         }) as u32;
@@ -105,14 +109,27 @@ impl Worker {
         } else {
             self.route(client, slot)
         };
-        let metrics = match &routed {
-            Ok(cluster) => self.clusters.get(*cluster).map(|cluster| &cluster.metrics),
-            Err(_) => None,
-        };
-        metrics.unwrap_or(&self.unknown_cluster).request();
+        if let Ok(cluster) = &routed {
+            self.count_inbound(client, slot, *cluster);
+        }
         match routed {
             Err(error) => self.fail(slot, &error),
-            Ok(cluster) => self.admit(CallId { slot, serial }, cluster),
+            Ok(cluster) => match self.authorize(client, slot) {
+                Ok(()) => self.admit(CallId { slot, serial }, cluster),
+                Err(denied) => self.fail(slot, &denied),
+            },
+        }
+    }
+
+    /// Inbound calls count under the name of who makes them. Outbound ones count when it is known who takes them.
+    fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
+        let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
+        let Some(place) = latest.and_then(|latest| latest.traffic) else { return };
+        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
+            traffic.request();
+        }
+        if let Some(call) = self.calls.get_mut(slot as usize) {
+            call.traffic = Some(place);
         }
     }
 
@@ -152,9 +169,14 @@ impl Worker {
             Found::Service(cluster) => self.service_state(&cluster),
             Found::Address(target) => self.address_state(target)?,
         };
-        if let Some(downstream) = self.clients.get_mut(client) {
-            downstream.latest_route = Some(LatestRoute { authority, mesh_version: self.mesh_version, cluster });
-        }
+        let gate = self.clients.get(client).and_then(|client| self.gate(client, cluster));
+        let Some(downstream) = self.clients.get_mut(client) else { return Ok(cluster) };
+        let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
+        let tls = is_inbound.then(|| downstream.tls_label());
+        let state = self.clusters.get_mut(cluster);
+        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
+        let mesh_version = self.mesh_version;
+        downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
         Ok(cluster)
     }
 
@@ -198,6 +220,7 @@ impl Worker {
         }
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended |= end_stream;
+        call.request_bytes += bytes.len() as u64;
         let Some((upstream, upstream_stream)) = call.upstream else {
             // Not sent yet: it stays here, and so does the client's room, which bounds it.
             call.body.extend_from_slice(bytes);
@@ -276,6 +299,14 @@ impl Worker {
         self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         call.body = Vec::new();
         call.trailers = None;
+        if !self.access_log.is_on() {
+            self.recycle_request(token);
+        }
+    }
+
+    /// A field section that is not needed any more serves the next calls.
+    fn recycle_request(&mut self, token: u32) {
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
         let mut section = std::mem::take(&mut call.request);
         if self.spare_sections.len() < MAX_SPARE_SECTIONS {
             section.clear();
@@ -296,6 +327,9 @@ impl Worker {
     pub(super) fn end_call(&mut self, slot: u32, ending: Ending) {
         self.record(slot, ending);
         self.stop_replay(slot);
+        if self.access_log.is_on() {
+            self.recycle_request(slot);
+        }
         self.leave_queue(slot);
         let Some(mut call) = self.calls.try_remove(slot as usize) else { return };
         if let Some((_, timer)) = call.deadline.take() {

@@ -45,6 +45,9 @@ impl Worker {
         self.sweep_waiting();
         if self.sweep_turn == 0 {
             self.forget_idle_addresses();
+            for line in self.failures.left_out(self.now) {
+                tracing::warn!("{line}");
+            }
             self.give_back_memory();
         }
     }
@@ -77,7 +80,7 @@ impl Worker {
                     client.link.codec.go_away(code, why);
                     self.cancel_calls_of(index);
                     if let Some(client) = self.clients.get_mut(index) {
-                        client.link.begin_closing(now, &mut self.buffers, &self.metrics.downstream);
+                        client.link.begin_closing(now, &mut self.buffers);
                     }
                 }
             }

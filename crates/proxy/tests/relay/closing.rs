@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use leno_http2::frame::kind;
+use leno_proxy::metrics::{Direction, Peer};
 
 use crate::peer::{answer, call, frame, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
@@ -29,7 +30,7 @@ fn the_end_behind_more_bytes_than_one_read_takes_is_noticed() {
         client.send(&burst);
         client.socket.shutdown(Shutdown::Both).expect("a socket");
     }
-    eventually("no connection is left", || proxy.metrics.downstream.open_connections.get() == 0);
+    eventually("no connection is left", || proxy.metrics.open_connections(Direction::Outbound, Peer::Source) == 0);
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
 use leno_model::translate::translate;
+use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
 use leno_proxy::worker::{ClusterExplanation, Door, WorkerConfig, WorkerHandle};
@@ -37,6 +39,8 @@ impl Proxy {
             index: 0,
             listen: vec![(Door::Outbound, outbound)],
             identity: None,
+            default_policy: DefaultInboundPolicy::default(),
+            access_log: AccessLog::off(),
             limits: Arc::new(set),
             metrics: metrics.clone(),
             seed: 1,
