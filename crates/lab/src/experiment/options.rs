@@ -15,7 +15,7 @@ pub struct Options {
     /// What happens to the backends
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// What the calls go through [default: all; in memory the proxies]
+    /// What the calls go through [default: all but meshes; in memory the proxies]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub targets: Option<Vec<TargetKind>>,
     /// How much later one backend answers, in ms [default: 0,50,200; in connections and recover 50]
@@ -112,7 +112,8 @@ impl Options {
 pub(super) const USUAL_DURATION_S: u32 = 10;
 
 fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
-    TargetKind::ALL.into_iter().filter(|kind| scenario != Scenario::Memory || kind.is_proxy()).collect()
+    let fits = |kind: &TargetKind| !kind.is_mesh() && (scenario != Scenario::Memory || kind.is_proxy());
+    TargetKind::ALL.into_iter().filter(fits).collect()
 }
 
 fn parse_rate(text: &str) -> std::result::Result<Rate, String> {

@@ -33,6 +33,28 @@ pub enum TargetKind {
     Haproxy,
     /// Envoy with one worker, HTTP/2 on both sides, LEAST_REQUEST.
     Envoy,
+    /// Leno's proxy beside the client and in front of each backend, mutual TLS between them.
+    LenoMesh,
+    /// HAProxy beside the client and in front of each backend, mutual TLS between them.
+    HaproxyMesh,
+    /// Envoy beside the client and in front of each backend, mutual TLS between them.
+    EnvoyMesh,
+}
+
+/// What clients speak, and the backends.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Unary gRPC calls: many at a time on each connection.
+    #[default]
+    Grpc,
+    /// Requests of HTTP/1.1 on connections that stay open, one at a time on each.
+    Http1,
+    /// Bytes without any meaning.
+    #[value(skip)]
+    Tcp,
 }
 
 /// One run: one target under one load for some seconds. A line of `runs.jsonl`.
@@ -75,10 +97,17 @@ pub struct Run {
     /// The part of the measured calls that went to the slow or failing backend, 0 to 1. While no backend is
     /// slow: the part of the one that would be.
     pub slow_share: f64,
-    /// CPU time of the proxy for each call in us, user and kernel mode, all threads; none without a proxy.
+    /// CPU time of the proxy for each call in us, user and kernel mode, all threads; in a mesh of all its proxies
+    /// together; none without a proxy.
     pub proxy_cpu_us_per_call: Option<f64>,
-    /// The most memory of the proxy that was ever resident, in bytes.
+    /// The part of it that a mesh's proxies in front of the backends used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_proxy_cpu_us_per_call: Option<f64>,
+    /// The most memory of the proxy that was ever resident, in bytes; in a mesh of the one beside the client.
     pub proxy_rss_peak_bytes: Option<u64>,
+    /// The same of the largest of a mesh's proxies in front of the backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_proxy_rss_peak_bytes: Option<u64>,
     /// Resident memory of the proxy after the calls ended, in bytes; in the scenario `memory`, 10 s after.
     pub proxy_rss_after_bytes: Option<u64>,
     /// CPU time that programs outside the experiment used, in CPUs: 0.1 is a tenth of one CPU.

@@ -11,7 +11,7 @@ use super::measure::Stage;
 use super::options::{Options, Settings};
 use super::output::Output;
 use super::progress::Progress;
-use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version};
+use super::record::{Ceiling, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version};
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
@@ -122,6 +122,7 @@ impl Runner {
     fn run_one(&mut self, turn: &Turn) -> Result<Run> {
         let setting = Setting {
             backends: self.backends.addresses(),
+            protocol: Protocol::Grpc,
             dir: &self.logs,
             cpus: &self.settings.cpus.proxy,
             leno_proxy: self.settings.leno_proxy.as_deref(),

@@ -28,7 +28,9 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         curve: vec![CurvePoint { quantile: 0.5, ms: 10.0 }, CurvePoint { quantile: 0.99, ms: 20.0 }],
         slow_share: if skew_ms == 0 { 0.2 } else { 0.001 },
         proxy_cpu_us_per_call: Some(4.0),
+        server_proxy_cpu_us_per_call: None,
         proxy_rss_peak_bytes: Some(5_000_000),
+        server_proxy_rss_peak_bytes: None,
         proxy_rss_after_bytes: Some(4_000_000),
         foreign_cpu: 0.0,
         at_ceiling: false,
@@ -108,7 +110,7 @@ fn noisy(target: TargetKind, skew_ms: u32, repeat: u32, noise: f64, random: &mut
         TargetKind::L4 => (5.2, None, None, f64::from(u8::from(random.f64() < 0.2))),
         TargetKind::Leno => (3.3, Some(4.7), Some(5.4), 0.0012),
         TargetKind::Haproxy => (5.2, Some(17.9), Some(23.1), 0.021),
-        TargetKind::Envoy => (8.9, Some(41.0), Some(48.2), 0.034),
+        _ => (8.9, Some(41.0), Some(48.2), 0.034),
     };
     let share = if skew_ms == 0 && cpu.is_some() { 0.2 } else { share * (0.9 + 0.2 * random.f64()) };
     let share = share.min(1.0);

@@ -5,7 +5,6 @@ use crate::experiment::record::{Scenario, TargetKind};
 
 use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
 use super::spread::LEAST_REPEATS;
-use super::words;
 
 /// One paragraph for each limit.
 pub(super) fn limits(results: &Results) -> Vec<String> {
@@ -68,7 +67,7 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         let errors: u64 = runs().map(|run| run.errors).sum();
         if errors > 0 {
             let first = runs().find_map(|run| run.first_error.as_deref()).unwrap_or("no reason was noted");
-            let (name, errors) = (words::target(target), grouped(errors));
+            let (name, errors) = (target.name(), grouped(errors));
             limits.push(format!("{errors} calls through {name} failed; the first: {first}"));
         }
     }

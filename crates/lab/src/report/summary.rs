@@ -31,7 +31,7 @@ pub(super) fn text(results: &Results) -> String {
 fn about(results: &Results, scenario: Scenario) -> String {
     let experiment = results.experiment;
     let machine = &experiment.machine;
-    let versions = experiment.versions.iter().map(|it| format!("{}: {}", words::target(it.target), cell(&it.version)));
+    let versions = experiment.versions.iter().map(|it| format!("{}: {}", it.target.name(), cell(&it.version)));
     let repeats = results.of(scenario).map(|group| group.runs.len()).max().unwrap_or_default();
     format!(
         "{} {}; {repeats} repeats of {} s, targets interleaved. {}, {} CPUs ({}), {} GB, Linux {}. {}.\n\n    {}",
@@ -128,7 +128,7 @@ fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
 }
 
 fn name(target: TargetKind) -> String {
-    let name = words::target(target);
+    let name = target.name();
     if target == TargetKind::Leno { format!("**{name}**") } else { name.to_owned() }
 }
 

@@ -158,7 +158,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     let Some(((first, head), others)) = outcomes.split_first() else {
         return format!("{}: nothing was measured that could be compared.", words::scenario(scenario));
     };
-    let (backends, name, figure) = (results.experiment.backends, words::target(*first), &head.figure);
+    let (backends, name, figure) = (results.experiment.backends, first.name(), &head.figure);
     let most = results.skews(scenario).into_iter().max().unwrap_or_default();
     let connections = match scenario {
         Scenario::Connections => format!(" and {} connections", connections(results)),
@@ -178,7 +178,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Recover => format!("A pod that is well again has its fair share of {name}’s calls after {figure}"),
         Scenario::Memory => format!("After the burst, {name} keeps {figure} its memory of before"),
     };
-    let others = others.iter().map(|(target, outcome)| format!("{}’s {}", words::target(*target), outcome.figure));
+    let others = others.iter().map(|(target, outcome)| format!("{}’s {}", target.name(), outcome.figure));
     let others = others.collect::<Vec<_>>().join(", ");
     if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
 }

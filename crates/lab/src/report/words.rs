@@ -5,16 +5,6 @@ use crate::experiment::record::{Experiment, Scenario, TargetKind};
 
 use super::group::{Load, Marks};
 
-pub(super) fn target(target: TargetKind) -> &'static str {
-    match target {
-        TargetKind::Direct => "direct",
-        TargetKind::L4 => "l4",
-        TargetKind::Leno => "leno",
-        TargetKind::Haproxy => "haproxy",
-        TargetKind::Envoy => "envoy",
-    }
-}
-
 /// What a target is, in a few words.
 pub(super) fn target_is(target: TargetKind) -> &'static str {
     match target {
@@ -23,6 +13,9 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::Leno => "latency balancer",
         TargetKind::Haproxy => "leastconn",
         TargetKind::Envoy => "LEAST_REQUEST",
+        TargetKind::LenoMesh => "latency balancer, mutual TLS",
+        TargetKind::HaproxyMesh => "leastconn, mutual TLS",
+        TargetKind::EnvoyMesh => "LEAST_REQUEST, mutual TLS",
     }
 }
 
@@ -34,6 +27,9 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::L4 => (Color::Purple, Dash::Dotted),
         TargetKind::Haproxy => (Color::Vermilion, Dash::Dashed),
         TargetKind::Envoy => (Color::Green, Dash::DashDot),
+        TargetKind::LenoMesh => return Style { color: Color::Sky, dash: Dash::Solid, strong: true },
+        TargetKind::HaproxyMesh => (Color::Orange, Dash::Dashed),
+        TargetKind::EnvoyMesh => (Color::Grey, Dash::DashDot),
     };
     Style { color, dash, strong: false }
 }

@@ -106,7 +106,7 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
 fn line(target: TargetKind, spreads: &[(f64, Spread)]) -> Series {
     let points = spreads.iter().map(|(x, spread)| (*x, spread.median)).collect();
     let band = spreads.iter().map(|(x, spread)| (*x, spread.min, spread.max)).collect();
-    Series { name: words::target(target).to_owned(), points, band, style: words::style(target) }
+    Series { name: target.name().to_owned(), points, band, style: words::style(target) }
 }
 
 /// The part of the calls that went where they should not, at each skew.
@@ -182,7 +182,7 @@ fn memory_bars(results: &Results, scenario: Scenario, main: Load, title: &str, f
 fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
     let spread = group.and_then(|group| group.spread(figure));
     Bar {
-        name: words::target(target).to_owned(),
+        name: target.name().to_owned(),
         value: spread.map(|spread| spread.median),
         range: spread.map(|spread| (spread.min, spread.max)),
         note: if spread.is_none() { "not measured".to_owned() } else { String::new() },

@@ -70,7 +70,7 @@ fn notes(scenario: Scenario) -> String {
 
 fn row_start(target: TargetKind) -> String {
     let class = if target == TargetKind::Leno { " class=\"own\"" } else { "" };
-    let (name, is) = (words::target(target), words::target_is(target));
+    let (name, is) = (target.name(), words::target_is(target));
     format!("<tr{class}><th scope=\"row\">{name}<span class=\"detail\">{is}</span></th>")
 }
 

@@ -69,5 +69,5 @@ pub(super) fn full(results: &Results, scenario: Scenario) -> String {
 
 fn row_start(target: TargetKind) -> String {
     let class = if target == TargetKind::Leno { " class=\"own\"" } else { "" };
-    format!("<tr{class}><th scope=\"row\">{}</th>", words::target(target))
+    format!("<tr{class}><th scope=\"row\">{}</th>", target.name())
 }
