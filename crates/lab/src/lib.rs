@@ -20,4 +20,4 @@ pub mod relay_cost;
 pub mod report;
 pub mod simulate;
 mod targets;
-mod tls;
+pub mod tls;

@@ -11,7 +11,7 @@ use super::recovery::recovered_after_s;
 use super::schedule::Turn;
 use crate::backends::{Backends, Trouble};
 use crate::error::Result;
-use crate::load::{Load, Pattern, Plan, SLICE, Snapshot};
+use crate::load::{Exchange, Load, NAMELESS, Pattern, Plan, SLICE, Snapshot};
 use crate::targets::Target;
 
 /// How often programs are looked after while calls are made.
@@ -25,6 +25,8 @@ pub(super) struct Stage<'a> {
     pub(super) backends: &'a mut Backends,
     /// Freshly started for this run.
     pub(super) target: Target,
+    /// What clients do.
+    pub(super) exchange: Exchange,
 }
 
 impl Stage<'_> {
@@ -57,7 +59,11 @@ impl Stage<'_> {
         let Case { connections, concurrency, rate_per_s, .. } = turn.case;
         Plan {
             clients: self.target.clients(connections, &mut fastrand::Rng::with_seed(turn.seed)),
-            servers: self.backends.names(),
+            servers: match self.exchange {
+                Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
+                Exchange::Grpc | Exchange::Http1 => self.backends.names(),
+            },
+            exchange: self.exchange.clone(),
             pattern: match rate_per_s {
                 None => Pattern::Closed { in_flight: concurrency },
                 Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
@@ -123,6 +129,7 @@ impl Stage<'_> {
             max_ms: numbers.total.max_ms,
             slow_share: match self.settings.scenario {
                 Scenario::FastFail | Scenario::Memory => share(reached, turn.troubled),
+                Scenario::Tcp | Scenario::Handshakes => 0.0,
                 _ => numbers.shares()[turn.troubled],
             },
             proxy_cpu_us_per_call: after.proxy_since(before).map(cpu_per_call),
@@ -138,6 +145,7 @@ impl Stage<'_> {
                 Scenario::Recover => recovered_after_s(&numbers.timeline, turn.troubled, recovery_slice),
                 _ => None,
             },
+            throughput: None,
             proxy_rss_before_bytes: None,
             // One of the warm-up alone is none of the errors that are counted.
             first_error: numbers.first_failure.filter(|_| errors > 0),

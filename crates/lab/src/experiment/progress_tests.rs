@@ -31,6 +31,7 @@ fn run(scenario: Scenario) -> Run {
         late: 0,
         held_up_ms: 0.0,
         recovered_after_s: None,
+        throughput: None,
         proxy_rss_before_bytes: Some(5 << 20),
     }
 }

@@ -1,7 +1,7 @@
 //! Experiments as they could have come out, made from a seed.
 
 use crate::experiment::record::{
-    Ceiling, CurvePoint, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version,
+    Ceiling, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
 };
 
 use super::read::Recorded;
@@ -37,6 +37,7 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         late: 0,
         held_up_ms: 0.0,
         recovered_after_s: None,
+        throughput: None,
         proxy_rss_before_bytes: None,
     }
 }
@@ -60,6 +61,7 @@ pub(super) fn experiment(scenario: Scenario) -> Experiment {
     let version = |target, version: &str| Version { target, version: version.to_owned() };
     Experiment {
         scenario,
+        protocol: Protocol::Grpc,
         command:
             "leno lab run slow-pod --targets direct,l4,leno,haproxy,envoy --skew-ms 0,50,200 --repeat 10 --out out/"
                 .to_owned(),

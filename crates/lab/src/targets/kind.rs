@@ -7,7 +7,7 @@ use crate::experiment::record::TargetKind;
 
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -16,6 +16,7 @@ impl TargetKind {
         Self::LenoMesh,
         Self::HaproxyMesh,
         Self::EnvoyMesh,
+        Self::Tunnel,
     ];
 
     /// Whether it is a program that relays calls, and so has CPU time and memory of its own.
@@ -26,6 +27,11 @@ impl TargetKind {
     /// Whether calls go through two proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
         matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh)
+    }
+
+    /// Whether bytes cross the wire in TLS.
+    pub fn has_tls(self) -> bool {
+        self.is_mesh() || self == Self::Tunnel
     }
 
     /// Whether it is ours.
@@ -44,13 +50,14 @@ impl TargetKind {
             Self::LenoMesh => "Leno's proxy on both sides, mutual TLS between them",
             Self::HaproxyMesh => "HAProxy on both sides, mutual TLS between them",
             Self::EnvoyMesh => "Envoy on both sides, mutual TLS between them",
+            Self::Tunnel => "a TLS tunnel with nothing in it but rustls",
         }
     }
 
     /// The line that installs it.
     pub fn install(self) -> &'static str {
         match self {
-            Self::Direct => "nothing to install",
+            Self::Direct | Self::Tunnel => "nothing to install",
             Self::L4 => l4::INSTALL,
             Self::Leno | Self::LenoMesh => leno::BUILD,
             Self::Haproxy | Self::HaproxyMesh => haproxy::INSTALL,
@@ -69,6 +76,7 @@ impl TargetKind {
             Self::LenoMesh => "leno-mesh",
             Self::HaproxyMesh => "haproxy-mesh",
             Self::EnvoyMesh => "envoy-mesh",
+            Self::Tunnel => "tunnel",
         }
     }
 }

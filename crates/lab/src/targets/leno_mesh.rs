@@ -3,42 +3,52 @@
 use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::hop::{Started, Wire};
 use super::leno::{self, Program};
-use super::mesh::{server_name, server_proxy};
+use super::mesh::{ServerSide, server_name, server_proxy};
 use super::{Setting, Target};
 use crate::child::{Child, Launch, free_address, last_line};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 use crate::manifest::{Endpoint, Proxy, Service};
-use crate::tls::{Authority, CLIENT, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
+use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
 
 /// Without these the proxy has only one side.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
 /// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
-    let issuer = setting.dir.join("ca");
-    make_authority(&issuer)?;
-    let client = Authority::open(&issuer)?.issue(CLIENT)?;
-    let servers = start_servers(setting, &issuer)?;
+    let (issuer, client) = credentials(setting)?;
+    let backends = setting.backends.iter().enumerate();
+    let started = backends.map(|(index, &backend)| start_server(index, backend, setting, &issuer));
+    // They start at the same time.
+    let started: Vec<Server> = started.collect::<Result<_>>()?;
+    let endpoints: Vec<Endpoint> = started.iter().map(Server::endpoint).collect();
+    let mut servers = Vec::new();
+    for server in started {
+        let (secure, name) = (server.secure(setting.protocol.wire()), server_name(server.backend));
+        servers.push(server.started.wait()?);
+        ensure_mutual_tls(secure, &name, &client, Wire::Http2.alpn())?;
+    }
     let outbound = free_address()?;
-    let endpoints: Vec<Endpoint> = servers.iter().map(|server| server.endpoint).collect();
     let options =
         [format!("--identity={CLIENT}"), format!("--issuer={}", issuer.display()), format!("--outbound={outbound}")];
     let client_side = start_proxy("client-proxy", setting, outbound, &endpoints, options)?.wait()?;
-    for Server { endpoint: Endpoint { address, proxy }, .. } in &servers {
-        let Some(proxy) = proxy else { continue };
-        // Opaque bytes ride in HTTP/2 too.
-        let port = if setting.protocol.wire() == Wire::Opaque { proxy.tunnel_port } else { proxy.inbound_port };
-        let secure = SocketAddr::new(address.ip(), port);
-        ensure_mutual_tls(secure, &server_name(*address), &client, Wire::Http2.alpn())?;
-    }
-    let servers = servers.into_iter().map(|server| server.child).collect();
     Ok(Target::mesh(TargetKind::LenoMesh, outbound, client_side, servers))
+}
+
+/// Starts only the proxy in front of `backend`.
+pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
+    let (issuer, client) = credentials(setting)?;
+    let server = start_server(0, backend, setting, &issuer)?;
+    let (secure, server_name) = (server.secure(Wire::Http2), server_name(backend));
+    let target = Target::proxy(TargetKind::LenoMesh, secure, server.started.wait()?);
+    let alpn = Wire::Http2.alpn();
+    ensure_mutual_tls(secure, &server_name, &client, alpn)?;
+    Ok(ServerSide { target, server_name, client, alpn })
 }
 
 /// What it says of itself.
@@ -57,29 +67,46 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
     leno::version(given)
 }
 
-/// A server-side proxy and how clients reach it.
+/// A server-side proxy that may not serve yet.
 struct Server {
-    endpoint: Endpoint,
-    child: Child,
+    backend: SocketAddr,
+    inbound: SocketAddr,
+    tunnel: SocketAddr,
+    started: Started,
 }
 
-fn start_servers(setting: &Setting<'_>, issuer: &Path) -> Result<Vec<Server>> {
-    let mut started = Vec::new();
-    for (index, &backend) in setting.backends.iter().enumerate() {
-        let (inbound, tunnel) = (free_address()?, free_address()?);
-        let options = [
-            format!("--identity={SERVER}"),
-            format!("--issuer={}", issuer.display()),
-            format!("--inbound={inbound}"),
-            format!("--tunnel={tunnel}"),
-        ];
-        let here = [Endpoint { address: backend, proxy: None }];
-        let proxy = start_proxy(&server_proxy(index), setting, inbound, &here, options)?;
-        let proxy_ports = Proxy { identity: SERVER, inbound_port: inbound.port(), tunnel_port: tunnel.port() };
-        started.push((Endpoint { address: backend, proxy: Some(proxy_ports) }, proxy));
+impl Server {
+    /// How clients reach it.
+    fn endpoint(&self) -> Endpoint {
+        let (inbound_port, tunnel_port) = (self.inbound.port(), self.tunnel.port());
+        Endpoint { address: self.backend, proxy: Some(Proxy { identity: SERVER, inbound_port, tunnel_port }) }
     }
-    // They start at the same time.
-    started.into_iter().map(|(endpoint, started)| Ok(Server { endpoint, child: started.wait()? })).collect()
+
+    /// Where it terminates TLS for what applications speak on `wire`.
+    fn secure(&self, wire: Wire) -> SocketAddr {
+        if wire == Wire::Opaque { self.tunnel } else { self.inbound }
+    }
+}
+
+fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer: &Path) -> Result<Server> {
+    let (inbound, tunnel) = (free_address()?, free_address()?);
+    let options = [
+        format!("--identity={SERVER}"),
+        format!("--issuer={}", issuer.display()),
+        format!("--inbound={inbound}"),
+        format!("--tunnel={tunnel}"),
+    ];
+    let here = [Endpoint { address: backend, proxy: None }];
+    let started = start_proxy(&server_proxy(index), setting, inbound, &here, options)?;
+    Ok(Server { backend, inbound, tunnel, started })
+}
+
+/// The directory of an authority of the run's own, and the client's credentials from it.
+fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
+    let issuer = setting.dir.join("ca");
+    make_authority(&issuer)?;
+    let client = Authority::open(&issuer)?.issue(CLIENT)?;
+    Ok((issuer, client))
 }
 
 /// Starts one on a directory with one Service.

@@ -15,12 +15,27 @@ use crate::tls::{Authority, CLIENT, Credentials, SERVER, ensure_mutual_tls, spif
 /// Starts one proxy of the mesh.
 type StartHop = fn(&Hop<'_>) -> Result<Started>;
 
+/// A proxy in front of a backend, alone, and how clients of the mesh greet it.
+pub(crate) struct ServerSide {
+    /// The proxy.
+    pub(crate) target: Target,
+    /// Whom clients ask for (SNI).
+    pub(crate) server_name: String,
+    /// What a client shows.
+    pub(crate) client: Credentials,
+    /// The protocol that clients ask for.
+    pub(crate) alpn: Option<&'static str>,
+}
+
 /// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate.
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
-    let authority = Authority::create(&setting.dir.join("certificates"))?;
-    let (client, server) = (authority.issue(CLIENT)?, authority.issue(SERVER)?);
-    let servers = start_servers(setting, &server, start_hop)?;
-    let upstreams: Vec<SocketAddr> = servers.iter().map(|(address, _)| *address).collect();
+    let (client, server) = credentials(setting)?;
+    let backends = setting.backends.iter().enumerate();
+    let started = backends.map(|(index, backend)| start_server(index, backend, setting, &server, start_hop));
+    // They start at the same time.
+    let started: Vec<Started> = started.collect::<Result<_>>()?;
+    let upstreams: Vec<SocketAddr> = started.iter().map(|started| started.listener).collect();
+    let servers: Vec<Child> = started.into_iter().map(Started::wait).collect::<Result<_>>()?;
     let address = free_address()?;
     let (wire, peer) = (setting.protocol.mesh_wire(), spiffe_id(SERVER));
     let hop = Hop {
@@ -32,28 +47,44 @@ pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop
     for (&upstream, &backend) in upstreams.iter().zip(setting.backends) {
         ensure_mutual_tls(upstream, &server_name(backend), &client, wire.alpn())?;
     }
-    Ok(Target::mesh(kind, address, client_side, servers.into_iter().map(|(_, child)| child).collect()))
+    Ok(Target::mesh(kind, address, client_side, servers))
 }
 
-/// One proxy in front of each backend.
-fn start_servers(
+/// Starts only the proxy in front of `backend`.
+pub(super) fn start_server_side(
+    kind: TargetKind,
+    setting: &Setting<'_>,
+    backend: SocketAddr,
+    start_hop: StartHop,
+) -> Result<ServerSide> {
+    let (client, server) = credentials(setting)?;
+    let started = start_server(0, &backend, setting, &server, start_hop)?;
+    let address = started.listener;
+    let target = Target::proxy(kind, address, started.wait()?);
+    let (server_name, alpn) = (server_name(backend), setting.protocol.mesh_wire().alpn());
+    ensure_mutual_tls(address, &server_name, &client, alpn)?;
+    Ok(ServerSide { target, server_name, client, alpn })
+}
+
+/// Of the calling and of the serving side, from an authority of the run's own.
+pub(super) fn credentials(setting: &Setting<'_>) -> Result<(Credentials, Credentials)> {
+    let authority = Authority::create(&setting.dir.join("certificates"))?;
+    Ok((authority.issue(CLIENT)?, authority.issue(SERVER)?))
+}
+
+fn start_server(
+    index: usize,
+    backend: &SocketAddr,
     setting: &Setting<'_>,
     credentials: &Credentials,
     start_hop: StartHop,
-) -> Result<Vec<(SocketAddr, Child)>> {
-    let peer = spiffe_id(CLIENT);
-    let mut started = Vec::new();
-    for (index, backend) in setting.backends.iter().enumerate() {
-        let name = server_proxy(index);
-        let hop = Hop {
-            downstream: Side::secure(setting.protocol.mesh_wire(), credentials, &peer),
-            upstreams: std::slice::from_ref(backend),
-            ..Hop::alone(&name, free_address()?, setting)
-        };
-        started.push(start_hop(&hop)?);
-    }
-    // They start at the same time.
-    started.into_iter().map(|started| Ok((started.listener, started.wait()?))).collect()
+) -> Result<Started> {
+    let (name, peer) = (server_proxy(index), spiffe_id(CLIENT));
+    start_hop(&Hop {
+        downstream: Side::secure(setting.protocol.mesh_wire(), credentials, &peer),
+        upstreams: std::slice::from_ref(backend),
+        ..Hop::alone(&name, free_address()?, setting)
+    })
 }
 
 /// The name of the proxy in front of a backend.

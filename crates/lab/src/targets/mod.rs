@@ -13,6 +13,7 @@ pub(crate) mod l4;
 mod leno;
 mod leno_mesh;
 mod mesh;
+mod tunnel;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,6 +25,7 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::{Protocol, TargetKind};
 use crate::load::Client;
 use crate::procfs::{self, Memory};
+pub(crate) use mesh::ServerSide;
 
 /// What a target is started with.
 #[derive(Debug, Clone, Copy)]
@@ -60,9 +62,28 @@ impl Target {
             TargetKind::Leno => leno::start(setting),
             TargetKind::Haproxy => haproxy::start(setting),
             TargetKind::Envoy => envoy::start(setting),
+            TargetKind::Tunnel => tunnel::start(setting),
             TargetKind::LenoMesh => leno_mesh::start(setting),
             TargetKind::HaproxyMesh => mesh::start(kind, setting, haproxy::start_hop),
             TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::start_hop),
+        }
+    }
+
+    /// Starts only the proxy of a mesh, or the end of a tunnel, that is in front of `backend`.
+    ///
+    /// # Errors
+    /// When `kind` has none.
+    pub(crate) fn start_server_side(
+        kind: TargetKind,
+        setting: &Setting<'_>,
+        backend: SocketAddr,
+    ) -> Result<ServerSide> {
+        match kind {
+            TargetKind::Tunnel => tunnel::start_server_side(setting),
+            TargetKind::LenoMesh => leno_mesh::start_server_side(setting, backend),
+            TargetKind::HaproxyMesh => mesh::start_server_side(kind, setting, backend, haproxy::start_hop),
+            TargetKind::EnvoyMesh => mesh::start_server_side(kind, setting, backend, envoy::start_hop),
+            kind => Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
         }
     }
 
@@ -144,6 +165,7 @@ pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<Str
         TargetKind::Direct => Ok(direct::VERSION.to_owned()),
         TargetKind::L4 => l4::version(),
         TargetKind::Leno => leno::version(leno_proxy),
+        TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
         TargetKind::LenoMesh => leno_mesh::version(leno_proxy),
         TargetKind::Haproxy | TargetKind::HaproxyMesh => haproxy::version(),
         TargetKind::Envoy | TargetKind::EnvoyMesh => envoy::version(),

@@ -25,7 +25,7 @@ pub(super) const SUITE: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 ///
 /// # Errors
 /// When a file cannot be read or does not hold what it should.
-pub(super) fn client(
+pub(crate) fn client(
     credentials: &Credentials,
     server: &str,
     alpn: Option<&str>,

@@ -6,9 +6,11 @@
 mod authority;
 mod check;
 mod config;
+pub mod tunnel;
 
 pub(crate) use authority::{Authority, Credentials};
 pub(crate) use check::ensure_mutual_tls;
+pub(crate) use config::client as client_config;
 
 /// The trust domain of all certificates here.
 pub(crate) const TRUST_DOMAIN: &str = "lab.local";
