@@ -10,6 +10,7 @@ mod deadlines;
 mod drain;
 mod errors;
 mod h2spec;
+mod intercept;
 mod interop;
 mod lab;
 mod pools;

@@ -1,2 +1,27 @@
-//! Workload identity.
+//! Workload identity: who a workload is, who vouches for it, and the TLS that proves it.
+//!
+//! A proxy makes a key pair ([`svid::Request`]), an [`issuer::Issuer`] signs its request, the answer is checked and
+//! becomes an [`svid::Svid`], and with the trust bundle that came along it becomes a [`TlsIdentity`], which is all that
+//! the data plane needs. After a handshake [`peer_id`] says who the peer is, and [`explain`] says why there was none.
 #![forbid(unsafe_code)]
+
+pub mod authority;
+pub mod bundle;
+pub mod directory;
+mod explain;
+mod files;
+pub mod issuer;
+mod peer;
+pub mod renewal;
+pub mod svid;
+pub mod tls;
+mod verify;
+mod x509;
+
+#[cfg(test)]
+mod fixtures;
+
+pub use explain::explain;
+pub use peer::{PeerIdError, peer_id};
+pub use tls::TlsIdentity;
+pub use x509::Validity;

@@ -1,6 +1,6 @@
 //! What a proxy knows of the mesh: the clusters, and which of them a call is for.
 //!
-//! Invariants: clusters are sorted by key and unique; a cluster's endpoints are sorted by address and unique;
+//! Invariants: clusters are sorted by key and unique, policies by namespace and name; a cluster's endpoints are sorted by address and unique;
 //! names are lower-case DNS labels.
 
 use std::cmp::Ordering;
@@ -13,16 +13,31 @@ use serde::{Serialize, Serializer};
 use crate::authority::{self, Authority, Host};
 pub use crate::authority::{KnownPorts, Unroutable};
 use crate::balance;
+use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
+use crate::protocol::Protocol;
 use crate::settings::Settings;
+use crate::spiffe::{SpiffeId, Workload};
 
 /// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`.
 #[derive(Debug, Serialize)]
 pub struct Mesh {
     default_namespace: Box<str>,
     clusters: Box<[Arc<Cluster>]>,
+    policies: Box<[Arc<AuthorizationPolicy>]>,
     /// Sorted by address and unique; the numbers are places in `clusters`.
     #[serde(skip)]
     addresses: Box<[(SocketAddr, usize)]>,
+    /// Where each endpoint is: sorted by address and unique.
+    #[serde(skip)]
+    endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+}
+
+/// Where in a [`Mesh`] an endpoint is.
+#[derive(Clone, Copy, Debug)]
+struct EndpointPlace {
+    cluster: usize,
+    /// In `endpoints`, and beyond those in `unready_endpoints`.
+    endpoint: usize,
 }
 
 /// One port of one Service: what calls are balanced over.
@@ -32,16 +47,17 @@ pub struct Cluster {
     pub key: ClusterKey,
     /// How an endpoint is chosen.
     pub balancer: balance::Policy,
-    /// What is spoken, as the Service's `appProtocol` says; `None` if it does not.
-    pub app_protocol: Option<Box<str>>,
+    /// What is spoken: what `leno.dev/opaque-ports` says, else `appProtocol`, else what is usual for its port or for
+    /// one of its endpoints' ports.
+    pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,
     /// The Service's virtual addresses.
     pub cluster_ips: Box<[IpAddr]>,
     /// The endpoints that calls may be sent to, sorted by address.
     pub endpoints: Vec<Endpoint>,
-    /// How many further endpoints exist that calls may not be sent to.
-    pub unready_endpoints: usize,
+    /// Those that calls may not be sent to unless somebody dials one's own address, sorted by address.
+    pub unready_endpoints: Vec<Endpoint>,
 }
 
 /// The name of a [`Cluster`]; its text is `service.namespace:port`.
@@ -66,21 +82,42 @@ pub struct Endpoint {
     pub hostname: Option<Box<str>>,
     /// The name of its Pod, if it is one.
     pub pod: Option<Box<str>>,
+    /// The Leno proxy that stands before it, if one does; it is then reached over mutual TLS only.
+    pub proxy: Option<EndpointProxy>,
+}
+
+/// A Leno proxy before an [`Endpoint`]; it is at the endpoint's own IP address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndpointProxy {
+    /// Whose certificate it must show. `leno.dev/identity`.
+    pub identity: Workload,
+    /// The port to connect to where nothing redirects connections from the endpoint's own port to the proxy; `None`
+    /// where that is done. `leno.dev/inbound-port`.
+    pub inbound_port: Option<u16>,
+    /// The port for opaque connections, which ride in HTTP/2 CONNECT streams. `leno.dev/tunnel-port`.
+    pub tunnel_port: u16,
+}
+
+impl EndpointProxy {
+    /// The usual port for opaque connections, that of HBONE.
+    pub const TUNNEL_PORT: u16 = 15_008;
 }
 
 impl Mesh {
     /// A mesh that knows nothing.
     pub fn empty() -> Self {
-        Self::new("default", Vec::new(), Vec::new())
+        Self::new("default", Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// A mesh of clusters, given with the addresses that lead to each; of equal keys or addresses the first
-    /// counts.
+    /// A mesh of clusters, given with the addresses that lead to each, and policies; of equal keys or addresses
+    /// the first counts.
     pub(crate) fn new(
         default_namespace: &str,
         mut clusters: Vec<Arc<Cluster>>,
         addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
+        mut policies: Vec<Arc<AuthorizationPolicy>>,
     ) -> Self {
+        policies.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         clusters.sort_by(|a, b| a.key.cmp(&b.key));
         clusters.dedup_by(|later, first| later.key == first.key);
         let place = |key: &ClusterKey| clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok();
@@ -88,7 +125,24 @@ impl Mesh {
             addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), place(&key)?))).collect();
         addresses.sort_by_key(|(address, _)| *address);
         addresses.dedup_by_key(|(address, _)| *address);
-        Self { default_namespace: default_namespace.into(), clusters: clusters.into(), addresses: addresses.into() }
+        let mut endpoints: Vec<(SocketAddr, bool, EndpointPlace)> = Vec::new();
+        for (place, cluster) in clusters.iter().enumerate() {
+            for (number, endpoint) in cluster.all_endpoints().enumerate() {
+                let place = EndpointPlace { cluster: place, endpoint: number };
+                endpoints.push((canonical(endpoint.address), endpoint.proxy.is_none(), place));
+            }
+        }
+        // A proxy that one cluster knows of is not passed over for another that comes first: that would be in clear.
+        endpoints.sort_by_key(|(address, is_bare, _)| (*address, *is_bare));
+        endpoints.dedup_by_key(|(address, _, _)| *address);
+        let endpoints: Vec<_> = endpoints.into_iter().map(|(address, _, place)| (address, place)).collect();
+        Self {
+            default_namespace: default_namespace.into(),
+            clusters: clusters.into(),
+            policies: policies.into(),
+            addresses: addresses.into(),
+            endpoints: endpoints.into(),
+        }
     }
 
     /// Every cluster, sorted by key.
@@ -129,6 +183,36 @@ impl Mesh {
         self.clusters.get(*place)
     }
 
+    /// The endpoint that is at `address`, whether calls may be balanced to it or not: for whoever dialled this very
+    /// address. Of several clusters that it serves, the first by key, but one that knows of a proxy before the others.
+    pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
+        let address = canonical(address);
+        let found = self.endpoints.binary_search_by_key(&address, |(address, _)| *address).ok()?;
+        let (_, place) = self.endpoints.get(found)?;
+        let cluster = self.clusters.get(place.cluster)?;
+        let beyond = place.endpoint.checked_sub(cluster.endpoints.len());
+        let endpoint = match beyond {
+            None => cluster.endpoints.get(place.endpoint),
+            Some(beyond) => cluster.unready_endpoints.get(beyond),
+        };
+        Some((cluster, endpoint?))
+    }
+
+    /// Every policy, sorted by namespace and name.
+    pub fn policies(&self) -> &[Arc<AuthorizationPolicy>] {
+        &self.policies
+    }
+
+    /// What decides over calls to `port` of the workload `own`, which listens on it itself. Where no policy is
+    /// enforced, that is `default`.
+    pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
+        let namespace = &own.workload.namespace;
+        let first = self.policies.partition_point(|policy| policy.namespace < *namespace);
+        let from_first = self.policies.get(first..).unwrap_or_default();
+        let of_namespace = from_first.iter().take_while(|policy| policy.namespace == *namespace);
+        PortPolicy::new(of_namespace, own, port, default)
+    }
+
     fn cluster_by_name(&self, namespace: &str, service: &str, port: u16) -> Result<&Arc<Cluster>, Unroutable> {
         let before = |cluster: &Arc<Cluster>| {
             compare(&cluster.key.namespace, namespace).then_with(|| compare(&cluster.key.service, service))
@@ -148,6 +232,13 @@ impl Mesh {
         }
         let known = KnownPorts { count: ports.len(), shown: ports.into_iter().take(KnownPorts::SHOWN_MAX).collect() };
         Err(Unroutable::UnknownPort { service, namespace, port, known })
+    }
+}
+
+impl Cluster {
+    /// Every endpoint: first those that calls may be sent to.
+    fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoints.iter().chain(&self.unready_endpoints)
     }
 }
 

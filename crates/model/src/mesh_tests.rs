@@ -99,6 +99,43 @@ fn an_endpoints_own_address_is_not_balanced_away() {
 }
 
 #[test]
+fn an_endpoint_is_found_by_its_own_address_even_when_it_is_not_ready_and_with_its_proxy() {
+    let text = echo_with("[127.0.0.3]", "[127.0.0.3]\n  conditions: {ready: false}");
+    let second = "---
+apiVersion: v1
+kind: Service
+metadata: {name: another}
+spec: {ports: [{name: grpc, port: 1}]}
+";
+    let slice = ECHO.split_once("---\n").expect("two documents").1;
+    let slice = slice.replace("echo", "another").replace("127.0.0.2", "127.0.0.4");
+    let mesh = translated(&[("a.yaml", &text), ("b.yaml", &format!("{second}---\n{slice}"))]).mesh;
+    for (asked, service) in [
+        ("127.0.0.1:50061", "another"),
+        ("127.0.0.2:50061", "echo"),
+        ("127.0.0.3:50061", "another"),
+        ("127.0.0.4:50061", "another"),
+        ("[::ffff:127.0.0.2]:50061", "echo"),
+    ] {
+        let (cluster, endpoint) = mesh.endpoint_by_address(address(asked)).expect("known");
+        let canonical = SocketAddr::new(address(asked).ip().to_canonical(), 50061);
+        assert_eq!((&*cluster.key.service, endpoint.address), (service, canonical), "{asked}");
+    }
+    for unknown in ["127.0.0.1:50051", "127.0.0.9:50061", "10.96.0.10:50051"] {
+        assert!(mesh.endpoint_by_address(address(unknown)).is_none(), "{unknown}");
+    }
+    let labels = "labels: {kubernetes.io/service-name: echo}";
+    let known = text.replace(labels, &format!("{labels}\n  annotations: {{leno.dev/identity: ns/shop/sa/echo}}"));
+    let mesh = translated(&[("a.yaml", &known), ("b.yaml", &format!("{second}---\n{slice}"))]).mesh;
+    let (cluster, endpoint) = mesh.endpoint_by_address(address("127.0.0.1:50061")).expect("known");
+    assert_eq!(&*cluster.key.service, "echo", "it knows of the proxy");
+    assert!(endpoint.proxy.is_some());
+    let alone = translated(&[("a.yaml", &text)]).mesh;
+    let (cluster, endpoint) = alone.endpoint_by_address(address("127.0.0.3:50061")).expect("known");
+    assert_eq!((cluster.endpoints.len(), endpoint), (2, &cluster.unready_endpoints[0]));
+}
+
+#[test]
 fn an_address_from_a_headless_services_record_stands_for_any_of_them() {
     let text = echo_with("10.96.0.10", "None").replace("[127.0.0.2]", "[127.0.0.2]\n  hostname: echo-0");
     let mesh = translated(&[("a.yaml", &text)]).mesh;
@@ -111,13 +148,14 @@ fn an_address_from_a_headless_services_record_stands_for_any_of_them() {
 #[test]
 fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
     let shown = serde_json::to_value(translated(&[("a.yaml", ECHO)]).mesh).expect("plain data");
-    let endpoint = |address| serde_json::json!({"address": address, "zone": null, "hostname": null, "pod": null});
+    let endpoint =
+        |address| serde_json::json!({"address": address, "zone": null, "hostname": null, "pod": null, "proxy": null});
     let expected = serde_json::json!({
         "default_namespace": "default",
         "clusters": [{
             "key": "echo.default:50051",
             "balancer": "latency",
-            "app_protocol": null,
+            "protocol": "detect",
             "settings": {
                 "connect_timeout_ms": 1000,
                 "max_connections_per_endpoint": 16,
@@ -130,8 +168,9 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
                 endpoint("127.0.0.2:50061"),
                 endpoint("127.0.0.3:50061"),
             ],
-            "unready_endpoints": 0,
+            "unready_endpoints": [],
         }],
+        "policies": [],
     });
     assert_eq!(shown, expected);
 }

@@ -1,4 +1,4 @@
-//! Objects to a mesh: joins Services with their EndpointSlices.
+//! Objects to a mesh: joins Services with their EndpointSlices, and gathers the policies.
 //!
 //! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
 //! the one first in order of file and line has it.
@@ -7,9 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
-use crate::object::{Address, EndpointSlice, Identity, Object, Readiness, Service, ServicePort};
+use crate::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
+use crate::object::{
+    Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, Service, ServicePort,
+    authorization_policy,
+};
+use crate::policy::Mode;
 use crate::problem::{Mark, Notice, Place, Problem, quoted};
+use crate::protocol::Protocol;
 
 /// A mesh, and what is wrong between the objects that it was made of.
 #[derive(Debug)]
@@ -30,7 +35,7 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
         (file, *mark)
     });
     let mut join = Join::default();
-    let (services, mut slices) = join.unique(&objects);
+    let Unique { services, mut slices, policies } = join.unique(&objects);
     for service in services {
         let (namespace, name) = name_of(&service.identity);
         let slices = slices.remove(&(namespace, name)).unwrap_or_default();
@@ -40,10 +45,12 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
         let what = format!("there is no Service {} in its namespace", quoted(&slice.service));
         join.notice(&slice.identity, "EndpointSlice", what);
     }
+    join.overlaps(&policies);
+    let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
     // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
-        mesh: Mesh::new(default_namespace, join.clusters, addresses),
+        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies),
         problems: join.problems,
         notices: join.notices,
     }
@@ -51,6 +58,14 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
 
 /// The slices of each Service, by namespace and the Service's name.
 type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a EndpointSlice>>;
+
+/// The objects of each kind, in order of file and line but for the slices; names are unique.
+#[derive(Default)]
+struct Unique<'a> {
+    services: Vec<&'a Service>,
+    slices: Slices<'a>,
+    policies: Vec<&'a AuthorizationPolicy>,
+}
 
 /// What has been joined so far.
 #[derive(Default)]
@@ -66,10 +81,9 @@ struct Join {
 
 impl Join {
     /// Leaves out objects whose name is taken.
-    fn unique<'a>(&mut self, objects: &[&'a Object]) -> (Vec<&'a Service>, Slices<'a>) {
+    fn unique<'a>(&mut self, objects: &[&'a Object]) -> Unique<'a> {
         let mut defined: HashMap<_, &Identity> = HashMap::new();
-        let mut services = Vec::new();
-        let mut slices = Slices::new();
+        let mut unique = Unique::default();
         for object in objects {
             let identity = object.identity();
             if let Some(first) = defined.get(&(object.kind(), name_of(identity))) {
@@ -82,14 +96,15 @@ impl Join {
             }
             defined.insert((object.kind(), name_of(identity)), identity);
             match object {
-                Object::Service(service) => services.push(service),
+                Object::Service(service) => unique.services.push(service),
+                Object::AuthorizationPolicy(policy) => unique.policies.push(policy),
                 Object::EndpointSlice(slice) => {
                     let service = (&*identity.namespace, &*slice.service);
-                    slices.entry(service).or_default().push(slice);
+                    unique.slices.entry(service).or_default().push(slice);
                 }
             }
         }
-        (services, slices)
+        unique
     }
 
     fn service(&mut self, service: &Service, slices: &[&EndpointSlice]) {
@@ -113,7 +128,7 @@ impl Join {
             self.clusters.push(Arc::new(Cluster {
                 key,
                 balancer: service.balancer,
-                app_protocol: port.app_protocol.clone(),
+                protocol: protocol(service, port, slices),
                 settings: service.settings.clone(),
                 cluster_ips: service.cluster_ips.clone(),
                 endpoints,
@@ -160,41 +175,71 @@ impl Join {
         }
     }
 
+    /// Tells of policies in audit mode that say nothing, or not everything, since others are in force.
+    fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
+        let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
+        for policy in policies.iter().filter(|policy| policy.policy.mode == Mode::Enforce) {
+            enforced.entry(&policy.identity.namespace).or_default().push(policy);
+        }
+        for audited in policies.iter().filter(|policy| policy.policy.mode == Mode::Audit) {
+            let others = enforced.get(&*audited.identity.namespace).map_or(&[][..], Vec::as_slice);
+            if let Some(other) = others.iter().find(|other| other.policy.overlaps(&audited.policy)) {
+                let Identity { namespace, name, .. } = &other.identity;
+                let what = format!("nothing is audited where AuthorizationPolicy {namespace}/{name} is enforced");
+                self.notice(&audited.identity, authorization_policy::KIND, what);
+            }
+        }
+    }
+
     fn notice(&mut self, identity: &Identity, kind: &str, what: String) {
         let place = place(identity, kind, "", identity.mark);
         self.notices.push(Notice { place, what });
     }
 }
 
-/// The endpoints that serve the port of that name, and how many more there are that must not be called.
+/// What is spoken on a port of a Service, whose own number and those that its endpoints listen on both tell.
+fn protocol(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Protocol {
+    let served = slices.iter().flat_map(|slice| &slice.ports).filter(|served| served.name == port.name);
+    let numbers = served.map(|served| served.port).chain([port.port]);
+    if numbers.clone().any(|number| service.opaque_ports.contains(number)) {
+        return Protocol::Opaque;
+    }
+    let usual = || numbers.map(Protocol::of_port).find(|protocol| *protocol != Protocol::Detect);
+    port.protocol.or_else(usual).unwrap_or_default()
+}
+
+/// The endpoints that serve the port of that name, and those that calls must not be sent to.
 ///
 /// Terminating endpoints that still serve are taken only when none is ready, as kube-proxy does.
-fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, usize) {
-    let mut known: BTreeMap<SocketAddr, &Address> = BTreeMap::new();
+fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<Endpoint>) {
+    let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>)> = BTreeMap::new();
     for slice in slices {
         for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
             for found in &slice.addresses {
-                // An endpoint that moves between slices is in both for a while: the better news counts.
-                known
-                    .entry(SocketAddr::new(found.ip, port.port))
-                    .and_modify(|known| *known = if found.readiness < known.readiness { found } else { *known })
-                    .or_insert(found);
+                let (address, proxy) =
+                    known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, slice.proxy.as_ref()));
+                // An endpoint that moves between slices is in both for a while: the better news counts, and a proxy
+                // that one of them knows of is never passed over, for that would be in clear.
+                if found.readiness < address.readiness {
+                    *address = found;
+                }
+                *proxy = proxy.or(slice.proxy.as_ref());
             }
         }
     }
-    let best = known.values().map(|address| address.readiness).min();
+    let best = known.values().map(|(address, _)| address.readiness).min();
     let usable = best.filter(|best| *best != Readiness::Unready);
-    let endpoints: Vec<Endpoint> = known
-        .iter()
-        .filter(|(_, address)| Some(address.readiness) == usable)
-        .map(|(socket, address)| Endpoint {
-            address: *socket,
+    let (mut endpoints, mut unready) = (Vec::new(), Vec::new());
+    for (socket, (address, proxy)) in known {
+        let list = if Some(address.readiness) == usable { &mut endpoints } else { &mut unready };
+        list.push(Endpoint {
+            address: socket,
             zone: address.zone.clone(),
             hostname: address.hostname.clone(),
             pod: address.pod.clone(),
-        })
-        .collect();
-    let unready = known.len() - endpoints.len();
+            proxy: proxy.cloned(),
+        });
+    }
     (endpoints, unready)
 }
 

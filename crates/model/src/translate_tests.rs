@@ -1,5 +1,6 @@
 use crate::fixtures::{ECHO, echo_with, lines, objects, translated};
 use crate::mesh::Cluster;
+use crate::protocol::Protocol;
 use crate::translate::{Translation, translate};
 
 /// Another slice of the Service of [`ECHO`].
@@ -36,7 +37,7 @@ fn the_endpoints_of_all_slices_are_joined_and_sorted() {
     let translation = translated(&[("b.yaml", SECOND_SLICE), ("a.yaml", ECHO)]);
     let cluster = only(&translation);
     assert_eq!(addresses(cluster), ["127.0.0.1:50061", "127.0.0.2:50061", "127.0.0.3:50061", "[::1]:50062"]);
-    assert_eq!(cluster.unready_endpoints, 1);
+    assert_eq!(cluster.unready_endpoints.len(), 1);
     let named = &cluster.endpoints[3];
     assert_eq!(named.zone.as_deref(), Some("west"));
     assert_eq!(named.hostname.as_deref(), Some("echo-0"));
@@ -53,7 +54,7 @@ fn each_port_has_the_endpoints_of_the_slices_port_of_its_name() {
     assert_eq!(of(b"echo:50051")[0], "127.0.0.1:50061");
     assert_eq!(of(b"echo:80"), ["127.0.0.1:8080", "127.0.0.2:8080", "127.0.0.3:8080"]);
     let web = mesh.cluster_by_authority(b"echo:80").expect("known");
-    assert_eq!(web.app_protocol.as_deref(), Some("http"));
+    assert_eq!(web.protocol, Protocol::Http1);
 }
 
 #[test]
@@ -68,7 +69,7 @@ fn terminating_endpoints_that_serve_are_used_only_when_none_is_ready() {
     let text = echo_with("[127.0.0.3]", &format!("[127.0.0.3]\n  {draining}"));
     let translation = translated(&[("a.yaml", &text)]);
     assert_eq!(addresses(only(&translation)), ["127.0.0.1:50061", "127.0.0.2:50061"]);
-    assert_eq!(only(&translation).unready_endpoints, 1);
+    assert_eq!(only(&translation).unready_endpoints.len(), 1);
 
     let text = text
         .replace("[127.0.0.1]", "[127.0.0.1]\n  conditions: {ready: false}")
@@ -79,7 +80,7 @@ fn terminating_endpoints_that_serve_are_used_only_when_none_is_ready() {
     let text = text.replace("serving: true", "serving: false");
     let translation = translated(&[("a.yaml", &text)]);
     assert!(only(&translation).endpoints.is_empty());
-    assert_eq!(only(&translation).unready_endpoints, 3);
+    assert_eq!(only(&translation).unready_endpoints.len(), 3);
 }
 
 #[test]
@@ -92,7 +93,49 @@ fn an_endpoint_in_two_slices_is_one_endpoint_and_its_better_condition_counts() {
             .replace("[127.0.0.1]", &format!("[127.0.0.1]\n  conditions: {{ready: {second}}}"));
         let translation = translated(&[("a.yaml", &a), ("b.yaml", &b)]);
         assert_eq!(only(&translation).endpoints.len(), 3, "{first} {second}");
-        assert_eq!(only(&translation).unready_endpoints, 0);
+        assert_eq!(only(&translation).unready_endpoints.len(), 0);
+    }
+}
+
+#[test]
+fn an_endpoint_in_two_slices_keeps_the_proxy_that_one_of_them_knows_of() {
+    let (_, slice) = ECHO.split_once("---\n").expect("two documents");
+    let labels = "labels: {kubernetes.io/service-name: echo}";
+    let known = format!("{labels}\n  annotations: {{leno.dev/identity: ns/shop/sa/cart}}");
+    let b = slice.replace("echo-1", "echo-2").replace(labels, &known);
+    let translation = translated(&[("a.yaml", ECHO), ("b.yaml", &b)]);
+    for endpoint in &only(&translation).endpoints {
+        let proxy = endpoint.proxy.as_ref().expect("a proxy");
+        assert_eq!(proxy.identity.to_string(), "ns/shop/sa/cart");
+    }
+    assert_eq!(only(&translated(&[("a.yaml", ECHO)])).endpoints[0].proxy, None);
+}
+
+#[test]
+fn the_protocol_is_what_the_annotation_says_then_app_protocol_then_what_is_usual_for_either_port() {
+    let protocol = |port: &str, target: &str, app: &str, opaque: &str| {
+        let text = echo_with("port: 50051", &format!("port: {port}{app}"))
+            .replace("port: 50061", &format!("port: {target}"))
+            .replace("  name: echo\n", &format!("  name: echo\n{opaque}"));
+        only(&translated(&[("a.yaml", &text)])).protocol
+    };
+    let (http2, tcp, unknown) = ("\n    appProtocol: grpc", "\n    appProtocol: tcp", "\n    appProtocol: acme.org/x");
+    let opaque = "  annotations: {leno.dev/opaque-ports: '90,9000-9010'}\n";
+    for (port, target, app, annotations, expected) in [
+        ("80", "8080", "", "", Protocol::Detect),
+        ("80", "8080", unknown, "", Protocol::Detect),
+        ("80", "8080", http2, "", Protocol::Http2),
+        ("80", "8080", tcp, "", Protocol::Opaque),
+        ("3306", "8080", "", "", Protocol::Opaque),
+        ("80", "3306", "", "", Protocol::Opaque),
+        ("80", "3306", unknown, "", Protocol::Opaque),
+        ("3306", "3306", http2, "", Protocol::Http2),
+        ("90", "8080", "", opaque, Protocol::Opaque),
+        ("80", "9005", http2, opaque, Protocol::Opaque),
+        ("80", "8080", "", opaque, Protocol::Detect),
+        ("3306", "8080", "", opaque, Protocol::Opaque),
+    ] {
+        assert_eq!(protocol(port, target, app, annotations), expected, "{port} {target} {app:?} {annotations:?}");
     }
 }
 

@@ -1,13 +1,16 @@
-//! The annotations of a Service that are Leno's own.
+//! The annotations of Services and EndpointSlices that are Leno's own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::balance::Policy;
 use crate::manifest::Review;
+use crate::mesh::EndpointProxy;
 use crate::problem::quoted;
+use crate::protocol::PortRanges;
 use crate::settings::{Settings, format_duration, parse_duration};
 use crate::spelling::closest;
+use crate::spiffe::Workload;
 
 const PREFIX: &str = "leno.dev/";
 const BALANCER: &str = "leno.dev/balancer";
@@ -15,21 +18,36 @@ const CONNECT_TIMEOUT: &str = "leno.dev/connect-timeout";
 const MAX_CONNECTIONS: &str = "leno.dev/max-connections-per-endpoint";
 const IDLE_TIMEOUT: &str = "leno.dev/idle-timeout";
 const MAX_CONNECTION_AGE: &str = "leno.dev/max-connection-age";
-const KNOWN: [&str; 5] = [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE];
+const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
+const SERVICE: [&str; 6] = [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS];
+
+const IDENTITY: &str = "leno.dev/identity";
+const INBOUND_PORT: &str = "leno.dev/inbound-port";
+const TUNNEL_PORT: &str = "leno.dev/tunnel-port";
+const SLICE: [&str; 3] = [IDENTITY, INBOUND_PORT, TUNNEL_PORT];
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_CONNECTIONS_LIMIT: u16 = 1024;
 
-/// Reads the annotations whose names begin with `leno.dev/`; each of them must be known.
-pub(super) fn review(annotations: Option<&BTreeMap<String, String>>, review: &mut Review<'_>) -> (Policy, Settings) {
-    let mut balancer = Policy::default();
-    let mut settings = Settings::default();
-    let ours = annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(PREFIX));
-    for (key, value) in ours {
-        match key.as_str() {
+/// What the annotations of a Service say.
+#[derive(Default)]
+pub(super) struct OfService {
+    pub(super) balancer: Policy,
+    pub(super) opaque_ports: PortRanges,
+    pub(super) settings: Settings,
+}
+
+type Annotations = BTreeMap<String, String>;
+
+/// Reads a Service's annotations whose names begin with `leno.dev/`; each of them must be known.
+pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<'_>) -> OfService {
+    let mut read = OfService::default();
+    let settings = &mut read.settings;
+    for (key, value) in ours(annotations) {
+        match key {
             BALANCER => match value.parse() {
-                Ok(policy) => balancer = policy,
+                Ok(policy) => read.balancer = policy,
                 Err(_) => {
                     let what = format!("{} is not a balancer", quoted(value));
                     let names = Policy::ALL.map(Policy::name).join(", ");
@@ -63,16 +81,70 @@ pub(super) fn review(annotations: Option<&BTreeMap<String, String>>, review: &mu
                     problem(review, key, what, &format!("use 1 to {MAX_CONNECTIONS_LIMIT}"));
                 }
             },
-            unknown => {
-                let fix = match closest(unknown, KNOWN) {
-                    Some(meant) => format!("did you mean {meant}?"),
-                    None => format!("use one of {}", KNOWN.join(", ")),
-                };
-                problem(review, key, "there is no such annotation".to_owned(), &fix);
-            }
+            OPAQUE_PORTS => match value.parse() {
+                Ok(ports) => read.opaque_ports = ports,
+                Err(_) => {
+                    let what = format!("{} is not a list of ports", quoted(value));
+                    problem(review, key, what, "use 1 to 65535 and ranges, as 3306,9000-9010");
+                }
+            },
+            unknown => unknown_annotation(review, unknown, &SERVICE),
         }
     }
-    (balancer, settings)
+    read
+}
+
+/// Reads an EndpointSlice's annotations whose names begin with `leno.dev/`; each of them must be known.
+pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<EndpointProxy> {
+    let (mut identity, mut inbound_port, mut tunnel_port) = (None, None, None);
+    let mut has_identity = false;
+    for (key, value) in ours(annotations) {
+        match key {
+            IDENTITY => {
+                has_identity = true;
+                identity = read_identity(review, value);
+            }
+            INBOUND_PORT => inbound_port = read_port(review, key, value),
+            TUNNEL_PORT => tunnel_port = read_port(review, key, value),
+            unknown => unknown_annotation(review, unknown, &SLICE),
+        }
+    }
+    if let (false, Some((key, _))) = (has_identity, ours(annotations).find(|(key, _)| SLICE.contains(key))) {
+        let what = "a port of proxies, and nothing says whose".to_owned();
+        problem(review, key, what, &format!("add {IDENTITY}, the workload that the proxies stand before"));
+    }
+    let tunnel_port = tunnel_port.unwrap_or(EndpointProxy::TUNNEL_PORT);
+    identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port })
+}
+
+fn ours(annotations: Option<&Annotations>) -> impl Iterator<Item = (&str, &str)> {
+    let all = annotations.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
+    all.filter(|(key, _)| key.starts_with(PREFIX))
+}
+
+fn unknown_annotation(review: &mut Review<'_>, key: &str, known: &[&str]) {
+    let fix = match closest(key, known.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("use one of {}", known.join(", ")),
+    };
+    problem(review, key, "there is no such annotation".to_owned(), &fix);
+}
+
+fn read_identity(review: &mut Review<'_>, value: &str) -> Option<Workload> {
+    let identity = value.parse().ok();
+    if identity.is_none() {
+        let what = format!("{} is not a workload", quoted(value));
+        problem(review, IDENTITY, what, "write ns/<namespace>/sa/<service-account>");
+    }
+    identity
+}
+
+fn read_port(review: &mut Review<'_>, key: &str, value: &str) -> Option<u16> {
+    let port = value.parse().ok().filter(|port| *port != 0);
+    if port.is_none() {
+        problem(review, key, format!("{} is not a port", quoted(value)), "use 1 to 65535");
+    }
+    port
 }
 
 fn read_duration(

@@ -8,6 +8,7 @@ use super::{DNS_LABEL_RULE, Identity, Object, annotations, identity, is_dns_labe
 use crate::balance::Policy;
 use crate::manifest::Review;
 use crate::problem::{Mark, quoted};
+use crate::protocol::{PortRanges, Protocol};
 use crate::settings::Settings;
 
 /// What the mesh keeps of a Service.
@@ -23,6 +24,8 @@ pub struct Service {
     pub ports: Box<[ServicePort]>,
     /// `leno.dev/balancer`.
     pub balancer: Policy,
+    /// `leno.dev/opaque-ports`: its own ports or those of its endpoints, whatever else is said of them.
+    pub opaque_ports: PortRanges,
     /// The other annotations.
     pub settings: Settings,
 }
@@ -34,8 +37,8 @@ pub struct ServicePort {
     pub port: u16,
     /// The name by which EndpointSlices refer to it; empty if it is the only one and has none.
     pub name: Box<str>,
-    /// What is spoken on it, if the Service says.
-    pub app_protocol: Option<Box<str>>,
+    /// What is spoken on it, if `appProtocol` says so.
+    pub protocol: Option<Protocol>,
     /// Its place in `spec.ports`.
     pub index: usize,
     /// Where it is defined.
@@ -58,10 +61,19 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
             review.problem("spec.type", what, "use ClusterIP, NodePort or LoadBalancer");
         }
     }
-    let (balancer, settings) = annotations::review(service.metadata.annotations.as_ref(), review);
+    let annotations = annotations::of_service(service.metadata.annotations.as_ref(), review);
     let (cluster_ips, headless) = cluster_ips(&spec, review);
     let ports = ports(&spec.ports.unwrap_or_default(), review);
-    review.is_clean().then_some(Object::Service(Service { identity, cluster_ips, headless, ports, balancer, settings }))
+    let annotations::OfService { balancer, opaque_ports, settings } = annotations;
+    review.is_clean().then_some(Object::Service(Service {
+        identity,
+        cluster_ips,
+        headless,
+        ports,
+        balancer,
+        opaque_ports,
+        settings,
+    }))
 }
 
 /// Reads `clusterIP` and `clusterIPs`, of which the first is the other, as Kubernetes has it.
@@ -127,10 +139,23 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
         read.push(ServicePort {
             port: number,
             name: name.into(),
-            app_protocol: port.app_protocol.as_deref().map(Into::into),
+            protocol: port.app_protocol.as_deref().and_then(|text| protocol(text, &field, review)),
             index,
             mark: review.mark(&field),
         });
     }
     read.into()
+}
+
+/// What `appProtocol` says; of what we do not know, whoever wrote it is told.
+fn protocol(text: &str, field: &str, review: &mut Review<'_>) -> Option<Protocol> {
+    let protocol = Protocol::from_app_protocol(text);
+    if protocol.is_none() {
+        let what = format!(
+            "{} is a protocol that Leno does not know: what is spoken is told by the first bytes, as without it",
+            quoted(text)
+        );
+        review.notice(&format!("{field}.appProtocol"), what);
+    }
+    protocol
 }

@@ -7,12 +7,17 @@ use crate::fixtures::{ECHO, echo_with, notices, objects, problems};
 fn service(text: &str) -> Service {
     match objects(text).remove(0) {
         Object::Service(service) => service,
-        Object::EndpointSlice(slice) => panic!("{slice:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
 fn annotated(annotation: &str) -> String {
     echo_with("  name: echo\n", &format!("  name: echo\n  annotations:\n    {annotation}\n"))
+}
+
+fn slice_annotated(annotations: &str) -> String {
+    let labels = "  labels: {kubernetes.io/service-name: echo}\n";
+    echo_with(labels, &format!("{labels}  annotations: {annotations}\n"))
 }
 
 #[test]
@@ -42,10 +47,14 @@ fn a_bad_annotation_says_what_is_allowed() {
         ("leno.dev/max-connection-age: 0s", "0s is out of range; use 1s to 168h"),
         ("leno.dev/max-connections-per-endpoint: '0'", "\"0\" is not a number of connections; use 1 to 1024"),
         ("leno.dev/max-connections-per-endpoint: '1025'", "\"1025\" is not a number of connections; use 1 to 1024"),
+        (
+            "leno.dev/opaque-ports: '9010-9000'",
+            "\"9010-9000\" is not a list of ports; use 1 to 65535 and ranges, as 3306,9000-9010",
+        ),
         ("leno.dev/balancr: random", "there is no such annotation; did you mean leno.dev/balancer?"),
         (
             "leno.dev/weight: '3'",
-            "there is no such annotation; use one of leno.dev/balancer, leno.dev/connect-timeout, leno.dev/max-connections-per-endpoint, leno.dev/idle-timeout, leno.dev/max-connection-age",
+            "there is no such annotation; use one of leno.dev/balancer, leno.dev/connect-timeout, leno.dev/max-connections-per-endpoint, leno.dev/idle-timeout, leno.dev/max-connection-age, leno.dev/opaque-ports",
         ),
     ] {
         let (key, _) = annotation.split_once(':').expect("key");
@@ -257,4 +266,66 @@ fn conditions_that_are_missing_mean_ready() {
 fn objects_know_where_they_were_defined() {
     let slice = &objects(ECHO)[1];
     assert_eq!((&*slice.identity().file, slice.identity().mark.line), ("echo.yaml", 14));
+}
+
+#[test]
+fn a_slice_may_say_that_a_proxy_stands_before_its_endpoints() {
+    let proxy = |annotations: &str| match objects(&slice_annotated(annotations)).pop() {
+        Some(Object::EndpointSlice(slice)) => slice.proxy,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(proxy("{other.dev/identity: x}"), None);
+    let plain = proxy("{leno.dev/identity: ns/shop/sa/cart}").expect("a proxy");
+    assert_eq!((plain.inbound_port, plain.tunnel_port), (None, 15_008));
+    assert_eq!(plain.identity.to_string(), "ns/shop/sa/cart");
+    let ports = "{leno.dev/identity: ns/shop/sa/cart, leno.dev/inbound-port: '4143', leno.dev/tunnel-port: '4145'}";
+    let with_ports = proxy(ports).expect("a proxy");
+    assert_eq!((with_ports.inbound_port, with_ports.tunnel_port), (Some(4143), 4145));
+}
+
+#[test]
+fn a_bad_annotation_of_a_slice_says_what_is_allowed() {
+    for (annotations, key, fault) in [
+        (
+            "{leno.dev/identity: cart}",
+            "identity",
+            "\"cart\" is not a workload; write ns/<namespace>/sa/<service-account>",
+        ),
+        (
+            "{leno.dev/identity: ns/a/sa/b, leno.dev/inbound-port: '0'}",
+            "inbound-port",
+            "\"0\" is not a port; use 1 to 65535",
+        ),
+        (
+            "{leno.dev/identity: ns/a/sa/b, leno.dev/tunnel-port: hbone}",
+            "tunnel-port",
+            "\"hbone\" is not a port; use 1 to 65535",
+        ),
+        (
+            "{leno.dev/inbound-port: '4143'}",
+            "inbound-port",
+            "a port of proxies, and nothing says whose; add leno.dev/identity, the workload that the proxies stand before",
+        ),
+        ("{leno.dev/idenity: ns/a/sa/b}", "idenity", "there is no such annotation; did you mean leno.dev/identity?"),
+        (
+            "{leno.dev/balancer: random}",
+            "balancer",
+            "there is no such annotation; use one of leno.dev/identity, leno.dev/inbound-port, leno.dev/tunnel-port",
+        ),
+    ] {
+        let place = format!("echo.yaml:16: metadata.annotations[\"leno.dev/{key}\"] of EndpointSlice default/echo-1");
+        assert_eq!(problems(&slice_annotated(annotations)), [format!("{place}: {fault}")]);
+    }
+}
+
+#[test]
+fn a_protocol_that_is_not_known_is_told_and_detected() {
+    let text = echo_with("    port: 50051\n", "    port: 50051\n    appProtocol: mysql\n");
+    assert_eq!(service(&text).ports[0].protocol, None);
+    assert_eq!(
+        notices(&text),
+        [
+            "echo.yaml:10: spec.ports[0].appProtocol of Service default/echo: \"mysql\" is a protocol that Leno does not know: what is spoken is told by the first bytes, as without it"
+        ]
+    );
 }

@@ -1,0 +1,125 @@
+//! `leno ca`: a certificate authority for one machine and for tests.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::Subcommand;
+use leno_identity::Validity;
+use leno_identity::authority::Authority;
+use leno_identity::directory::{
+    BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, PROGRAM_CERTIFICATE_FILE, PROGRAM_KEY_FILE, read_authority,
+    write_authority, write_key_pair,
+};
+use leno_model::settings::{format_duration, parse_duration};
+use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
+
+/// What the authority can do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make an authority, and a trust bundle that trusts it alone
+    Init {
+        /// What it vouches for: lower-case letters, digits, dots, dashes and underscores
+        #[arg(long, value_name = "NAME", default_value = "cluster.local")]
+        trust_domain: TrustDomain,
+        /// Directory to write to
+        #[arg(long, value_name = "DIR", default_value = "ca")]
+        out: PathBuf,
+        /// Replace an authority that is there; whatever it certified is trusted no more
+        #[arg(long)]
+        force: bool,
+    },
+    /// Certify a program that is not a proxy: curl, openssl, a test
+    Issue {
+        /// Directory that `leno ca init` wrote
+        #[arg(value_name = "DIR")]
+        authority: PathBuf,
+        /// Who the program is: ns/<namespace>/sa/<service-account>
+        workload: Workload,
+        /// Directory to write to
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// How long it is valid: 90s, 24h
+        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_lifetime)]
+        lifetime: Duration,
+        /// When it becomes valid and its lifetime starts, from now: -2h, 10m [default: now, and 5m before for clocks
+        /// that are behind]
+        #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, value_parser = parse_offset)]
+        not_before: Option<Offset>,
+    },
+}
+
+/// A time before or after now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offset {
+    before: bool,
+    duration: Duration,
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        match self {
+            Self::Init { trust_domain, out, force } => init(trust_domain, out, *force),
+            Self::Issue { authority, workload, out, lifetime, not_before } => {
+                issue(authority, workload, out, *lifetime, *not_before)
+            }
+        }
+    }
+}
+
+fn init(trust_domain: &TrustDomain, out: &Path, force: bool) -> Result<(), Box<dyn Error>> {
+    let existing =
+        [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].map(|name| out.join(name)).into_iter().find(|f| f.exists());
+    if let Some(file) = existing.filter(|_| !force) {
+        return Err(format!("{} exists; add --force to replace it, or choose another --out", file.display()).into());
+    }
+    write_authority(out, &Authority::create(trust_domain.clone(), SystemTime::now())?)?;
+    let dir = out.display();
+    println!("{dir} has an authority for {trust_domain}: {CERTIFICATE_FILE}, {BUNDLE_FILE}, and {KEY_FILE}, a secret");
+    println!("next: leno-proxy --config DIR --identity ns/<namespace>/sa/<service-account> --issuer {dir}");
+    Ok(())
+}
+
+fn issue(
+    directory: &Path,
+    workload: &Workload,
+    out: &Path,
+    lifetime: Duration,
+    not_before: Option<Offset>,
+) -> Result<(), Box<dyn Error>> {
+    let authority = read_authority(directory)?;
+    let id = SpiffeId { trust_domain: authority.trust_domain().clone(), workload: workload.clone() };
+    let pair = authority.issue_key_pair(&id, validity(SystemTime::now(), lifetime, not_before))?;
+    write_key_pair(out, &pair)?;
+    let (certificate, key) = (out.join(PROGRAM_CERTIFICATE_FILE), out.join(PROGRAM_KEY_FILE));
+    let (certificate, key, bundle) = (certificate.display(), key.display(), directory.join(BUNDLE_FILE));
+    println!("{certificate} and {key} make a program {id} for {}", format_duration(lifetime));
+    println!(
+        "next: openssl s_client -connect ADDR:PORT -alpn h2 -cert {certificate} -key {key} -CAfile {}",
+        bundle.display()
+    );
+    Ok(())
+}
+
+fn validity(now: SystemTime, lifetime: Duration, not_before: Option<Offset>) -> Validity {
+    let Some(Offset { before, duration }) = not_before else {
+        return Validity::starting(now, lifetime);
+    };
+    let not_before = if before { now - duration } else { now + duration };
+    Validity { not_before, not_after: not_before + lifetime }
+}
+
+fn parse_lifetime(text: &str) -> Result<Duration, String> {
+    let lifetime = parse_duration(text).filter(|lifetime| *lifetime >= Duration::from_secs(1));
+    lifetime.ok_or_else(|| "write at least one second, as 90s, 24h or 1h30m".to_owned())
+}
+
+fn parse_offset(text: &str) -> Result<Offset, String> {
+    let (before, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let duration = parse_duration(digits).ok_or("write a time from now, as -2h for before or 10m for after")?;
+    Ok(Offset { before, duration })
+}

@@ -1,0 +1,127 @@
+//! `leno ca`, and openssl as the judge of what it writes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Runs a program in a directory.
+fn run(directory: &TempDir, program: &str, arguments: &str) -> Output {
+    let arguments = arguments.split_whitespace();
+    Command::new(program).args(arguments).current_dir(directory).output().expect("the program is installed")
+}
+
+fn leno(directory: &TempDir, arguments: &str) -> Output {
+    run(directory, env!("CARGO_BIN_EXE_leno"), arguments)
+}
+
+/// What it prints when all is well.
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it complains of.
+fn complained(output: &Output) -> String {
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A directory with an authority for example.org in `ca`.
+fn authority() -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    printed(&leno(&directory, "ca init --trust-domain example.org --out ca"));
+    directory
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("the file is there").permissions().mode() & 0o777
+}
+
+#[test]
+fn init_says_what_it_wrote_and_what_to_type_next_and_keeps_the_key_secret() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = printed(&leno(&directory, "ca init --trust-domain example.org --out ca/"));
+    assert_eq!(
+        text,
+        "ca/ has an authority for example.org: ca.crt, trust-bundle.pem, and ca.key, a secret\n\
+         next: leno-proxy --config DIR --identity ns/<namespace>/sa/<service-account> --issuer ca/\n"
+    );
+    assert_eq!(mode(&directory.path().join("ca/ca.key")), 0o600);
+    assert_eq!(mode(&directory.path().join("ca/ca.crt")), 0o644);
+}
+
+#[test]
+fn init_replaces_an_authority_only_when_it_is_forced() {
+    let directory = authority();
+    let certificate = directory.path().join("ca/ca.crt");
+    let first = fs::read(&certificate).expect("a certificate");
+    let error = complained(&leno(&directory, "ca init --trust-domain example.org --out ca"));
+    assert_eq!(error, "leno: ca/ca.crt exists; add --force to replace it, or choose another --out\n");
+    assert_eq!(fs::read(&certificate).expect("a certificate"), first);
+
+    printed(&leno(&directory, "ca init --trust-domain example.org --out ca --force"));
+    assert_ne!(fs::read(&certificate).expect("a certificate"), first);
+}
+
+#[test]
+fn init_refuses_a_trust_domain_that_is_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let error = complained(&leno(&directory, "ca init --trust-domain Example.org"));
+    assert!(error.contains("is not a trust domain; use at most 255 lower-case letters"), "{error}");
+}
+
+#[test]
+fn an_issued_certificate_is_an_svid_by_openssls_judgement() {
+    let directory = authority();
+    let text = printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out cart"));
+    assert!(text.starts_with("cart/tls.crt and cart/tls.key make a program spiffe://example.org/ns/shop/sa/cart"));
+    assert_eq!(mode(&directory.path().join("cart/tls.key")), 0o600);
+    for purpose in ["sslclient", "sslserver"] {
+        let verified = format!("verify -x509_strict -purpose {purpose} -CAfile ca/trust-bundle.pem cart/tls.crt");
+        assert_eq!(printed(&run(&directory, "openssl", &verified)), "cart/tls.crt: OK\n");
+    }
+    let text = printed(&run(&directory, "openssl", "x509 -in cart/tls.crt -noout -text"));
+    for part in [
+        "Subject: \n",
+        "X509v3 Subject Alternative Name: critical\n                URI:spiffe://example.org/ns/shop/sa/cart\n",
+        "X509v3 Key Usage: critical\n                Digital Signature\n",
+        "X509v3 Extended Key Usage: \n                TLS Web Server Authentication, TLS Web Client Authentication\n",
+        "ASN1 OID: prime256v1\n",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    let public_key = |arguments: &str| printed(&run(&directory, "openssl", arguments));
+    let of_certificate = public_key("x509 -in cart/tls.crt -noout -pubkey");
+    assert_eq!(of_certificate, public_key("pkey -in cart/tls.key -pubout"));
+}
+
+#[test]
+fn a_certificate_can_be_issued_expired_or_not_valid_yet() {
+    let directory = authority();
+    let verify = "verify -CAfile ca/trust-bundle.pem odd/tls.crt";
+    printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out odd --not-before -2h --lifetime 1h"));
+    let error = complained(&run(&directory, "openssl", verify));
+    assert!(error.contains("certificate has expired"), "{error}");
+
+    printed(&leno(&directory, "ca issue ca ns/shop/sa/cart --out odd --not-before=10m"));
+    let error = complained(&run(&directory, "openssl", verify));
+    assert!(error.contains("certificate is not yet valid"), "{error}");
+}
+
+#[test]
+fn issue_names_what_is_wrong_and_what_to_do() {
+    let directory = authority();
+    for (arguments, wanted) in [
+        ("ca issue none ns/shop/sa/cart --out cart", "none/ca.crt: No such file or directory"),
+        ("ca issue ca shop/cart --out cart", "write ns/<namespace>/sa/<service-account>"),
+        ("ca issue ca ns/shop/sa/cart --out cart --lifetime 0s", "write at least one second"),
+        ("ca issue ca ns/shop/sa/cart --out cart --not-before yesterday", "write a time from now"),
+    ] {
+        let error = complained(&leno(&directory, arguments));
+        assert!(error.contains(wanted), "{arguments}: {error}");
+    }
+    assert!(!directory.path().join("cart").exists());
+}

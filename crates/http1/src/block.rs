@@ -1,0 +1,95 @@
+//! Lines and sections, out of bytes that come in pieces: the only bytes of a peer that are kept here.
+//!
+//! Lines end with CR LF. A line feed alone is refused: it ends a line for some programs and not for others
+//! (RFC 9112 section 2.2).
+
+use std::borrow::Cow;
+
+/// What is being gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One line.
+    Line,
+    /// Lines up to and with an empty one.
+    Section,
+}
+
+/// Why a block cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A line feed without a carriage return.
+    BareLineFeed,
+    /// The limit is reached before the end; `in_first_line` says whether the first line has none.
+    TooLong { in_first_line: bool },
+}
+
+/// A block whose end has not come.
+#[derive(Debug, Default)]
+pub(crate) struct Incomplete {
+    bytes: Vec<u8>,
+    /// Bytes of the line at the end.
+    line_bytes: usize,
+    /// A whole line has come.
+    has_line: bool,
+}
+
+impl Incomplete {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes a block of at most `max_bytes` from the front of `input`, without a copy where all of it is there; `None`
+    /// takes all of the input.
+    pub(crate) fn take<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        kind: Kind,
+        max_bytes: usize,
+    ) -> Result<Option<Cow<'a, [u8]>>, Fault> {
+        let end = self.find_end(input, kind)?;
+        let taken = end.unwrap_or(input.len());
+        if self.bytes.len() + taken > max_bytes {
+            return Err(Fault::TooLong { in_first_line: !self.has_line });
+        }
+        let (front, rest) = input.split_at_checked(taken).unwrap_or((input, &[]));
+        *input = rest;
+        if end.is_none() {
+            self.bytes.extend_from_slice(front);
+            return Ok(None);
+        }
+        (self.line_bytes, self.has_line) = (0, false);
+        if self.bytes.is_empty() {
+            return Ok(Some(Cow::Borrowed(front)));
+        }
+        self.bytes.extend_from_slice(front);
+        Ok(Some(Cow::Owned(std::mem::take(&mut self.bytes))))
+    }
+
+    /// Where in `input` the block ends.
+    fn find_end(&mut self, input: &[u8], kind: Kind) -> Result<Option<usize>, Fault> {
+        let mut start = 0;
+        while let Some(length) = input.get(start..).and_then(|rest| rest.iter().position(|&byte| byte == b'\n')) {
+            let line_feed = start + length;
+            let before = match line_feed.checked_sub(1) {
+                Some(at) => input.get(at),
+                None => self.bytes.last(),
+            };
+            let line_bytes = self.line_bytes + length;
+            if before != Some(&b'\r') || line_bytes == 0 {
+                return Err(Fault::BareLineFeed);
+            }
+            start = line_feed + 1;
+            self.line_bytes = 0;
+            if kind == Kind::Line || line_bytes == 1 {
+                return Ok(Some(start));
+            }
+            self.has_line = true;
+        }
+        self.line_bytes += input.len() - start;
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

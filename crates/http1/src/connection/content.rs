@@ -1,0 +1,37 @@
+//! Content in: handed out as it comes, as far as the owner has released what came before.
+
+use leno_http2::{Event, StreamKey};
+
+use super::{Connection, Input};
+
+impl Connection {
+    /// Hands on what has come of the `left` bytes of content, and of what may be handed out.
+    pub(super) fn read_content<'a>(&mut self, left: u64, input: &mut &'a [u8]) -> Option<Event<'a>> {
+        let left_here = usize::try_from(left).unwrap_or(usize::MAX);
+        let n = input.len().min(left_here).min(self.content_room());
+        let (bytes, rest) = input.split_at_checked(n)?;
+        if n == 0 {
+            return None;
+        }
+        *input = rest;
+        let exchange = self.exchange.as_deref_mut()?;
+        exchange.unreleased += n;
+        let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
+        let left = left - n as u64;
+        let end_stream = self.input == Input::Length(n as u64);
+        match self.input {
+            Input::Length(_) if end_stream => self.end_receiving(),
+            Input::Length(_) => self.input = Input::Length(left),
+            Input::ChunkData(_) => self.input = if left == 0 { Input::ChunkEnd } else { Input::ChunkData(left) },
+            _ => {}
+        }
+        Some(Event::Data { stream, token, bytes, end_stream })
+    }
+
+    /// The owner is done with `bytes` of content that it was handed.
+    pub fn release(&mut self, stream: StreamKey, bytes: usize) {
+        if let Some(exchange) = self.exchange_mut(stream) {
+            exchange.unreleased = exchange.unreleased.saturating_sub(bytes);
+        }
+    }
+}

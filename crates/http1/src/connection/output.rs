@@ -1,0 +1,144 @@
+//! The output buffer, and content that waits to get there.
+
+use leno_http2::{Drained, FieldSection, StreamKey};
+
+use super::Connection;
+use crate::exchange::Outgoing;
+use crate::limits::OUTPUT_HIGH_WATER_BYTES;
+use crate::write;
+
+/// Output memory that a connection with an open exchange keeps.
+const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
+/// The largest window of HTTP/2, for a protocol that has none.
+const NO_WINDOW_BYTES: usize = (1 << 31) - 1;
+
+impl Connection {
+    /// Bytes to write to the socket now. Say with [`Connection::advance_output`] how many went, then ask again: more may
+    /// follow from the queue.
+    pub fn output(&mut self) -> &[u8] {
+        self.send_queued();
+        self.out.get(self.out_start..).unwrap_or_default()
+    }
+
+    /// The socket has taken `n` bytes of the output.
+    pub fn advance_output(&mut self, n: usize) {
+        self.out_start += n;
+        self.written += n as u64;
+        if self.out_start >= self.out.len() {
+            self.out_start = 0;
+            if self.exchange.is_none() || self.out.capacity() > KEPT_OUTPUT_BYTES {
+                self.out = Vec::new();
+            } else {
+                self.out.clear();
+            }
+        } else if self.out_start > OUTPUT_HIGH_WATER_BYTES {
+            self.out.drain(..self.out_start);
+            self.out_start = 0;
+        }
+    }
+
+    /// Bytes that wait in the output buffer.
+    pub fn pending_output(&self) -> usize {
+        self.out.len() - self.out_start
+    }
+
+    /// Whether there is something to write now.
+    pub fn wants_write(&self) -> bool {
+        let has_queue = !self.over
+            && self.exchange.as_deref().is_some_and(|exchange| {
+                exchange.outgoing != Outgoing::Awaited
+                    && (!exchange.queued().is_empty() || exchange.end_after_queue || exchange.trailers.is_some())
+            });
+        self.pending_output() > 0 || has_queue
+    }
+
+    /// Content that waits for the socket, or for a tunnel to be accepted, in bytes.
+    pub fn queued_bytes(&self) -> usize {
+        self.exchange.as_deref().map_or(0, |exchange| exchange.queued().len())
+    }
+
+    /// Content that the peer has room for, in bytes: HTTP/1 leaves that to TCP.
+    pub fn send_window_bytes(&self) -> usize {
+        NO_WINDOW_BYTES
+    }
+
+    /// Queued content that has moved on since it was last asked.
+    pub fn next_drained(&mut self) -> Option<Drained> {
+        self.drained.pop_front()
+    }
+
+    pub(super) fn awaits_tunnel(&self) -> bool {
+        self.exchange.as_deref().is_some_and(|exchange| exchange.outgoing == Outgoing::Awaited)
+    }
+
+    pub(super) fn drop_queue(&mut self) {
+        if let Some(exchange) = self.exchange.as_deref_mut() {
+            exchange.return_queue(Vec::new(), 0);
+            exchange.trailers = None;
+        }
+    }
+
+    /// Moves queued content into the output.
+    fn send_queued(&mut self) {
+        if self.over || self.awaits_tunnel() {
+            return;
+        }
+        let Some(exchange) = self.exchange.as_deref_mut() else { return };
+        let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
+        let (queue, start) = exchange.lend_queue();
+        let n = self.write_content(queue.get(start..).unwrap_or_default());
+        if n > 0 {
+            self.drained.push_back(Drained { stream, token, bytes: u32::try_from(n).unwrap_or(u32::MAX) });
+        }
+        let Some(exchange) = self.exchange.as_deref_mut() else { return };
+        exchange.return_queue(queue, start + n);
+        if self.over || !exchange.queued().is_empty() {
+            return;
+        }
+        if let Some(trailers) = exchange.trailers.take() {
+            self.write_end(Some(&trailers));
+        } else if exchange.end_after_queue {
+            self.write_end(None);
+        }
+    }
+
+    /// Writes content as far as the output has room; returns how many bytes went.
+    pub(super) fn write_content(&mut self, bytes: &[u8]) -> usize {
+        let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
+        let Some(exchange) = self.exchange.as_deref_mut() else { return bytes.len() };
+        let part = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+        match &mut exchange.outgoing {
+            Outgoing::Nothing => return bytes.len(),
+            Outgoing::Awaited => return 0,
+            _ if part.is_empty() => return 0,
+            Outgoing::Length(left) => match left.checked_sub(part.len() as u64) {
+                Some(less) => {
+                    *left = less;
+                    self.out.extend_from_slice(part);
+                }
+                // More than was announced would be read as the next message.
+                None => {
+                    self.end();
+                    return bytes.len();
+                }
+            },
+            Outgoing::Chunked => {
+                self.out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                self.out.extend_from_slice(part);
+                self.out.extend_from_slice(b"\r\n");
+            }
+            Outgoing::UntilClose | Outgoing::Tunnel => self.out.extend_from_slice(part),
+        }
+        part.len()
+    }
+
+    /// Writes the end of our message. Less content than was announced ends the connection instead, which says as much.
+    pub(super) fn write_end(&mut self, trailers: Option<&FieldSection>) {
+        match self.exchange.as_deref().map(|exchange| exchange.outgoing) {
+            Some(Outgoing::Length(1..)) => return self.end(),
+            Some(Outgoing::Chunked) => write::last_chunk(&mut self.out, trailers),
+            _ => {}
+        }
+        self.end_sending();
+    }
+}

@@ -1,0 +1,214 @@
+//! Bytes in: heads, chunk sizes and trailers, and the events they make.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use leno_http2::{Event, FieldSection, Role, Section, StreamKey};
+
+use super::{Connection, Input};
+use crate::block::{Fault, Kind};
+use crate::chunk;
+use crate::error::ConnectionError;
+use crate::exchange::{Exchange, Half, Outgoing};
+use crate::limits::MAX_EMPTY_LINES;
+use crate::message::Content;
+use crate::request;
+use crate::response::{self, Asked};
+use crate::trailers;
+
+impl Connection {
+    pub(super) fn read<'a>(
+        &mut self,
+        now: Instant,
+        input: &mut &'a [u8],
+        fields: &mut FieldSection,
+    ) -> Result<Option<Event<'a>>, ConnectionError> {
+        loop {
+            if self.is_paused() {
+                return Ok(None);
+            }
+            if input.is_empty() && self.peer_ended {
+                return Ok(self.on_end_of_input());
+            }
+            match self.input {
+                Input::Head => {
+                    if self.role == Role::Client && !self.awaits_response(input)? {
+                        return Ok(None);
+                    }
+                    let max_bytes = self.limits.max_header_list_bytes;
+                    let Some(head) = self.take_block(now, input, Kind::Section, max_bytes)? else { return Ok(None) };
+                    if let Some(event) = self.on_head(&head, fields)? {
+                        return Ok(Some(event));
+                    }
+                }
+                Input::Length(left) | Input::ChunkData(left) => return Ok(self.read_content(left, input)),
+                Input::UntilClose | Input::Tunnel => return Ok(self.read_content(u64::MAX, input)),
+                Input::ChunkLine => {
+                    let max_bytes = self.limits.max_chunk_line_bytes;
+                    let Some(line) = self.take_block(now, input, Kind::Line, max_bytes)? else { return Ok(None) };
+                    self.on_chunk_line(&line)?;
+                }
+                Input::ChunkEnd => {
+                    let Some(_) = self.take_block(now, input, Kind::Line, 2)? else { return Ok(None) };
+                    self.input = Input::ChunkLine;
+                }
+                Input::Trailers => {
+                    let max_bytes = self.limits.max_trailer_bytes;
+                    let Some(section) = self.take_block(now, input, Kind::Section, max_bytes)? else { return Ok(None) };
+                    return self.on_trailers(&section, fields);
+                }
+                Input::Rejected => return Ok(self.end_of_content()),
+                Input::Complete => return Ok(None),
+                Input::Undecided => return Ok(None),
+                Input::Dead => {
+                    *input = &[];
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Whether bytes that come now can be an answer (client only).
+    fn awaits_response(&mut self, input: &[u8]) -> Result<bool, ConnectionError> {
+        let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(false) };
+        if input.is_empty() {
+            return Ok(false);
+        }
+        if self.written <= self.request_starts_at {
+            return Err(ConnectionError::bad("a response came before its request"));
+        }
+        exchange.is_answered = true;
+        Ok(true)
+    }
+
+    /// Takes a line or a section, for which at most `max_bytes` are kept.
+    fn take_block<'a>(
+        &mut self,
+        now: Instant,
+        input: &mut &'a [u8],
+        kind: Kind,
+        max_bytes: u32,
+    ) -> Result<Option<Cow<'a, [u8]>>, ConnectionError> {
+        let block = self.incomplete.take(input, kind, max_bytes as usize).map_err(|fault| self.explain(fault))?;
+        if block.is_some() || self.incomplete.is_empty() {
+            self.incomplete_since = None;
+        } else {
+            self.incomplete_since.get_or_insert(now);
+        }
+        Ok(block)
+    }
+
+    fn explain(&self, fault: Fault) -> ConnectionError {
+        match (fault, self.input) {
+            (Fault::BareLineFeed, _) => ConnectionError::bad("a line does not end with CR LF"),
+            (Fault::TooLong { in_first_line: true }, Input::Head) => {
+                ConnectionError::new(414, "the first line of a message is too long")
+            }
+            (_, Input::Head) => ConnectionError::new(431, "the header fields are too large"),
+            (_, Input::Trailers) => ConnectionError::new(431, "the trailer fields are too large"),
+            (_, Input::ChunkEnd) => ConnectionError::bad("a chunk is longer than its size"),
+            _ => ConnectionError::bad("a chunk size line is too long"),
+        }
+    }
+
+    /// A complete head, for which an interim response is one too. `None` is an empty line.
+    fn on_head(&mut self, head: &[u8], fields: &mut FieldSection) -> Result<Option<Event<'static>>, ConnectionError> {
+        if self.role == Role::Client {
+            return self.on_response(head, fields);
+        }
+        if head == b"\r\n" {
+            self.empty_lines += 1;
+            let too_many = self.empty_lines > MAX_EMPTY_LINES;
+            return if too_many { Err(ConnectionError::bad("empty lines instead of a request")) } else { Ok(None) };
+        }
+        self.empty_lines = 0;
+        let request = request::parse(head, &self.limits, fields)?;
+        self.last_id += 1;
+        let end_stream = request.content == Content::None;
+        let mut exchange = Exchange::new(self.last_id, 0);
+        exchange.receive = if end_stream { Half::Closed } else { Half::Body };
+        exchange.head = request.head;
+        exchange.connect = request.connect;
+        exchange.peer_is_1_0 = request.is_1_0;
+        exchange.upgrade = request.upgrade;
+        // Identifiers are never used twice.
+        exchange.persistent = request.persistent && self.last_id < u32::MAX;
+        self.exchange = Some(Box::new(exchange));
+        self.begin_content(request.content);
+        let stream = StreamKey::numbered(self.last_id);
+        Ok(Some(Event::Headers { stream, token: 0, section: Section::Request, end_stream, oversize: false }))
+    }
+
+    fn on_response(
+        &mut self,
+        head: &[u8],
+        fields: &mut FieldSection,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(None) };
+        let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
+        let asked = Asked { head: exchange.head, connect: exchange.connect, upgrade: exchange.upgrade.as_deref() };
+        let response = response::parse(head, asked, &self.limits, fields)?;
+        if response.interim {
+            exchange.interim_responses += 1;
+            if exchange.interim_responses > self.limits.max_interim_responses {
+                return Err(ConnectionError::bad("too many interim responses"));
+            }
+            let section = Section::Interim;
+            return Ok(Some(Event::Headers { stream, token, section, end_stream: false, oversize: false }));
+        }
+        exchange.receive = Half::Body;
+        exchange.persistent &= response.persistent;
+        let refused = exchange.outgoing == Outgoing::Awaited && response.content != Content::Tunnel;
+        if response.content == Content::Tunnel {
+            exchange.outgoing = Outgoing::Tunnel;
+            exchange.persistent = false;
+        }
+        self.begin_content(response.content);
+        if refused {
+            self.drop_queue();
+            self.end_sending();
+        }
+        let end_stream = response.content == Content::None;
+        if end_stream {
+            self.end_receiving();
+        }
+        Ok(Some(Event::Headers { stream, token, section: Section::Response, end_stream, oversize: false }))
+    }
+
+    fn begin_content(&mut self, content: Content) {
+        self.input = match content {
+            Content::None => Input::Complete,
+            Content::Length(length) => Input::Length(length),
+            Content::Chunked => Input::ChunkLine,
+            Content::UntilClose => Input::UntilClose,
+            Content::Tunnel if self.role == Role::Server => Input::Undecided,
+            Content::Tunnel => Input::Tunnel,
+        };
+    }
+
+    fn on_chunk_line(&mut self, line: &[u8]) -> Result<(), ConnectionError> {
+        let line = chunk::parse_line(line)?;
+        let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(()) };
+        exchange.extension_bytes += line.extension_bytes;
+        if exchange.extension_bytes > self.limits.max_chunk_extension_bytes as usize {
+            return Err(ConnectionError::bad("too many chunk extensions"));
+        }
+        self.input = if line.size == 0 { Input::Trailers } else { Input::ChunkData(line.size) };
+        Ok(())
+    }
+
+    fn on_trailers(
+        &mut self,
+        section: &[u8],
+        fields: &mut FieldSection,
+    ) -> Result<Option<Event<'static>>, ConnectionError> {
+        trailers::parse(section, self.limits.max_trailer_bytes, fields)?;
+        if fields.is_empty() {
+            return Ok(self.end_of_content());
+        }
+        let Some(exchange) = self.exchange.as_deref() else { return Ok(None) };
+        let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
+        self.end_receiving();
+        Ok(Some(Event::Headers { stream, token, section: Section::Trailers, end_stream: true, oversize: false }))
+    }
+}

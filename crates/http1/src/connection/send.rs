@@ -1,0 +1,203 @@
+//! What the owner sends: requests, responses, content, trailers, the end.
+
+use std::time::Instant;
+
+use leno_http2::fields::Known;
+use leno_http2::{ErrorCode, FieldSection, OpenError, Role, Section, StreamKey};
+
+use super::{Connection, Input};
+use crate::exchange::{Exchange, Half, Outgoing};
+use crate::write::{self, Framing, Persistence};
+
+impl Connection {
+    /// Sends a request (client only), which [`check_request`](crate::check_request) must have found fit for it.
+    ///
+    /// # Errors
+    /// Nothing was sent: an exchange is under way ([`OpenError::StreamLimit`]), or the connection cannot be used again,
+    /// or the request cannot be written ([`OpenError::Closed`]).
+    pub fn open(
+        &mut self,
+        _now: Instant,
+        token: u32,
+        fields: &FieldSection,
+        end_stream: bool,
+    ) -> Result<StreamKey, OpenError> {
+        if !self.takes_streams() || write::check_request(fields).is_err() {
+            return Err(OpenError::Closed);
+        }
+        if self.exchange.is_some() {
+            return Err(OpenError::StreamLimit);
+        }
+        let content_length = write::content_length(fields);
+        if end_stream && content_length.is_some_and(|length| length > 0) {
+            return Err(OpenError::Closed);
+        }
+        self.last_id += 1;
+        let method = fields.get(Known::Method).unwrap_or_default();
+        let mut exchange = Exchange::new(self.last_id, token);
+        exchange.send = Half::Body;
+        exchange.head = method == b"HEAD";
+        exchange.connect = method == b"CONNECT";
+        exchange.upgrade = fields.get(Known::LenoUpgrade).filter(|_| !end_stream).map(<[u8]>::to_vec);
+        let framing = match content_length {
+            _ if exchange.awaits_tunnel() => Framing::Unframed,
+            Some(length) => Framing::Length(length),
+            None if !end_stream => Framing::Chunked,
+            // A server may insist on a length where it expects content (RFC 9110 section 8.6).
+            None if matches!(method, b"POST" | b"PUT" | b"PATCH") => Framing::Length(0),
+            None => Framing::Unframed,
+        };
+        exchange.outgoing = match framing {
+            _ if exchange.awaits_tunnel() => Outgoing::Awaited,
+            Framing::Length(length) => Outgoing::Length(length),
+            Framing::Chunked => Outgoing::Chunked,
+            Framing::Unframed => Outgoing::Nothing,
+        };
+        self.request_starts_at = self.written + self.pending_output() as u64;
+        write::request(&mut self.out, fields, framing, exchange.upgrade.as_deref());
+        self.exchange = Some(Box::new(exchange));
+        self.input = Input::Head;
+        let key = StreamKey::numbered(self.last_id);
+        if end_stream {
+            self.end_sending();
+        }
+        Ok(key)
+    }
+
+    /// Whether another request is possible at all, now or after the one under way.
+    pub fn takes_streams(&self) -> bool {
+        self.role == Role::Client
+            && !self.over
+            && !self.shutting_down
+            && !self.peer_ended
+            && self.last_id < u32::MAX
+            && self.exchange.as_deref().is_none_or(|exchange| exchange.persistent && !exchange.awaits_tunnel())
+    }
+
+    /// Sends a response's section, or trailers of either role. Trailers wait for the content that is queued, and go only
+    /// where content goes in chunks. An exchange that is gone takes nothing.
+    pub fn send_headers(&mut self, key: StreamKey, section: Section, fields: &FieldSection, end_stream: bool) {
+        let over = self.over;
+        let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else { return };
+        match section {
+            Section::Request => {}
+            Section::Interim if exchange.send == Half::Headers => self.send_interim(fields),
+            Section::Response if exchange.send == Half::Headers => self.send_response(fields, end_stream),
+            Section::Trailers if exchange.send == Half::Body => {
+                if exchange.queued().is_empty() {
+                    self.write_end(Some(fields));
+                } else {
+                    exchange.trailers = Some(Box::new(fields.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// HTTP/1.0 has no interim responses (RFC 9110 section 15.2).
+    fn send_interim(&mut self, fields: &FieldSection) {
+        let Some(exchange) = self.exchange.as_deref() else { return };
+        if let Some(status) = status(fields).filter(|status| (100..200).contains(status) && *status != 101)
+            && !exchange.peer_is_1_0
+        {
+            write::response(&mut self.out, status, fields, Framing::Unframed, Persistence::Implied, None);
+        }
+    }
+
+    fn send_response(&mut self, fields: &FieldSection, end_stream: bool) {
+        let stays_open = !self.shutting_down && !self.peer_ended;
+        let Some(exchange) = self.exchange.as_deref_mut() else { return };
+        let Some(status) = status(fields).filter(|&status| status >= 200) else { return self.end() };
+        let upgrade = fields.get(Known::LenoUpgrade).filter(|_| status == 200 && exchange.upgrade.is_some());
+        let is_tunnel = upgrade.is_some() || (exchange.connect && status < 300);
+        let content_length = write::content_length(fields);
+        let has_no_content = exchange.head || matches!(status, 204 | 304);
+        if !has_no_content && end_stream && content_length.is_some_and(|length| length > 0) {
+            return self.end();
+        }
+        let (framing, outgoing) = match content_length {
+            _ if is_tunnel => (Framing::Unframed, Outgoing::Tunnel),
+            _ if status == 204 => (Framing::Unframed, Outgoing::Nothing),
+            // What the content of another request would have been.
+            Some(length) if has_no_content => (Framing::Length(length), Outgoing::Nothing),
+            None if has_no_content => (Framing::Unframed, Outgoing::Nothing),
+            Some(length) => (Framing::Length(length), Outgoing::Length(length)),
+            None if end_stream => (Framing::Length(0), Outgoing::Nothing),
+            None if exchange.peer_is_1_0 => (Framing::Unframed, Outgoing::UntilClose),
+            None => (Framing::Chunked, Outgoing::Chunked),
+        };
+        // What follows a CONNECT that is refused may have been meant for the tunnel: it is not taken for a request.
+        exchange.persistent &= stays_open
+            && !exchange.stop_when_sent
+            && !exchange.connect
+            && !matches!(outgoing, Outgoing::Tunnel | Outgoing::UntilClose);
+        let persistence = match exchange.persistent {
+            _ if is_tunnel => Persistence::Implied,
+            false => Persistence::Close,
+            true if exchange.peer_is_1_0 => Persistence::KeepAlive,
+            true => Persistence::Implied,
+        };
+        exchange.send = Half::Body;
+        exchange.outgoing = outgoing;
+        let shown_status = if upgrade.is_some() { 101 } else { status };
+        write::response(&mut self.out, shown_status, fields, framing, persistence, upgrade);
+        if self.input == Input::Undecided {
+            self.input = if is_tunnel { Input::Tunnel } else { Input::Rejected };
+        }
+        if end_stream {
+            self.write_end(None);
+        }
+    }
+
+    /// Sends content. Returns how many of `bytes` are in the output already; the others are queued, and come back as
+    /// [`Drained`](leno_http2::Drained) when they follow. An exchange that is gone takes all of them, to nowhere.
+    pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
+        let over = self.over;
+        let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else {
+            return bytes.len();
+        };
+        let queue_is_empty = exchange.queued().is_empty();
+        let taken = if queue_is_empty { self.write_content(bytes) } else { 0 };
+        let rest = bytes.get(taken..).unwrap_or_default();
+        if rest.is_empty() && queue_is_empty && !self.awaits_tunnel() {
+            if end_stream {
+                self.write_end(None);
+            }
+            return taken;
+        }
+        if let Some(exchange) = self.exchange.as_deref_mut() {
+            exchange.enqueue(rest);
+            exchange.end_after_queue = end_stream;
+        }
+        taken
+    }
+
+    /// Ends the exchange, and with it the connection: HTTP/1 has no other way. What was queued is dropped.
+    pub fn reset(&mut self, key: StreamKey, _code: ErrorCode) {
+        let Some(exchange) = self.exchange_of(key) else { return };
+        let ends_by_closing = matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel);
+        self.cut_short = ends_by_closing && exchange.send != Half::Closed;
+        self.exchange = None;
+        self.end();
+    }
+
+    /// The answer is complete without the rest of the request: once it has gone, the connection ends (RFC 9112 section
+    /// 9.6).
+    pub fn stop_receiving(&mut self, key: StreamKey) {
+        match self.exchange_mut(key) {
+            Some(exchange) if exchange.receive == Half::Closed => {}
+            Some(exchange) if exchange.send == Half::Closed => {
+                self.exchange = None;
+                self.end();
+            }
+            Some(exchange) => exchange.stop_when_sent = true,
+            None => {}
+        }
+    }
+}
+
+/// The status code of a response's section.
+fn status(fields: &FieldSection) -> Option<u16> {
+    let digits = fields.get(Known::Status).filter(|digits| digits.len() == 3)?;
+    std::str::from_utf8(digits).ok()?.parse().ok().filter(|status| *status >= 100)
+}

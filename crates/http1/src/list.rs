@@ -1,0 +1,15 @@
+//! Comma-separated lists in field values (RFC 9110 section 5.6.1).
+
+/// The members of a list, without the empty ones.
+pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// Whether a list has that member, in whatever case.
+pub(crate) fn contains(value: &[u8], member: &[u8]) -> bool {
+    members(value).any(|candidate| candidate.eq_ignore_ascii_case(member))
+}
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -1,0 +1,167 @@
+//! What requests and responses have in common: their fields, and how long their content is (RFC 9112 section 6).
+
+use httparse::Header;
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+
+use crate::error::ConnectionError;
+use crate::limits::{MAX_NAME_BYTES, MAX_NOMINATED_FIELDS};
+use crate::list;
+
+/// How the end of a message's content is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// There is none.
+    None,
+    /// So many bytes, more than none.
+    Length(u64),
+    /// In chunks.
+    Chunked,
+    /// Up to the end of the connection.
+    UntilClose,
+    /// None yet: the connection may become a tunnel.
+    Tunnel,
+}
+
+/// What the fields of one message say about the connection and the content.
+#[derive(Debug, Default)]
+pub(crate) struct Control<'a> {
+    /// The one `content-length`.
+    pub(crate) content_length: Option<u64>,
+    /// The one transfer coding is `chunked`.
+    pub(crate) chunked: bool,
+    close: bool,
+    keep_alive: bool,
+    /// `Connection` names `upgrade`.
+    upgrade: bool,
+    /// The other fields that `Connection` names, which go no further.
+    nominated: Vec<&'a [u8]>,
+}
+
+impl<'a> Control<'a> {
+    /// Reads the fields that control the connection; `minor` is the message's version, HTTP/1.0 or HTTP/1.1.
+    pub(crate) fn read(headers: &[Header<'a>], minor: u8) -> Result<Self, ConnectionError> {
+        let mut control = Self::default();
+        for header in headers {
+            if is_named(header, "content-length") {
+                let length =
+                    parse_length(header.value).ok_or(ConnectionError::bad("content-length is not a number"))?;
+                if control.content_length.replace(length).is_some() {
+                    return Err(ConnectionError::bad("content-length stands twice"));
+                }
+            } else if is_named(header, "transfer-encoding") {
+                check_coding(header.value, minor, control.chunked)?;
+                control.chunked = true;
+            } else if is_named(header, "connection") {
+                list::members(header.value).for_each(|option| control.note_option(option));
+            }
+        }
+        if control.chunked && control.content_length.is_some() {
+            return Err(ConnectionError::bad("a message has both transfer-encoding and content-length"));
+        }
+        if control.nominated.len() > MAX_NOMINATED_FIELDS {
+            return Err(ConnectionError::bad("the connection field names too many fields"));
+        }
+        Ok(control)
+    }
+
+    fn note_option(&mut self, option: &'a [u8]) {
+        if option.eq_ignore_ascii_case(b"close") {
+            self.close = true;
+        } else if option.eq_ignore_ascii_case(b"keep-alive") {
+            self.keep_alive = true;
+        } else if option.eq_ignore_ascii_case(b"upgrade") {
+            self.upgrade = true;
+        } else if !option.eq_ignore_ascii_case(b"te") {
+            self.nominated.push(option);
+        }
+    }
+
+    /// Whether the connection outlives the message (RFC 9112 section 9.3).
+    pub(crate) fn is_persistent(&self, minor: u8) -> bool {
+        !self.close && (minor >= 1 || self.keep_alive)
+    }
+
+    /// The protocols that `Upgrade` names, where `Connection` names it too, without `h2c`: whoever wants HTTP/2 here can
+    /// begin with it, and the request is as good without (RFC 9110 section 7.8).
+    pub(crate) fn upgrade(&self, headers: &[Header<'_>]) -> Option<Vec<u8>> {
+        let values = headers.iter().filter(|header| self.upgrade && is_named(header, "upgrade"));
+        let protocols = values.flat_map(|header| list::members(header.value));
+        let wanted: Vec<&[u8]> = protocols.filter(|protocol| !protocol.eq_ignore_ascii_case(b"h2c")).collect();
+        if wanted.is_empty() { None } else { Some(wanted.join(&b", "[..])) }
+    }
+
+    /// Appends the fields that go on, with names in lower case, to `fields`.
+    pub(crate) fn push_fields(
+        &self,
+        headers: &[Header<'_>],
+        fields: &mut FieldSection,
+        drops: impl Fn(Known) -> bool,
+    ) -> Result<(), ConnectionError> {
+        let mut te_trailers = false;
+        for header in headers {
+            let mut buffer = [0; MAX_NAME_BYTES];
+            let name = buffer.get_mut(..header.name.len()).ok_or(NAME_TOO_LONG)?;
+            name.copy_from_slice(header.name.as_bytes());
+            name.make_ascii_lowercase();
+            let known = Known::of(name);
+            if known == Known::Te {
+                te_trailers |= list::contains(header.value, b"trailers");
+            } else if !is_for_one_hop(known) && !drops(known) && !self.is_nominated(known, name) {
+                fields.push(name, header.value);
+            }
+        }
+        if te_trailers && !drops(Known::Te) {
+            fields.push(b"te", b"trailers");
+        }
+        if fields.defects().is_empty() { Ok(()) } else { Err(ConnectionError::bad("a field is not valid")) }
+    }
+
+    /// Whether `Connection` names this field. The two that say where a message goes and where it ends are never dropped.
+    fn is_nominated(&self, known: Known, name: &[u8]) -> bool {
+        let is_vital = matches!(known, Known::Host | Known::ContentLength);
+        !is_vital && self.nominated.iter().any(|option| option.eq_ignore_ascii_case(name))
+    }
+}
+
+const NAME_TOO_LONG: ConnectionError = ConnectionError { status: 431, why: "a field name is too long" };
+
+/// Whether a field ends at the next hop (RFC 9110 section 7.6.1), or is our own sign for one that does.
+pub(crate) fn is_for_one_hop(known: Known) -> bool {
+    known.is_connection_specific() || known == Known::LenoUpgrade
+}
+
+pub(crate) fn is_named(header: &Header<'_>, name: &str) -> bool {
+    header.name.eq_ignore_ascii_case(name)
+}
+
+/// RFC 9112 section 6.1: `chunked`, once, and not in HTTP/1.0.
+fn check_coding(value: &[u8], minor: u8, again: bool) -> Result<(), ConnectionError> {
+    if again {
+        return Err(ConnectionError::bad("transfer-encoding stands twice"));
+    }
+    if minor == 0 {
+        return Err(ConnectionError::bad("HTTP/1.0 has no transfer-encoding"));
+    }
+    if value.eq_ignore_ascii_case(b"chunked") {
+        return Ok(());
+    }
+    let mentions_chunked = value.to_ascii_lowercase().windows(7).any(|window| window == b"chunked");
+    let status = if mentions_chunked { 400 } else { 501 };
+    Err(ConnectionError::new(status, "transfer-encoding is not exactly chunked"))
+}
+
+/// A number in decimal digits and nothing else (RFC 9110 section 8.6).
+pub(crate) fn parse_length(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |n, c| match c {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(c - b'0')),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,113 @@
+//! A response's head: its line and fields (RFC 9112 section 4).
+
+use std::mem::MaybeUninit;
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+
+use crate::error::ConnectionError;
+use crate::limits::{Limits, MAX_FIELDS};
+use crate::list;
+use crate::message::{Content, Control};
+
+/// What was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked<'a> {
+    /// Method was HEAD.
+    pub(crate) head: bool,
+    /// Method was CONNECT.
+    pub(crate) connect: bool,
+    /// The protocols that were offered.
+    pub(crate) upgrade: Option<&'a [u8]>,
+}
+
+/// What the connection must know of a response.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ResponseHead {
+    /// An interim response; another follows.
+    pub(crate) interim: bool,
+    pub(crate) content: Content,
+    /// The connection can be used again.
+    pub(crate) persistent: bool,
+}
+
+/// Reads a head up to its empty line, and overwrites `fields` with its section.
+pub(crate) fn parse(
+    bytes: &[u8],
+    asked: Asked<'_>,
+    limits: &Limits,
+    fields: &mut FieldSection,
+) -> Result<ResponseHead, ConnectionError> {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let parsed = config.parse_response_with_uninit_headers(&mut response, bytes, &mut headers).map_err(explain)?;
+    let (httparse::Status::Complete(length), Some(minor), Some(status @ 100..)) =
+        (parsed, response.version, response.code)
+    else {
+        return Err(NOT_A_RESPONSE);
+    };
+    if length != bytes.len() {
+        return Err(NOT_A_RESPONSE);
+    }
+    let control = Control::read(response.headers, minor)?;
+    let interim = status < 200 && status != 101;
+    let upgrade = if status == 101 { Some(switched(&control, response.headers, asked)?) } else { None };
+    let content = match control.content_length {
+        _ if status == 101 || (asked.connect && (200..300).contains(&status)) => Content::Tunnel,
+        _ if asked.head || interim || matches!(status, 204 | 304) => Content::None,
+        _ if control.chunked => Content::Chunked,
+        Some(0) => Content::None,
+        Some(length) => Content::Length(length),
+        None => Content::UntilClose,
+    };
+    if interim && (control.chunked || control.content_length.is_some()) {
+        return Err(ConnectionError::bad("an interim response has content"));
+    }
+
+    fields.clear();
+    let shown_status = if upgrade.is_some() { 200 } else { status };
+    fields.push(b":status", shown_status.to_string().as_bytes());
+    let lengthless = content == Content::Tunnel || status == 204;
+    let dropped = |known| lengthless && known == Known::ContentLength;
+    control.push_fields(response.headers, fields, dropped)?;
+    if let Some(protocol) = upgrade {
+        fields.set(Known::LenoUpgrade, &protocol);
+    }
+    if fields.list_size() > limits.max_header_list_bytes as usize {
+        return Err(ConnectionError::new(502, "the response's header fields are too large"));
+    }
+    // Servers that speak HTTP/1.0 cannot be sent content of unknown length, so each gets one request.
+    let persistent = minor == 1 && control.is_persistent(minor) && content != Content::UntilClose;
+    Ok(ResponseHead { interim, content, persistent })
+}
+
+const NOT_A_RESPONSE: ConnectionError = ConnectionError { status: 502, why: "this is no HTTP/1 response" };
+
+/// The protocol that a 101 response switches to, which must have been offered (RFC 9110 section 15.2.2).
+fn switched(
+    control: &Control<'_>,
+    headers: &[httparse::Header<'_>],
+    asked: Asked<'_>,
+) -> Result<Vec<u8>, ConnectionError> {
+    let protocol = control.upgrade(headers).ok_or(ConnectionError::bad("a 101 response names no protocol"))?;
+    let was_offered = |protocol| asked.upgrade.is_some_and(|offered| list::contains(offered, protocol));
+    if !list::members(&protocol).all(was_offered) {
+        return Err(ConnectionError::bad("a 101 response switches to a protocol that was not offered"));
+    }
+    Ok(protocol)
+}
+
+fn explain(error: httparse::Error) -> ConnectionError {
+    use httparse::Error;
+    match error {
+        Error::TooManyHeaders => ConnectionError::new(502, "the response has too many header fields"),
+        Error::HeaderName => ConnectionError::new(502, "a field name is not valid, or is followed by white space"),
+        Error::HeaderValue => ConnectionError::new(502, "a field value has a character that is not allowed"),
+        _ => NOT_A_RESPONSE,
+    }
+}
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+//! The four forms of a request's target (RFC 9112 section 3.2), and what stands for a host.
+
+use crate::error::ConnectionError;
+
+/// What a target names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// The authority that is in the target itself, which wins over `Host`.
+    pub(crate) authority: Option<&'a [u8]>,
+    /// The path and query; empty for CONNECT.
+    pub(crate) path: &'a [u8],
+    /// The path lacks the `/` that an absolute target may leave out.
+    pub(crate) lacks_slash: bool,
+}
+
+/// Reads the target of a request with this method.
+pub(crate) fn parse<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, ConnectionError> {
+    // Characters that are no URI's but harm nobody pass, as every server takes them.
+    if target.iter().any(|&byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
+        return Err(ConnectionError::bad("the request target has a character that is not allowed"));
+    }
+    let plain = |authority, path| Target { authority, path, lacks_slash: false };
+    if method == "CONNECT" {
+        return if is_host_and_port(target) {
+            Ok(plain(Some(target), b""))
+        } else {
+            Err(ConnectionError::bad("the target of CONNECT is not host:port"))
+        };
+    }
+    match target {
+        b"*" if method == "OPTIONS" => Ok(plain(None, target)),
+        [b'/', ..] => Ok(plain(None, target)),
+        _ => parse_absolute(method, target),
+    }
+}
+
+fn parse_absolute<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, ConnectionError> {
+    let rest = match target.split_first_chunk::<7>() {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"http://") => rest,
+        _ => return Err(ConnectionError::bad("the request target is neither a path nor an http URI")),
+    };
+    let end = rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, b""));
+    if authority.is_empty() || !is_host(authority) {
+        return Err(ConnectionError::bad("the request target has no valid host"));
+    }
+    match path {
+        b"" if method == "OPTIONS" => Ok(Target { authority: Some(authority), path: b"*", lacks_slash: false }),
+        _ => Ok(Target { authority: Some(authority), path, lacks_slash: !path.starts_with(b"/") }),
+    }
+}
+
+/// Whether a value can be a `Host` (RFC 9110 section 7.2), the empty one included. User information, lists and whatever
+/// else has been used to name two hosts at once is none.
+pub(crate) fn is_host(value: &[u8]) -> bool {
+    value.iter().all(|byte| {
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
+            || matches!(byte, b'*' | b'+' | b';' | b'=' | b':' | b'[' | b']')
+    })
+}
+
+/// The authority form (RFC 9112 section 3.2.3).
+pub(crate) fn is_host_and_port(value: &[u8]) -> bool {
+    let Some(colon) = value.iter().rposition(|&byte| byte == b':') else { return false };
+    let (host, port) = (value.get(..colon).unwrap_or_default(), value.get(colon + 1..).unwrap_or_default());
+    let is_port = (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
+    !host.is_empty() && is_host(host) && is_port
+}
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

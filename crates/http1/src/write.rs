@@ -1,0 +1,191 @@
+//! Field sections out: request and status lines, header fields, trailers (RFC 9112 sections 3 to 5).
+//!
+//! HTTP/2 allows more bytes in some places than HTTP/1 does; nothing is written here that a reader could take for more
+//! than one line or one field.
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+
+use crate::message::{is_for_one_hop, parse_length};
+use crate::reason;
+use crate::target;
+use crate::trailers::may_be_trailer;
+
+/// Why a request that is well-formed in HTTP/2 cannot be written as HTTP/1.1; the answer to it is 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request cannot be sent as HTTP/1.1: {0}")]
+pub struct Unwritable(&'static str);
+
+/// How a section's content is framed on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Neither field: there is no content, or it ends with the connection.
+    Unframed,
+    /// `content-length`.
+    Length(u64),
+    /// `transfer-encoding: chunked`.
+    Chunked,
+}
+
+/// What the `connection` field says, beside what other fields need it to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// Nothing: the connection goes on, as HTTP/1.1's do.
+    Implied,
+    /// It goes on, which HTTP/1.0 must be told.
+    KeepAlive,
+    /// It ends after this message.
+    Close,
+}
+
+/// Checks what [`Connection::open`](crate::Connection::open) will be given: HTTP/1.1 has no way to write a method, target
+/// or host with white space, or a `:path` that is no path.
+///
+/// # Errors
+/// See [`Unwritable`].
+pub fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
+    let method = fields.get(Known::Method).unwrap_or_default();
+    if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
+        return Err(Unwritable(":method is not a token"));
+    }
+    let authority = authority(fields);
+    if method == b"CONNECT" {
+        return if target::is_host_and_port(authority) {
+            Ok(())
+        } else {
+            Err(Unwritable(":authority is not host:port"))
+        };
+    }
+    if !target::is_host(authority) {
+        return Err(Unwritable(":authority is not a host"));
+    }
+    let path = fields.get(Known::Path).unwrap_or_default();
+    let is_path = path.starts_with(b"/") || (path == b"*" && method == b"OPTIONS");
+    if !is_path || path.iter().any(|&byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
+        return Err(Unwritable(":path is not a path"));
+    }
+    Ok(())
+}
+
+/// Writes a request's head; `upgrade` is what it offers to change to.
+pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, upgrade: Option<&[u8]>) {
+    let method = fields.get(Known::Method).unwrap_or_default();
+    let authority = authority(fields);
+    out.extend_from_slice(method);
+    out.push(b' ');
+    out.extend_from_slice(if method == b"CONNECT" { authority } else { fields.get(Known::Path).unwrap_or_default() });
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    write_field(out, b"host", authority);
+    write_fields(out, fields, framing, |known| known == Known::Host);
+    write_connection(out, Persistence::Implied, upgrade, fields.contains(Known::Te));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a response's head.
+pub(crate) fn response(
+    out: &mut Vec<u8>,
+    status: u16,
+    fields: &FieldSection,
+    framing: Framing,
+    persistence: Persistence,
+    upgrade: Option<&[u8]>,
+) {
+    write_status_line(out, status);
+    write_fields(out, fields, framing, |known| known == Known::Te);
+    write_connection(out, persistence, upgrade, false);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the answer to what cannot be understood, after which the connection ends.
+pub(crate) fn refusal(out: &mut Vec<u8>, status: u16, why: &str, with_content: bool) {
+    write_status_line(out, status);
+    write_field(out, b"content-type", b"text/plain");
+    write_field(out, b"content-length", (why.len() + 1).to_string().as_bytes());
+    write_field(out, b"leno-proxy-error", b"malformed-request");
+    out.extend_from_slice(b"connection: close\r\n\r\n");
+    if with_content {
+        out.extend_from_slice(why.as_bytes());
+        out.push(b'\n');
+    }
+}
+
+/// Writes the last chunk and the trailers that may stand there (RFC 9112 section 7.1).
+pub(crate) fn last_chunk(out: &mut Vec<u8>, trailers: Option<&FieldSection>) {
+    out.extend_from_slice(b"0\r\n");
+    for line in trailers.iter().flat_map(|trailers| trailers.iter()) {
+        if may_be_trailer(line.known) {
+            write_field(out, line.name, line.value);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `:authority`, or the `host` of a request that has none.
+fn authority(fields: &FieldSection) -> &[u8] {
+    fields.get(Known::Authority).or_else(|| fields.get(Known::Host)).unwrap_or_default()
+}
+
+/// The value of a section's `content-length`, if it is one.
+pub(crate) fn content_length(fields: &FieldSection) -> Option<u64> {
+    fields.get(Known::ContentLength).and_then(parse_length)
+}
+
+fn write_status_line(out: &mut Vec<u8>, status: u16) {
+    out.extend_from_slice(format!("HTTP/1.1 {status} {}\r\n", reason::phrase(status)).as_bytes());
+}
+
+fn write_fields(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, drops: impl Fn(Known) -> bool) {
+    let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
+    for line in fields.iter().filter(|line| !line.known.is_pseudo() && !drops(line.known)) {
+        write_field(out, line.name, line.value);
+    }
+    // HTTP/2 may cut the field in pieces, HTTP/1 has it whole (RFC 9113 section 8.2.3).
+    let cookies: Vec<&[u8]> = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value).collect();
+    if !cookies.is_empty() {
+        write_field(out, b"cookie", &cookies.join(&b"; "[..]));
+    }
+    match framing {
+        Framing::Unframed => {}
+        Framing::Length(length) => write_field(out, b"content-length", length.to_string().as_bytes()),
+        Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+    }
+}
+
+fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option<&[u8]>, te: bool) {
+    let persistence: &[u8] = match persistence {
+        Persistence::Implied => b"",
+        Persistence::KeepAlive => b"keep-alive",
+        Persistence::Close => b"close",
+    };
+    let options = [persistence, if upgrade.is_some() { b"upgrade" } else { b"" }, if te { b"te" } else { b"" }];
+    let options: Vec<&[u8]> = options.into_iter().filter(|option| !option.is_empty()).collect();
+    if !options.is_empty() {
+        write_field(out, b"connection", &options.join(&b", "[..]));
+    }
+    if let Some(protocols) = upgrade {
+        write_field(out, b"upgrade", protocols);
+    }
+}
+
+/// A field whose name is no token is left out, and control characters in a value become spaces (RFC 9110 section 5.5).
+fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
+        return;
+    }
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    let is_control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
+    out.extend(value.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')
+        || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

@@ -1,0 +1,253 @@
+//! A local certificate authority, for one machine and for tests.
+//!
+//! Its certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). What it signs is written
+//! by it alone: of a request it takes only the key.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leno_model::spiffe::{SpiffeId, TrustDomain};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType,
+    SerialNumber,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
+use rustls::server::ParsedCertificate;
+use time::OffsetDateTime;
+
+use crate::tls::provider;
+use crate::x509::{Validity, trust_domain, validity};
+
+/// How far a peer's clock may be behind ours and still find a new certificate valid.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
+
+/// How long an SVID is valid unless something else is asked for.
+pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long an authority is valid: ten years.
+const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
+
+/// How long a request may be, in bytes; one with a P-256 key and the longest SPIFFE id has under 3,000.
+const CSR_MAX_BYTES: usize = 8_192;
+
+/// A key that signs, and the certificate that says for whom.
+#[derive(Debug)]
+pub struct Authority {
+    trust_domain: TrustDomain,
+    not_after: SystemTime,
+    certificate_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate with its key, in PEM, for a program that is not a proxy.
+#[derive(Debug)]
+pub struct KeyPairPem {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key (PKCS #8).
+    pub private_key: String,
+}
+
+/// Why texts make no authority; it says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BadAuthority {
+    /// The certificate is not one of an authority of a trust domain.
+    #[error("the certificate is not of an authority with a trust domain; make one with leno ca init")]
+    Certificate,
+    /// The key cannot be used.
+    #[error("the private key cannot be used ({0}); make one with leno ca init")]
+    Key(rcgen::Error),
+    /// The key and the certificate are not of one authority.
+    #[error("the certificate is for another key; copy both from one directory")]
+    Mismatch,
+}
+
+/// Why a request was not signed; it says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SignError {
+    /// Longer than any request for a workload.
+    #[error("the certificate signing request has {0} bytes; at most {CSR_MAX_BYTES} are read")]
+    TooLong(usize),
+    /// Not a request, or not signed with the key that it is for.
+    #[error("the certificate signing request is invalid ({0}); send one in DER, signed with its own key")]
+    Request(rcgen::Error),
+    /// The key is of another kind.
+    #[error("the certificate signing request is not for an ECDSA key on P-256; make such a key")]
+    KeyKind,
+    /// The request names something else.
+    #[error("the certificate signing request names {found}, and only {wanted} may be certified")]
+    WrongName {
+        /// What the request names.
+        found: String,
+        /// What it may name.
+        wanted: SpiffeId,
+    },
+    /// The workload is of another trust domain.
+    #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own")]
+    WrongTrustDomain {
+        /// Who is to be certified.
+        wanted: SpiffeId,
+        /// Whom this authority may certify.
+        ours: TrustDomain,
+    },
+    /// The authority itself has expired.
+    #[error("the authority's own certificate has expired; make another with leno ca init and rotate to it")]
+    Expired,
+    /// The machine could not make a key or sign.
+    #[error("the certificate could not be made: {0}")]
+    Crypto(#[from] rcgen::Error),
+}
+
+impl Authority {
+    /// Makes a new key and certificate.
+    ///
+    /// # Errors
+    /// If the machine gives no random numbers.
+    pub fn create(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let serial = random_serial()?;
+        let lifetime = Validity::starting(now, AUTHORITY_LIFETIME);
+        let mut params = params(lifetime, &serial);
+        // Part of the serial number, so that two authorities of one trust domain have different names.
+        let [a, b, c, d, ..] = serial;
+        params.distinguished_name.push(DnType::CommonName, format!("{trust_domain} {a:02x}{b:02x}{c:02x}{d:02x}"));
+        params.subject_alt_names = vec![SanType::URI(format!("spiffe://{trust_domain}").try_into()?)];
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate_pem = params.self_signed(&key)?.pem();
+        Ok(Self { trust_domain, not_after: lifetime.not_after, certificate_pem, issuer: Issuer::new(params, key) })
+    }
+
+    /// Reads one that was written in PEM.
+    ///
+    /// # Errors
+    /// [`BadAuthority`] unless both texts are of one authority of one trust domain.
+    pub fn from_pem(certificate_pem: String, key_pem: &str) -> Result<Self, BadAuthority> {
+        let bad = BadAuthority::Certificate;
+        let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes()).map_err(|_| bad)?;
+        let (Some(trust_domain), Some(validity)) = (trust_domain(&certificate), validity(&certificate)) else {
+            return Err(BadAuthority::Certificate);
+        };
+        let key = KeyPair::from_pem(key_pem).map_err(BadAuthority::Key)?;
+        let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| BadAuthority::Certificate)?;
+        if *parsed.subject_public_key_info() != *key.subject_public_key_info() {
+            return Err(BadAuthority::Mismatch);
+        }
+        let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(|_| BadAuthority::Certificate)?;
+        Ok(Self { trust_domain, not_after: validity.not_after, certificate_pem, issuer })
+    }
+
+    /// Whom it certifies.
+    pub fn trust_domain(&self) -> &TrustDomain {
+        &self.trust_domain
+    }
+
+    /// Its certificate, in PEM.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// Its private key, in PEM (PKCS #8).
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
+    /// Certifies that the key of a request (RFC 2986, in DER) is `id`'s.
+    ///
+    /// The certificate expires with the authority if that is sooner.
+    ///
+    /// # Errors
+    /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
+    pub fn sign(&self, id: &SpiffeId, csr: &[u8], validity: Validity) -> Result<CertificateDer<'static>, SignError> {
+        if csr.len() > CSR_MAX_BYTES {
+            return Err(SignError::TooLong(csr.len()));
+        }
+        let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(csr))
+            .map_err(SignError::Request)?;
+        if request.public_key.algorithm() != &PKCS_ECDSA_P256_SHA256 {
+            return Err(SignError::KeyKind);
+        }
+        let name = uri(id)?;
+        if let Some(other) = request.params.subject_alt_names.iter().find(|other| **other != name) {
+            return Err(SignError::WrongName { found: shown(other), wanted: id.clone() });
+        }
+        Ok(self.certify(id, &request.public_key, validity)?.into())
+    }
+
+    /// Makes a key pair and certifies it, for a program that is not a proxy.
+    ///
+    /// # Errors
+    /// [`SignError`] as [`Authority::sign`].
+    pub fn issue_key_pair(&self, id: &SpiffeId, validity: Validity) -> Result<KeyPairPem, SignError> {
+        let key = KeyPair::generate()?;
+        let certificate = self.certify(id, &key, validity)?.pem();
+        Ok(KeyPairPem { certificate, private_key: key.serialize_pem() })
+    }
+
+    fn certify(&self, id: &SpiffeId, key: &impl PublicKeyData, validity: Validity) -> Result<Certificate, SignError> {
+        if id.trust_domain != self.trust_domain {
+            return Err(SignError::WrongTrustDomain { wanted: id.clone(), ours: self.trust_domain.clone() });
+        }
+        if validity.not_before >= self.not_after {
+            return Err(SignError::Expired);
+        }
+        let capped = Validity { not_after: validity.not_after.min(self.not_after), ..validity };
+        let mut params = params(capped, &random_serial()?);
+        params.subject_alt_names = vec![uri(id)?];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        Ok(params.signed_by(key, &self.issuer)?)
+    }
+}
+
+impl Validity {
+    /// A lifetime that starts now, and a little before for clocks that are behind.
+    pub fn starting(now: SystemTime, lifetime: Duration) -> Self {
+        Self { not_before: now - CLOCK_SKEW, not_after: now + lifetime }
+    }
+}
+
+fn uri(id: &SpiffeId) -> Result<SanType, rcgen::Error> {
+    Ok(SanType::URI(id.to_string().try_into()?))
+}
+
+/// A certificate with dates and a serial number, and nothing else yet.
+fn params(validity: Validity, serial: &[u8]) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.not_before = date(validity.not_before);
+    params.not_after = date(validity.not_after);
+    params.serial_number = Some(SerialNumber::from_slice(serial));
+    params
+}
+
+/// In whole seconds, as certificates have it; what they cannot say becomes 1970.
+fn date(time: SystemTime) -> OffsetDateTime {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let seconds = i64::try_from(seconds).unwrap_or_default();
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Positive, of full length, and 126 of its bits cannot be guessed (RFC 5280 section 4.1.2.2).
+fn random_serial() -> Result<[u8; 16], rcgen::Error> {
+    let mut serial = [0; 16];
+    provider().secure_random.fill(&mut serial).map_err(|_| rcgen::Error::RingUnspecified)?;
+    serial[0] = serial[0] & 0x3f | 0x40;
+    Ok(serial)
+}
+
+/// As much of a name in a request as a log line should have.
+fn shown(name: &SanType) -> String {
+    const SHOWN_MAX_CHARS: usize = 200;
+    let text = match name {
+        SanType::URI(text) | SanType::DnsName(text) | SanType::Rfc822Name(text) => text.as_str().to_owned(),
+        other => format!("{other:?}"),
+    };
+    text.chars().take(SHOWN_MAX_CHARS).collect()
+}
+
+#[cfg(test)]
+#[path = "authority_tests.rs"]
+mod tests;

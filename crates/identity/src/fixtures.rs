@@ -1,0 +1,85 @@
+//! What the tests of this crate share: authorities, identities, and handshakes in memory.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use leno_model::spiffe::SpiffeId;
+use rustls::{ClientConfig, ClientConnection, Connection, Error, ServerConfig, ServerConnection};
+
+use crate::TlsIdentity;
+use crate::authority::{Authority, SVID_LIFETIME};
+use crate::bundle::TrustBundle;
+use crate::svid::{Request, Svid};
+use crate::x509::Validity;
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+
+pub(crate) fn id(workload: &str) -> SpiffeId {
+    format!("spiffe://example.org/ns/shop/sa/{workload}").parse().expect("an id")
+}
+
+pub(crate) fn authority(trust_domain: &str) -> Authority {
+    Authority::create(trust_domain.parse().expect("a trust domain"), SystemTime::now()).expect("an authority")
+}
+
+pub(crate) fn bundle(authorities: &[&Authority]) -> TrustBundle {
+    let text: String = authorities.iter().map(|authority| authority.certificate_pem()).collect();
+    TrustBundle::from_pem(text.as_bytes()).expect("a bundle")
+}
+
+/// An SVID that is valid for a time from `start`, and was checked then.
+pub(crate) fn svid_from(authority: &Authority, id: &SpiffeId, start: SystemTime, lifetime: Duration) -> Svid {
+    let request = Request::new(id.clone()).expect("a request");
+    let certificate = authority.sign(id, request.csr(), Validity::starting(start, lifetime)).expect("a certificate");
+    request.accept(vec![certificate], &bundle(&[authority]), start).expect("an SVID")
+}
+
+pub(crate) fn svid(authority: &Authority, id: &SpiffeId) -> Svid {
+    svid_from(authority, id, SystemTime::now(), SVID_LIFETIME)
+}
+
+/// A workload of `example.org` whose peers are those of its own authority.
+pub(crate) fn identity(authority: &Authority, workload: &str) -> TlsIdentity {
+    TlsIdentity::new(&svid(authority, &id(workload)), &bundle(&[authority]))
+}
+
+/// Both ends of a handshake, each with the first error that it met.
+pub(crate) struct Handshake {
+    pub(crate) client: Result<ClientConnection, Error>,
+    pub(crate) server: Result<ServerConnection, Error>,
+}
+
+/// Lets two ends talk until neither has more to say.
+pub(crate) fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
+    let name = "8080.leno.internal".try_into().expect("a server name");
+    let mut client = Connection::from(ClientConnection::new(client.clone(), name).expect("a client"));
+    let mut server = Connection::from(ServerConnection::new(server.clone()).expect("a server"));
+    let (mut client_error, mut server_error) = (None, None);
+    loop {
+        let sent = transfer(&mut client, &mut server, &mut server_error);
+        let answered = transfer(&mut server, &mut client, &mut client_error);
+        if !sent && !answered {
+            break;
+        }
+    }
+    let (Connection::Client(client), Connection::Server(server)) = (client, server) else {
+        unreachable!("they were made so");
+    };
+    let failed = client_error.is_some() || server_error.is_some();
+    assert!(failed || !(client.is_handshaking() || server.is_handshaking()), "each end waits for the other");
+    Handshake { client: client_error.map_or(Ok(client), Err), server: server_error.map_or(Ok(server), Err) }
+}
+
+/// Moves what one end has to send to the other; says whether there was anything.
+fn transfer(from: &mut Connection, to: &mut Connection, error: &mut Option<Error>) -> bool {
+    let mut bytes = Vec::new();
+    while from.wants_write() {
+        from.write_tls(&mut bytes).expect("writing to a Vec cannot fail");
+    }
+    let mut rest = bytes.as_slice();
+    while !rest.is_empty() && error.is_none() {
+        to.read_tls(&mut rest).expect("reading from a slice cannot fail");
+        *error = to.process_new_packets().err();
+    }
+    !bytes.is_empty()
+}

@@ -1,0 +1,99 @@
+use std::fs;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+
+use super::{Issuer, LocalIssuer, Trust, obtain};
+use crate::authority::Authority;
+use crate::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
+use crate::fixtures::{HOUR, authority, id};
+use crate::issuer::IssueError;
+use crate::svid::Svid;
+
+fn directory(authority: &Authority) -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    write_authority(directory.path(), authority).expect("written");
+    directory
+}
+
+fn open(directory: &TempDir) -> LocalIssuer {
+    LocalIssuer::open(directory.path()).expect("an issuer")
+}
+
+/// A local issuer never waits.
+fn issue(issuer: &dyn Issuer) -> Result<(Svid, Trust), IssueError> {
+    let workload = "ns/shop/sa/cart".parse().expect("a workload");
+    match pin!(obtain(issuer, &workload)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("it waits for something"),
+    }
+}
+
+fn write_signer(directory: &Path, authority: &Authority) {
+    fs::write(directory.join(CERTIFICATE_FILE), authority.certificate_pem()).expect("written");
+    fs::write(directory.join(KEY_FILE), authority.key_pem()).expect("written");
+}
+
+#[test]
+fn a_local_issuer_certifies_workloads_of_its_authoritys_trust_domain() {
+    let directory = directory(&authority("example.org"));
+    let issuer = open(&directory).with_lifetime(HOUR);
+    let (svid, trust) = issue(&issuer).expect("an SVID");
+    assert_eq!(svid.id, id("cart"));
+    assert!(svid.not_after <= SystemTime::now() + HOUR);
+    assert_eq!(trust, issuer.trust().expect("whom to trust"));
+}
+
+#[test]
+fn every_svid_has_a_key_of_its_own() {
+    let directory = directory(&authority("example.org"));
+    let issuer = open(&directory);
+    let key = |svid: &Svid| svid.certified_key().key.public_key().expect("a public key").to_vec();
+    let (first, second) = (issue(&issuer).expect("an SVID").0, issue(&issuer).expect("an SVID").0);
+    assert_ne!(key(&first), key(&second));
+}
+
+#[test]
+fn files_that_were_exchanged_are_used_from_then_on() {
+    let (old, new) = (authority("example.org"), authority("example.org"));
+    let directory = directory(&old);
+    let issuer = open(&directory);
+    let before = issuer.trust().expect("whom to trust");
+
+    let both = format!("{}{}", old.certificate_pem(), new.certificate_pem());
+    fs::write(directory.path().join(BUNDLE_FILE), both).expect("written");
+    let with_both = issuer.trust().expect("whom to trust");
+    assert_eq!(with_both.signer, before.signer);
+    assert_eq!(with_both.bundle.anchors().len(), 2);
+
+    write_signer(directory.path(), &new);
+    assert_ne!(issuer.trust().expect("whom to trust").signer, before.signer);
+    let (svid, _) = issue(&issuer).expect("an SVID");
+    assert!(svid.verify(&crate::fixtures::bundle(&[&new]), SystemTime::now()).is_ok());
+}
+
+#[test]
+fn an_authority_that_is_not_in_its_own_bundle_certifies_nobody() {
+    let directory = directory(&authority("example.org"));
+    write_signer(directory.path(), &authority("example.org"));
+    let error = issue(&open(&directory)).expect_err("nobody would believe it").to_string();
+    assert!(error.contains("add its anchor to the trust bundle"), "{error}");
+}
+
+#[test]
+fn another_trust_domain_needs_a_restart() {
+    let directory = directory(&authority("example.org"));
+    let issuer = open(&directory);
+    write_authority(directory.path(), &authority("example.com")).expect("written");
+    let error = issue(&issuer).expect_err("it is another's").to_string();
+    assert!(error.contains("is now of the trust domain example.com and was of example.org; restart"), "{error}");
+}
+
+#[test]
+fn a_directory_that_is_none_is_refused_at_the_start() {
+    let error = LocalIssuer::open(Path::new("/proc/none")).expect_err("it is not there").to_string();
+    assert!(error.starts_with("/proc/none/ca.crt: ") && error.contains("leno ca init"), "{error}");
+}

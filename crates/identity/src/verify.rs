@@ -1,0 +1,152 @@
+//! What a handshake asks of the peer's certificate, on both sides: a chain to an anchor of the trust bundle, and one
+//! SPIFFE id of our trust domain.
+//!
+//! Which workload it must be is for the caller to compare after the handshake. The server name is not compared with
+//! anything: it names a port, and a SPIFFE id is no DNS name.
+
+use std::sync::Arc;
+
+use leno_model::spiffe::TrustDomain;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore, SignatureScheme,
+};
+
+use crate::bundle::TrustBundle;
+use crate::peer::peer_id_in;
+
+/// How a client checks a server.
+#[derive(Debug)]
+pub(crate) struct ServerVerifier {
+    trust_domain: TrustDomain,
+    roots: Arc<RootCertStore>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// How a server checks a client that sends a certificate; one that sends none is let in, for policy to decide.
+#[derive(Debug)]
+pub(crate) struct ClientVerifier {
+    trust_domain: TrustDomain,
+    chain: Arc<dyn ClientCertVerifier>,
+}
+
+impl ServerVerifier {
+    pub(crate) fn new(trust_domain: TrustDomain, bundle: &TrustBundle, provider: &CryptoProvider) -> Self {
+        let algorithms = provider.signature_verification_algorithms;
+        Self { trust_domain, roots: bundle.roots().clone(), algorithms }
+    }
+
+    /// Checks a chain, the end-entity's certificate first.
+    pub(crate) fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        verify_id(&self.trust_domain, end_entity)
+    }
+}
+
+impl ClientVerifier {
+    pub(crate) fn new(trust_domain: TrustDomain, bundle: &TrustBundle, provider: &Arc<CryptoProvider>) -> Self {
+        // No hints of which anchors we trust: a workload has one certificate, and hints would cost bytes only.
+        let chain = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
+            .allow_unauthenticated()
+            .clear_root_hint_subjects()
+            .build()
+            .expect("a trust bundle has an anchor");
+        Self { trust_domain, chain }
+    }
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verify(end_entity, intermediates, now).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        self.chain.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
+        verify_id(&self.trust_domain, end_entity).map(|()| verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}
+
+fn verify_id(trust_domain: &TrustDomain, end_entity: &CertificateDer<'_>) -> Result<(), Error> {
+    match peer_id_in(trust_domain, end_entity) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(CertificateError::Other(OtherError(Arc::new(error))).into()),
+    }
+}
