@@ -20,8 +20,8 @@ use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_
 use super::traffic::{ResponseKind, TrafficTotals};
 use super::worker::CountBySideAndReason;
 use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConfigMetrics, ConnectionLabels, Counter, ProcessMetrics, TcpMetrics,
-    TrafficLabels, TrafficMetrics, WorkerMetrics,
+    AuthorizationLabels, AuthorizationMetrics, ConfigMetrics, ConnectionLabels, Counter, IdentityMetrics,
+    ProcessMetrics, TcpMetrics, TrafficLabels, TrafficMetrics, WorkerMetrics,
 };
 
 /// What to send as `content-type`, so that Prometheus takes the text for OpenMetrics.
@@ -73,6 +73,8 @@ pub(crate) struct Scrape {
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
     config: ConfigMetrics,
+    /// Of a proxy that has an identity.
+    identity: Option<IdentityMetrics>,
     process: ProcessMetrics,
 }
 
@@ -81,6 +83,7 @@ impl Scrape {
     pub(crate) fn new(
         workers: &[Arc<WorkerMetrics>],
         config: ConfigMetrics,
+        identity: Option<IdentityMetrics>,
         process: ProcessMetrics,
         now: Instant,
     ) -> Self {
@@ -93,6 +96,7 @@ impl Scrape {
             connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
             config,
+            identity,
             process,
         }
     }
@@ -113,6 +117,9 @@ impl Collector for Scrape {
         self.encode_connections(&mut encoder)?;
         self.encode_workers(&mut encoder)?;
         self.config.encode(&mut encoder)?;
+        if let Some(identity) = &self.identity {
+            identity.encode(&mut encoder)?;
+        }
         self.process.encode(&mut encoder)?;
         // A gauge rather than OpenMetrics' info, which readers of the older Prometheus text refuse.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?

@@ -14,6 +14,7 @@ mod export;
 #[cfg(test)]
 mod fixtures;
 mod histogram;
+mod identity;
 mod keyed;
 mod labels;
 mod process;
@@ -35,4 +36,5 @@ pub use worker::WorkerMetrics;
 
 pub(crate) use config::ConfigMetrics;
 pub(crate) use export::{CONTENT_TYPE, Scrape};
+pub(crate) use identity::IdentityMetrics;
 pub(crate) use process::ProcessMetrics;
