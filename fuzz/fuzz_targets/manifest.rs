@@ -1,20 +1,34 @@
 //! A manifest is a person's: any text becomes a mesh or problems that name a line of it.
 #![no_main]
 
-use std::net::SocketAddr;
+use std::fmt::{Debug, Display};
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 use leno_model::manifest::{FINDINGS_MAX, SourceFile, parse_file};
 use leno_model::mesh::Mesh;
+use leno_model::policy::{Caller, Decision, DefaultInboundPolicy, HealthPath, Identities, Mode, Network, Request};
+use leno_model::spiffe::SpiffeId;
 use leno_model::translate::translate;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let file = SourceFile {
-        path: "fuzz.yaml".to_owned(),
-        text: text.to_owned(),
-    };
+    check(text);
+    // As a policy's content too, which is seldom met by chance.
+    check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
+    check_same::<Identities>(text);
+    check_same::<Network>(text);
+    check_same::<HealthPath>(text);
+});
+
+fn check(text: &str) {
+    let file = SourceFile { path: "fuzz.yaml".to_owned(), text: text.to_owned() };
     match parse_file(&file, "default") {
-        Ok(manifest) => check_mesh(&translate(&manifest.objects, "default").mesh),
+        Ok(manifest) => {
+            let mesh = translate(&manifest.objects, "default").mesh;
+            check_mesh(&mesh);
+            check_policies(&mesh);
+        }
         Err(problems) => {
             assert!((1..=FINDINGS_MAX).contains(&problems.len()));
             for problem in problems {
@@ -23,7 +37,14 @@ fuzz_target!(|text: &str| {
             }
         }
     }
-});
+}
+
+/// What is read from a text is shown as a text that is read as the same.
+fn check_same<T: FromStr + Display + PartialEq + Debug>(text: &str) {
+    if let Ok(read) = text.parse::<T>() {
+        assert_eq!(read.to_string().parse::<T>().ok(), Some(read));
+    }
+}
 
 /// Whatever the objects were, clusters and endpoints are sorted and unique, and each is found by its name.
 fn check_mesh(mesh: &Mesh) {
@@ -38,10 +59,31 @@ fn check_mesh(mesh: &Mesh) {
         let found = mesh.cluster_by_authority(cluster.key.to_string().as_bytes());
         assert_eq!(found.map(|found| &found.key), Ok(&cluster.key));
         for ip in &cluster.cluster_ips {
-            assert!(
-                mesh.cluster_by_address(SocketAddr::new(*ip, cluster.key.port))
-                    .is_some()
-            );
+            assert!(mesh.cluster_by_address(SocketAddr::new(*ip, cluster.key.port)).is_some());
+        }
+    }
+}
+
+/// Whatever the policies are, a closed connection has no allowed request, and what is allowed by a default that denies
+/// everything is allowed by a policy in force.
+fn check_policies(mesh: &Mesh) {
+    for policy in mesh.policies() {
+        let account = policy.service_account.as_deref().unwrap_or("a");
+        let own = format!("spiffe://own.org/ns/{}/sa/{account}", policy.namespace);
+        let own: SpiffeId = own.parse().expect("names in a policy are names of workloads");
+        let port = policy.ports.as_ref().map_or(1, |ports| ports[0]);
+        assert!(policy.selects(&own.workload, port));
+        let is_enforced =
+            mesh.policies().iter().any(|policy| policy.mode == Mode::Enforce && policy.selects(&own.workload, port));
+        let path = policy.health_checks.first().map_or("/".to_owned(), ToString::to_string);
+        let request = Request { method: b"GET", path: path.as_bytes(), upgrade: false };
+        for identity in [None, Some(&own)] {
+            let caller = Caller { identity, address: IpAddr::from([10, 0, 0, 1]) };
+            let decides = mesh.inbound_policy(&own, port, DefaultInboundPolicy::Deny);
+            let is_allowed = |request| !matches!(decides.authorize(&caller, request), Decision::Deny(_));
+            let some_is_allowed = is_allowed(None) || is_allowed(Some(&request));
+            assert!(decides.may_allow(&caller) || !some_is_allowed);
+            assert!(is_enforced || !some_is_allowed);
         }
     }
 }

@@ -3,7 +3,10 @@
 
 mod ca;
 mod exec;
+mod intercept;
 mod lab;
+mod program;
+mod run;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -36,6 +39,11 @@ enum Command {
     /// Make a certificate authority for one machine, and certificates for programs that are not proxies
     #[command(subcommand)]
     Ca(ca::Command),
+    /// Run a program in a network namespace of its own, with a proxy: a sidecar without Kubernetes
+    Run(run::Options),
+    /// Redirect this network namespace's connections to the proxy, with nftables or iptables
+    #[command(subcommand)]
+    Intercept(intercept::Command),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
     /// Measure proxies and what they make of a slow or failing server
@@ -48,25 +56,31 @@ enum Command {
     /// Become another program that ends with its parent
     #[command(hide = true)]
     Exec(exec::Options),
+    /// Become a program or the proxy, within a network namespace
+    #[command(hide = true)]
+    Enter(run::enter::Options),
 }
 
 fn main() -> ExitCode {
-    run(Cli::parse().command).unwrap_or_else(|error| {
+    execute(Cli::parse().command).unwrap_or_else(|error| {
         eprintln!("leno: {error}");
         ExitCode::FAILURE
     })
 }
 
-fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
+fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Demo(options) => demo::run(&options)?,
         Command::Proxy { args } => return Ok(run_proxy(args)),
         Command::Ca(command) => command.run()?,
+        Command::Run(options) => return Ok(run::run(&options)?),
+        Command::Intercept(command) => command.run()?,
         Command::Echo(options) => echo::run(&options)?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
         Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),
         Command::Exec(options) => return Err(options.become_program().into()),
+        Command::Enter(options) => return options.run(),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -89,3 +89,7 @@ impl Incomplete {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

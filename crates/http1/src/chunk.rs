@@ -35,3 +35,7 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<ChunkLine, ConnectionError> {
     });
     Ok(ChunkLine { size: size.ok_or(MALFORMED)?, extension_bytes: extension.len() })
 }
+
+#[cfg(test)]
+#[path = "chunk_tests.rs"]
+mod tests;

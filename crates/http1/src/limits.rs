@@ -4,8 +4,8 @@
 pub const MAX_FIELDS: usize = 128;
 /// Length of a field's name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
-/// Members of the `Connection` field, all its lines together.
-pub const MAX_CONNECTION_OPTIONS: usize = 32;
+/// Fields that `Connection` names beside its own options.
+pub const MAX_NOMINATED_FIELDS: usize = 32;
 /// Empty lines before a request line (RFC 9112 section 2.2).
 pub const MAX_EMPTY_LINES: u8 = 4;
 /// While this much output waits for the socket, content stays in its queue, and no further request is read.

@@ -9,3 +9,7 @@ pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn contains(value: &[u8], member: &[u8]) -> bool {
     members(value).any(|candidate| candidate.eq_ignore_ascii_case(member))
 }
+
+#[cfg(test)]
+#[path = "list_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 
 use crate::error::ConnectionError;
-use crate::limits::{MAX_CONNECTION_OPTIONS, MAX_NAME_BYTES};
+use crate::limits::{MAX_NAME_BYTES, MAX_NOMINATED_FIELDS};
 use crate::list;
 
 /// How the end of a message's content is found.
@@ -25,7 +25,7 @@ pub(crate) enum Content {
 
 /// What the fields of one message say about the connection and the content.
 #[derive(Debug, Default)]
-pub(crate) struct Control {
+pub(crate) struct Control<'a> {
     /// The one `content-length`.
     pub(crate) content_length: Option<u64>,
     /// The one transfer coding is `chunked`.
@@ -34,15 +34,14 @@ pub(crate) struct Control {
     keep_alive: bool,
     /// `Connection` names `upgrade`.
     upgrade: bool,
-    /// `Connection` names other fields, which go no further.
-    names_others: bool,
+    /// The other fields that `Connection` names, which go no further.
+    nominated: Vec<&'a [u8]>,
 }
 
-impl Control {
+impl<'a> Control<'a> {
     /// Reads the fields that control the connection; `minor` is the message's version, HTTP/1.0 or HTTP/1.1.
-    pub(crate) fn read(headers: &[Header<'_>], minor: u8) -> Result<Self, ConnectionError> {
+    pub(crate) fn read(headers: &[Header<'a>], minor: u8) -> Result<Self, ConnectionError> {
         let mut control = Self::default();
-        let mut options = 0;
         for header in headers {
             if is_named(header, "content-length") {
                 let length =
@@ -54,22 +53,19 @@ impl Control {
                 check_coding(header.value, minor, control.chunked)?;
                 control.chunked = true;
             } else if is_named(header, "connection") {
-                for option in list::members(header.value) {
-                    options += 1;
-                    control.note_option(option);
-                }
+                list::members(header.value).for_each(|option| control.note_option(option));
             }
         }
         if control.chunked && control.content_length.is_some() {
             return Err(ConnectionError::bad("a message has both transfer-encoding and content-length"));
         }
-        if options > MAX_CONNECTION_OPTIONS {
-            return Err(ConnectionError::bad("the connection field names too much"));
+        if control.nominated.len() > MAX_NOMINATED_FIELDS {
+            return Err(ConnectionError::bad("the connection field names too many fields"));
         }
         Ok(control)
     }
 
-    fn note_option(&mut self, option: &[u8]) {
+    fn note_option(&mut self, option: &'a [u8]) {
         if option.eq_ignore_ascii_case(b"close") {
             self.close = true;
         } else if option.eq_ignore_ascii_case(b"keep-alive") {
@@ -77,7 +73,7 @@ impl Control {
         } else if option.eq_ignore_ascii_case(b"upgrade") {
             self.upgrade = true;
         } else if !option.eq_ignore_ascii_case(b"te") {
-            self.names_others = true;
+            self.nominated.push(option);
         }
     }
 
@@ -111,7 +107,7 @@ impl Control {
             let known = Known::of(name);
             if known == Known::Te {
                 te_trailers |= list::contains(header.value, b"trailers");
-            } else if !is_for_one_hop(known) && !drops(known) && !self.is_nominated(headers, known, name) {
+            } else if !is_for_one_hop(known) && !drops(known) && !self.is_nominated(known, name) {
                 fields.push(name, header.value);
             }
         }
@@ -122,10 +118,9 @@ impl Control {
     }
 
     /// Whether `Connection` names this field. The two that say where a message goes and where it ends are never dropped.
-    fn is_nominated(&self, headers: &[Header<'_>], known: Known, name: &[u8]) -> bool {
-        self.names_others
-            && !matches!(known, Known::Host | Known::ContentLength)
-            && headers.iter().any(|header| is_named(header, "connection") && list::contains(header.value, name))
+    fn is_nominated(&self, known: Known, name: &[u8]) -> bool {
+        let is_vital = matches!(known, Known::Host | Known::ContentLength);
+        !is_vital && self.nominated.iter().any(|option| option.eq_ignore_ascii_case(name))
     }
 }
 
@@ -166,3 +161,7 @@ pub(crate) fn parse_length(digits: &[u8]) -> Option<u64> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

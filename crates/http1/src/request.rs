@@ -129,3 +129,7 @@ fn names_another_version(bytes: &[u8]) -> bool {
     let version = bytes.get(..end).and_then(|line| line.last_chunk::<9>());
     matches!(version, Some([b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9']))
 }
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

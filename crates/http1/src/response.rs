@@ -85,7 +85,11 @@ pub(crate) fn parse(
 const NOT_A_RESPONSE: ConnectionError = ConnectionError { status: 502, why: "this is no HTTP/1 response" };
 
 /// The protocol that a 101 response switches to, which must have been offered (RFC 9110 section 15.2.2).
-fn switched(control: &Control, headers: &[httparse::Header<'_>], asked: Asked<'_>) -> Result<Vec<u8>, ConnectionError> {
+fn switched(
+    control: &Control<'_>,
+    headers: &[httparse::Header<'_>],
+    asked: Asked<'_>,
+) -> Result<Vec<u8>, ConnectionError> {
     let protocol = control.upgrade(headers).ok_or(ConnectionError::bad("a 101 response names no protocol"))?;
     let was_offered = |protocol| asked.upgrade.is_some_and(|offered| list::contains(offered, protocol));
     if !list::members(&protocol).all(was_offered) {
@@ -103,3 +107,7 @@ fn explain(error: httparse::Error) -> ConnectionError {
         _ => NOT_A_RESPONSE,
     }
 }
+
+#[cfg(test)]
+#[path = "response_tests.rs"]
+mod tests;

@@ -67,3 +67,7 @@ pub(crate) fn is_host_and_port(value: &[u8]) -> bool {
     let is_port = (1..=5).contains(&port.len()) && port.iter().all(u8::is_ascii_digit);
     !host.is_empty() && is_host(host) && is_port
 }
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

@@ -44,3 +44,7 @@ pub(crate) fn may_be_trailer(known: Known) -> bool {
     let describes = matches!(known, ContentEncoding | ContentRange | ContentType);
     !(known.is_pseudo() || is_for_one_hop(known) || frames_or_routes || modifies || authenticates || describes)
 }
+
+#[cfg(test)]
+#[path = "trailers_tests.rs"]
+mod tests;

@@ -135,11 +135,14 @@ fn write_status_line(out: &mut Vec<u8>, status: u16) {
 }
 
 fn write_fields(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, drops: impl Fn(Known) -> bool) {
-    for line in fields.iter() {
-        let known = line.known;
-        if !(known.is_pseudo() || is_for_one_hop(known) || known == Known::ContentLength || drops(known)) {
-            write_field(out, line.name, line.value);
-        }
+    let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
+    for line in fields.iter().filter(|line| !line.known.is_pseudo() && !drops(line.known)) {
+        write_field(out, line.name, line.value);
+    }
+    // HTTP/2 may cut the field in pieces, HTTP/1 has it whole (RFC 9113 section 8.2.3).
+    let cookies: Vec<&[u8]> = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value).collect();
+    if !cookies.is_empty() {
+        write_field(out, b"cookie", &cookies.join(&b"; "[..]));
     }
     match framing {
         Framing::Unframed => {}
@@ -182,3 +185,7 @@ fn is_token_byte(byte: u8) -> bool {
         || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')
         || matches!(byte, b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
 }
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

@@ -1,7 +1,8 @@
 //! Leno's plain nouns and pure decisions: no sockets, no files, no clock.
 //!
 //! [`manifest`] reads Kubernetes manifests into [`object`]s, [`translate`] joins the objects into a
-//! [`mesh::Mesh`], [`balance`] chooses among the endpoints of one of its clusters.
+//! [`mesh::Mesh`], [`balance`] chooses among the endpoints of one of its clusters, [`policy`] says who may call
+//! a workload.
 #![forbid(unsafe_code)]
 
 mod authority;
@@ -11,6 +12,7 @@ mod fixtures;
 pub mod manifest;
 pub mod mesh;
 pub mod object;
+pub mod policy;
 pub mod problem;
 pub mod protocol;
 pub mod settings;

@@ -1,6 +1,6 @@
 //! What a proxy knows of the mesh: the clusters, and which of them a call is for.
 //!
-//! Invariants: clusters are sorted by key and unique; a cluster's endpoints are sorted by address and unique;
+//! Invariants: clusters are sorted by key and unique, policies by namespace and name; a cluster's endpoints are sorted by address and unique;
 //! names are lower-case DNS labels.
 
 use std::cmp::Ordering;
@@ -13,15 +13,17 @@ use serde::{Serialize, Serializer};
 use crate::authority::{self, Authority, Host};
 pub use crate::authority::{KnownPorts, Unroutable};
 use crate::balance;
+use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
 use crate::protocol::Protocol;
 use crate::settings::Settings;
-use crate::spiffe::Workload;
+use crate::spiffe::{SpiffeId, Workload};
 
 /// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`.
 #[derive(Debug, Serialize)]
 pub struct Mesh {
     default_namespace: Box<str>,
     clusters: Box<[Arc<Cluster>]>,
+    policies: Box<[Arc<AuthorizationPolicy>]>,
     /// Sorted by address and unique; the numbers are places in `clusters`.
     #[serde(skip)]
     addresses: Box<[(SocketAddr, usize)]>,
@@ -104,16 +106,18 @@ impl EndpointProxy {
 impl Mesh {
     /// A mesh that knows nothing.
     pub fn empty() -> Self {
-        Self::new("default", Vec::new(), Vec::new())
+        Self::new("default", Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// A mesh of clusters, given with the addresses that lead to each; of equal keys or addresses the first
-    /// counts.
+    /// A mesh of clusters, given with the addresses that lead to each, and policies; of equal keys or addresses
+    /// the first counts.
     pub(crate) fn new(
         default_namespace: &str,
         mut clusters: Vec<Arc<Cluster>>,
         addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
+        mut policies: Vec<Arc<AuthorizationPolicy>>,
     ) -> Self {
+        policies.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         clusters.sort_by(|a, b| a.key.cmp(&b.key));
         clusters.dedup_by(|later, first| later.key == first.key);
         let place = |key: &ClusterKey| clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok();
@@ -121,18 +125,21 @@ impl Mesh {
             addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), place(&key)?))).collect();
         addresses.sort_by_key(|(address, _)| *address);
         addresses.dedup_by_key(|(address, _)| *address);
-        let mut endpoints: Vec<(SocketAddr, EndpointPlace)> = Vec::new();
+        let mut endpoints: Vec<(SocketAddr, bool, EndpointPlace)> = Vec::new();
         for (place, cluster) in clusters.iter().enumerate() {
             for (number, endpoint) in cluster.all_endpoints().enumerate() {
                 let place = EndpointPlace { cluster: place, endpoint: number };
-                endpoints.push((canonical(endpoint.address), place));
+                endpoints.push((canonical(endpoint.address), endpoint.proxy.is_none(), place));
             }
         }
-        endpoints.sort_by_key(|(address, _)| *address);
-        endpoints.dedup_by_key(|(address, _)| *address);
+        // A proxy that one cluster knows of is not passed over for another that comes first: that would be in clear.
+        endpoints.sort_by_key(|(address, is_bare, _)| (*address, *is_bare));
+        endpoints.dedup_by_key(|(address, _, _)| *address);
+        let endpoints: Vec<_> = endpoints.into_iter().map(|(address, _, place)| (address, place)).collect();
         Self {
             default_namespace: default_namespace.into(),
             clusters: clusters.into(),
+            policies: policies.into(),
             addresses: addresses.into(),
             endpoints: endpoints.into(),
         }
@@ -177,7 +184,7 @@ impl Mesh {
     }
 
     /// The endpoint that is at `address`, whether calls may be balanced to it or not: for whoever dialled this very
-    /// address. Of several clusters that it serves, the first by key.
+    /// address. Of several clusters that it serves, the first by key, but one that knows of a proxy before the others.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let found = self.endpoints.binary_search_by_key(&address, |(address, _)| *address).ok()?;
@@ -189,6 +196,21 @@ impl Mesh {
             Some(beyond) => cluster.unready_endpoints.get(beyond),
         };
         Some((cluster, endpoint?))
+    }
+
+    /// Every policy, sorted by namespace and name.
+    pub fn policies(&self) -> &[Arc<AuthorizationPolicy>] {
+        &self.policies
+    }
+
+    /// What decides over calls to `port` of the workload `own`, which listens on it itself. Where no policy is
+    /// enforced, that is `default`.
+    pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
+        let namespace = &own.workload.namespace;
+        let first = self.policies.partition_point(|policy| policy.namespace < *namespace);
+        let from_first = self.policies.get(first..).unwrap_or_default();
+        let of_namespace = from_first.iter().take_while(|policy| policy.namespace == *namespace);
+        PortPolicy::new(of_namespace, own, port, default)
     }
 
     fn cluster_by_name(&self, namespace: &str, service: &str, port: u16) -> Result<&Arc<Cluster>, Unroutable> {

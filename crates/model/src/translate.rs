@@ -1,4 +1,4 @@
-//! Objects to a mesh: joins Services with their EndpointSlices.
+//! Objects to a mesh: joins Services with their EndpointSlices, and gathers the policies.
 //!
 //! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
 //! the one first in order of file and line has it.
@@ -8,7 +8,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
-use crate::object::{Address, EndpointSlice, Identity, Object, Readiness, Service, ServicePort};
+use crate::object::{
+    Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, Service, ServicePort,
+    authorization_policy,
+};
+use crate::policy::Mode;
 use crate::problem::{Mark, Notice, Place, Problem, quoted};
 use crate::protocol::Protocol;
 
@@ -31,7 +35,7 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
         (file, *mark)
     });
     let mut join = Join::default();
-    let (services, mut slices) = join.unique(&objects);
+    let Unique { services, mut slices, policies } = join.unique(&objects);
     for service in services {
         let (namespace, name) = name_of(&service.identity);
         let slices = slices.remove(&(namespace, name)).unwrap_or_default();
@@ -41,10 +45,12 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
         let what = format!("there is no Service {} in its namespace", quoted(&slice.service));
         join.notice(&slice.identity, "EndpointSlice", what);
     }
+    join.overlaps(&policies);
+    let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
     // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
-        mesh: Mesh::new(default_namespace, join.clusters, addresses),
+        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies),
         problems: join.problems,
         notices: join.notices,
     }
@@ -52,6 +58,14 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
 
 /// The slices of each Service, by namespace and the Service's name.
 type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a EndpointSlice>>;
+
+/// The objects of each kind, in order of file and line but for the slices; names are unique.
+#[derive(Default)]
+struct Unique<'a> {
+    services: Vec<&'a Service>,
+    slices: Slices<'a>,
+    policies: Vec<&'a AuthorizationPolicy>,
+}
 
 /// What has been joined so far.
 #[derive(Default)]
@@ -67,10 +81,9 @@ struct Join {
 
 impl Join {
     /// Leaves out objects whose name is taken.
-    fn unique<'a>(&mut self, objects: &[&'a Object]) -> (Vec<&'a Service>, Slices<'a>) {
+    fn unique<'a>(&mut self, objects: &[&'a Object]) -> Unique<'a> {
         let mut defined: HashMap<_, &Identity> = HashMap::new();
-        let mut services = Vec::new();
-        let mut slices = Slices::new();
+        let mut unique = Unique::default();
         for object in objects {
             let identity = object.identity();
             if let Some(first) = defined.get(&(object.kind(), name_of(identity))) {
@@ -83,14 +96,15 @@ impl Join {
             }
             defined.insert((object.kind(), name_of(identity)), identity);
             match object {
-                Object::Service(service) => services.push(service),
+                Object::Service(service) => unique.services.push(service),
+                Object::AuthorizationPolicy(policy) => unique.policies.push(policy),
                 Object::EndpointSlice(slice) => {
                     let service = (&*identity.namespace, &*slice.service);
-                    slices.entry(service).or_default().push(slice);
+                    unique.slices.entry(service).or_default().push(slice);
                 }
             }
         }
-        (services, slices)
+        unique
     }
 
     fn service(&mut self, service: &Service, slices: &[&EndpointSlice]) {
@@ -158,6 +172,22 @@ impl Join {
             let place = place(&service.identity, "Service", &field, port.mark);
             let fix = "use another clusterIP or port".to_owned();
             self.problems.push(Problem { place, what, fix });
+        }
+    }
+
+    /// Tells of policies in audit mode that say nothing, or not everything, since others are in force.
+    fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
+        let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
+        for policy in policies.iter().filter(|policy| policy.policy.mode == Mode::Enforce) {
+            enforced.entry(&policy.identity.namespace).or_default().push(policy);
+        }
+        for audited in policies.iter().filter(|policy| policy.policy.mode == Mode::Audit) {
+            let others = enforced.get(&*audited.identity.namespace).map_or(&[][..], Vec::as_slice);
+            if let Some(other) = others.iter().find(|other| other.policy.overlaps(&audited.policy)) {
+                let Identity { namespace, name, .. } = &other.identity;
+                let what = format!("nothing is audited where AuthorizationPolicy {namespace}/{name} is enforced");
+                self.notice(&audited.identity, authorization_policy::KIND, what);
+            }
         }
     }
 

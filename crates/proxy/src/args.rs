@@ -2,15 +2,19 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use leno_model::policy::DefaultInboundPolicy;
+use leno_model::spiffe::Workload;
 
+use crate::access_log;
 use crate::control::logging::{LogFilter, LogFormat};
 use crate::limits::Limits;
+use crate::worker::Door;
 
 /// Most worker threads; more never helped a relay.
 const MAX_WORKERS: i64 = 64;
@@ -26,9 +30,42 @@ pub(crate) struct Args {
     #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
     pub(crate) config: PathBuf,
 
-    /// Where applications' connections arrive
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4140")]
-    pub(crate) outbound: SocketAddr,
+    /// Where the own application's connections arrive; may be repeated [default: 127.0.0.1:4140]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) outbound: Vec<SocketAddr>,
+
+    /// Where others' connections to the own application arrive; may be repeated [default: 0.0.0.0:4143 with --identity]
+    #[arg(long, value_name = "ADDR", requires = "identity")]
+    pub(crate) inbound: Vec<SocketAddr>,
+
+    /// Where other proxies' tunnels arrive (HBONE); may be repeated [default: 0.0.0.0:15008 with --identity]
+    #[arg(long, value_name = "ADDR", requires = "identity")]
+    pub(crate) tunnel: Vec<SocketAddr>,
+
+    /// Who the own application is: ns/<namespace>/sa/<service-account>
+    #[arg(long, value_name = "WORKLOAD", requires = "issuer")]
+    pub(crate) identity: Option<Workload>,
+
+    /// Who issues the certificate that proves it: a directory made by `leno ca init`
+    #[arg(long, value_name = "DIR", requires = "identity")]
+    pub(crate) issuer: Option<PathBuf>,
+
+    /// Who may call the own application where no AuthorizationPolicy is enforced: all-unauthenticated,
+    /// all-authenticated, cluster-authenticated, deny or audit
+    #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
+    pub(crate) default_inbound_policy: DefaultInboundPolicy,
+
+    /// Log each call in this form [default: calls are not logged]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) access_log: Option<access_log::Format>,
+
+    /// Where the access log goes [default: standard output]
+    #[arg(long, value_name = "FILE", requires = "access_log")]
+    pub(crate) access_log_file: Option<PathBuf>,
+
+    /// Keep the queries of targets in the access log; they may hold tokens and personal data
+    #[arg(long, requires = "access_log")]
+    pub(crate) access_log_queries: bool,
 
     /// Where /ready, /metrics and the like are served
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
@@ -65,6 +102,23 @@ pub(crate) enum Exit {
 }
 
 impl Args {
+    /// Where connections arrive: the addresses that were given, or those that are usual.
+    pub(crate) fn listen(&self) -> Vec<(Door, SocketAddr)> {
+        let given = [(Door::Outbound, &self.outbound), (Door::Inbound, &self.inbound), (Door::Tunnel, &self.tunnel)];
+        let listen: Vec<_> =
+            given.iter().flat_map(|(door, addresses)| addresses.iter().map(|address| (*door, *address))).collect();
+        if !listen.is_empty() {
+            return listen;
+        }
+        let usual = |door, ip: Ipv4Addr, port| (door, SocketAddr::new(ip.into(), port));
+        let mut listen = vec![usual(Door::Outbound, Ipv4Addr::LOCALHOST, 4140)];
+        if self.identity.is_some() {
+            listen.push(usual(Door::Inbound, Ipv4Addr::UNSPECIFIED, 4143));
+            listen.push(usual(Door::Tunnel, Ipv4Addr::UNSPECIFIED, 15_008));
+        }
+        listen
+    }
+
     /// Reads the command line, of which the program's name is the first item.
     pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<(Self, Limits), Exit> {
         let args: Vec<OsString> = args.collect();

@@ -1,7 +1,13 @@
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{Args, Exit};
+use crate::worker::Door;
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
 
 fn read(line: &str) -> Result<Args, Exit> {
     let words = ["leno-proxy"].into_iter().chain(line.split_whitespace());
@@ -20,7 +26,7 @@ fn usage(line: &str) -> String {
 fn a_directory_is_all_that_is_needed() {
     let args = read("--config examples/echo").expect("it is enough");
     assert_eq!(args.config.to_str(), Some("examples/echo"));
-    assert_eq!(args.outbound.to_string(), "127.0.0.1:4140");
+    assert_eq!(args.listen(), [(Door::Outbound, address("127.0.0.1:4140"))]);
     assert_eq!(args.admin.to_string(), "127.0.0.1:4191");
     assert_eq!(args.workers, 1);
     assert_eq!(args.grace, Duration::from_secs(30));
@@ -68,4 +74,30 @@ fn help_version_and_the_limits_are_answers_rather_than_errors() {
             other => panic!("{line} gave {other:?}"),
         }
     }
+}
+
+#[test]
+fn with_an_identity_there_are_both_sides_and_a_tunnel() {
+    let args = read("--config d --identity ns/shop/sa/cart --issuer ca").expect("good flags");
+    let usual = [
+        (Door::Outbound, address("127.0.0.1:4140")),
+        (Door::Inbound, address("0.0.0.0:4143")),
+        (Door::Tunnel, address("0.0.0.0:15008")),
+    ];
+    assert_eq!(args.listen(), usual);
+}
+
+#[test]
+fn addresses_that_are_given_are_the_only_ones() {
+    let args =
+        read("--config d --identity ns/a/sa/b --issuer ca --inbound [::]:1 --inbound 127.0.0.1:2").expect("good flags");
+    assert_eq!(args.listen(), [(Door::Inbound, address("[::]:1")), (Door::Inbound, address("127.0.0.1:2"))]);
+}
+
+#[test]
+fn an_identity_needs_an_issuer_and_has_a_form() {
+    let alone = usage("--config d --identity ns/shop/sa/cart");
+    assert!(alone.contains("--issuer"), "{alone}");
+    let bad = usage("--config d --issuer ca --identity cart");
+    assert!(bad.contains("ns/<namespace>/sa/<service-account>"), "{bad}");
 }

@@ -2,8 +2,10 @@
 //!
 //! [`worker`] relays calls and is where time matters; `control` does everything else, on one other thread.
 
+pub mod access_log;
 mod args;
 mod control;
+pub mod failure;
 pub mod limits;
 pub mod metrics;
 pub mod worker;

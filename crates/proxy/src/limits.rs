@@ -13,6 +13,10 @@ pub struct Limits {
     pub client: Arc<leno_http2::Limits>,
     /// Of the HTTP/2 connections to endpoints.
     pub endpoint: Arc<leno_http2::Limits>,
+    /// Of the HTTP/1 connections that clients open.
+    pub http1_client: Arc<leno_http1::Limits>,
+    /// Of the HTTP/1 connections to endpoints.
+    pub http1_endpoint: Arc<leno_http1::Limits>,
     /// Of the relay.
     pub relay: RelayLimits,
 }
@@ -24,6 +28,10 @@ pub struct RelayLimits {
     pub max_client_connections: u32,
     /// Calls in flight.
     pub max_calls: u32,
+    /// Services and addresses that calls were sent to and that are not forgotten yet.
+    pub max_targets: u32,
+    /// Connections to one endpoint that carry one call each: HTTP/1 and opaque ones.
+    pub max_unshared_connections_per_endpoint: u32,
     /// Calls that wait for a connection to one endpoint. Of the places that are free, a client may take as many as it
     /// leaves to others.
     pub max_waiting_calls_per_endpoint: u32,
@@ -47,6 +55,8 @@ pub struct RelayLimits {
     pub reset_burst: u32,
     /// Cancelled calls that an endpoint's connection is told of per second in the long run.
     pub resets_per_second: u32,
+    /// How long a connection may take to show what it speaks, its TLS handshake included.
+    pub detect_timeout_ms: u32,
     /// How long a client may take until its SETTINGS are there.
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive whole.
@@ -72,6 +82,8 @@ impl Default for RelayLimits {
         Self {
             max_client_connections: 16_000,
             max_calls: 100_000,
+            max_targets: 10_000,
+            max_unshared_connections_per_endpoint: 1_024,
             max_waiting_calls_per_endpoint: 1_024,
             max_wait_ms: 10_000,
             max_attempts: 4,
@@ -83,6 +95,7 @@ impl Default for RelayLimits {
             max_resets_per_tick: 16,
             reset_burst: 500,
             resets_per_second: 33,
+            detect_timeout_ms: 10_000,
             handshake_timeout_ms: 10_000,
             frame_timeout_ms: 10_000,
             unread_timeout_ms: 30_000,
@@ -101,6 +114,8 @@ impl Default for Limits {
         Self {
             client: Arc::new(leno_http2::Limits::server()),
             endpoint: Arc::new(leno_http2::Limits::client()),
+            http1_client: Arc::new(leno_http1::Limits::server()),
+            http1_endpoint: Arc::new(leno_http1::Limits::client()),
             relay: RelayLimits::default(),
         }
     }
@@ -187,8 +202,18 @@ static SPECS: &[Spec] = specs! {
     "endpoint_max_header_list_bytes" endpoint.max_header_list_bytes 1_024..=1 << 20, "a response's field section";
     "endpoint_header_table_bytes" endpoint.header_table_bytes 0..=65_536, "HPACK table for an endpoint's fields";
     "endpoint_max_header_block_bytes" endpoint.max_header_block_bytes 1_024..=16 << 20, "a response's encoded header block";
+    "http1_max_header_list_bytes" http1_client.max_header_list_bytes 1_024..=1 << 20, "an HTTP/1 request's header section";
+    "http1_max_target_bytes" http1_client.max_target_bytes 64..=65_536, "an HTTP/1 request's target";
+    "http1_max_chunk_line_bytes" http1_client.max_chunk_line_bytes 16..=65_536, "a chunk's size line with its extensions";
+    "http1_max_chunk_extension_bytes" http1_client.max_chunk_extension_bytes ANY, "chunk extensions of one HTTP/1 message";
+    "http1_max_trailer_bytes" http1_client.max_trailer_bytes 0..=1 << 20, "an HTTP/1 request's trailer section";
+    "http1_content_window_bytes" http1_client.content_window_bytes 1_024..=1 << 30, "HTTP/1 request content that has not gone on";
+    "endpoint_http1_max_header_list_bytes" http1_endpoint.max_header_list_bytes 1_024..=1 << 20, "an HTTP/1 response's header section";
+    "endpoint_http1_content_window_bytes" http1_endpoint.content_window_bytes 1_024..=1 << 30, "HTTP/1 response content that has not gone on";
     "max_client_connections" relay.max_client_connections 1..=1_000_000, "connections from clients, per worker";
     "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
+    "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
+    "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
     "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";
     "max_attempts" relay.max_attempts 1..=100, "how many endpoints one call is given to, the first included";
@@ -200,6 +225,7 @@ static SPECS: &[Spec] = specs! {
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
     "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
     "resets_per_second" relay.resets_per_second 1..=1_000_000, "cancelled calls that an endpoint's connection is told of, in the long run";
+    "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show what it speaks, TLS included";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";
     "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread";

@@ -55,10 +55,9 @@ impl Connection {
 
     /// The peer's message is complete.
     pub(super) fn end_receiving(&mut self) {
+        let Some(exchange) = self.exchange.as_deref_mut() else { return };
+        exchange.receive = Half::Closed;
         self.input = Input::Complete;
-        if let Some(exchange) = self.exchange.as_deref_mut() {
-            exchange.receive = Half::Closed;
-        }
         self.end_exchange_if_closed();
     }
 
@@ -76,6 +75,9 @@ impl Connection {
 
     fn end_exchange_if_closed(&mut self) {
         let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_closed()) else { return };
+        if self.pending_output() == 0 {
+            self.out = Vec::new();
+        }
         if exchange.persistent && !self.shutting_down {
             self.input = Input::Head;
         } else {

@@ -158,15 +158,17 @@ impl Connection {
         }
         exchange.receive = Half::Body;
         exchange.persistent &= response.persistent;
+        let refused = exchange.outgoing == Outgoing::Awaited && response.content != Content::Tunnel;
         if response.content == Content::Tunnel {
             exchange.outgoing = Outgoing::Tunnel;
             exchange.persistent = false;
-        } else if exchange.outgoing == Outgoing::Awaited {
+        }
+        self.begin_content(response.content);
+        if refused {
             self.drop_queue();
             self.end_sending();
         }
         let end_stream = response.content == Content::None;
-        self.begin_content(response.content);
         if end_stream {
             self.end_receiving();
         }

@@ -56,6 +56,13 @@ impl Endpoint {
         client
     }
 
+    /// What a client writes for a request's head.
+    pub(crate) fn wire_of(request: &[(&str, &str)], end_stream: bool) -> String {
+        let mut client = Self::new(Role::Client, Limits::client());
+        client.request(request, end_stream).expect("a new connection takes a request");
+        client.written()
+    }
+
     /// Hands bytes of the peer to the engine, after those that it has not taken; an error stays in `error`.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
@@ -113,15 +120,20 @@ impl Endpoint {
         std::mem::take(&mut self.happened)
     }
 
-    /// Everything that the engine has to say.
+    /// Everything that the engine has to say, as text.
     pub(crate) fn written(&mut self) -> String {
+        String::from_utf8(self.written_bytes()).expect("the test sends text")
+    }
+
+    /// Everything that the engine has to say.
+    pub(crate) fn written_bytes(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         while !self.http1.output().is_empty() {
             all.extend_from_slice(self.http1.output());
             let n = self.http1.pending_output();
             self.http1.advance_output(n);
         }
-        String::from_utf8(all).expect("tests send text")
+        all
     }
 
     pub(crate) fn request(&mut self, fields: &[(&str, &str)], end_stream: bool) -> Result<(), OpenError> {

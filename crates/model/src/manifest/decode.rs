@@ -268,7 +268,7 @@ impl de::Error for Misfit {
             "a string" => ("text", "put it in quotes"),
             "a sequence" => ("a list", "start each item with a dash"),
             "a map" => ("a mapping", "write `key: value` lines"),
-            kind => (kind, "write its fields as `key: value` lines"),
+            kind => (kind.strip_prefix("struct ").unwrap_or(kind), "write its fields as `key: value` lines"),
         };
         let what = format!("{found} is not {expected}");
         Self { mark: None, path: String::new(), what, fix: fix.to_owned() }

@@ -12,7 +12,7 @@ use k8s_openapi::Resource;
 use k8s_openapi::api::{core, discovery};
 use serde::de::DeserializeOwned;
 
-use crate::object::{Object, endpoint_slice, service};
+use crate::object::{Object, authorization_policy, endpoint_slice, service};
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
 use review::Findings;
@@ -36,7 +36,7 @@ pub struct SourceFile {
 /// What a file without mistakes says.
 #[derive(Debug)]
 pub struct Manifest {
-    /// Its Services and EndpointSlices, in order.
+    /// Its objects, in order.
     pub objects: Vec<Object>,
     /// What is worth telling.
     pub notices: Vec<Notice>,
@@ -87,6 +87,9 @@ impl Reader<'_> {
             (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND) => {
                 self.read_as(node, kind, endpoint_slice::review);
             }
+            (authorization_policy::API_VERSION, authorization_policy::KIND) => {
+                self.read_as(node, kind, authorization_policy::review);
+            }
             _ => self.read_foreign(node, version, kind),
         }
     }
@@ -106,8 +109,8 @@ impl Reader<'_> {
     ) {
         let mut review = self.review(node, kind);
         match decode::decode::<T>(node) {
-            Ok(kubernetes) => {
-                let object = into_object(kubernetes, &mut review);
+            Ok(written) => {
+                let object = into_object(written, &mut review);
                 self.objects.extend(object);
             }
             Err(misfits) => {
@@ -123,6 +126,7 @@ impl Reader<'_> {
         let known = [
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),
             (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND),
+            (authorization_policy::API_VERSION, authorization_policy::KIND),
         ];
         let mut review = self.review(node, kind);
         if version.is_empty() || kind.is_empty() {
@@ -140,7 +144,12 @@ impl Reader<'_> {
                 return review.problem("kind", what, format!("did you mean {known_kind}?"));
             }
         }
-        review.notice("", "ignored: Leno reads Services and EndpointSlices");
+        if group(version) == group(authorization_policy::API_VERSION) {
+            // Of our own group everything is meant for us, and what is passed over may be what protects somebody.
+            let what = format!("{} is not a kind of {version}", quoted(kind));
+            return review.problem("kind", what, format!("use {}", authorization_policy::KIND));
+        }
+        review.notice("", "ignored: Leno reads Services, EndpointSlices and its own AuthorizationPolicies");
     }
 
     fn review<'a>(&'a mut self, root: &'a Node, kind: &str) -> Review<'a> {

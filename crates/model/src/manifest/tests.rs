@@ -42,7 +42,9 @@ fn other_kinds_are_told_and_stop_nothing() {
     let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: echo}\nspec: {anything: [1]}\n";
     assert_eq!(
         notices(text),
-        ["echo.yaml:1: Deployment default/echo: ignored: Leno reads Services and EndpointSlices"]
+        [
+            "echo.yaml:1: Deployment default/echo: ignored: Leno reads Services, EndpointSlices and its own AuthorizationPolicies"
+        ]
     );
     let knative = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: echo}\n";
     assert_eq!(notices(knative).len(), 1, "another group's Service is not ours");

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::discovery::v1 as kubernetes;
 
-use super::{Identity, Object, annotations, identity, is_dns_label, is_tcp, port_number};
+use super::{DNS_SUBDOMAIN_RULE, Identity, Object, annotations, identity, is_dns_subdomain, is_tcp, port_number};
 use crate::manifest::Review;
 use crate::mesh::EndpointProxy;
 use crate::problem::{Mark, quoted};
@@ -66,8 +66,7 @@ pub enum Readiness {
 
 /// Checks an EndpointSlice and takes what the mesh needs.
 pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) -> Option<Object> {
-    let rule = "use at most 253 lower-case letters, digits, dashes and dots";
-    let identity = identity(&slice.metadata, review, is_dns_subdomain, rule);
+    let identity = identity(&slice.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let address_type = slice.address_type.as_str();
     let is_address: fn(&IpAddr) -> bool = match address_type {
         "IPv4" => IpAddr::is_ipv4,
@@ -171,8 +170,4 @@ fn readiness(conditions: Option<&kubernetes::EndpointConditions>) -> Readiness {
         false if serving && terminating => Readiness::Draining,
         false => Readiness::Unready,
     }
-}
-
-fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_dns_label)
 }

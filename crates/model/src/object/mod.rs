@@ -1,11 +1,13 @@
 //! What the mesh keeps of a Kubernetes object: checked, small, and free of Kubernetes types.
 
 mod annotations;
+pub(crate) mod authorization_policy;
 pub(crate) mod endpoint_slice;
 pub(crate) mod service;
 
 use std::sync::Arc;
 
+pub use authorization_policy::AuthorizationPolicy;
 pub use endpoint_slice::{Address, EndpointSlice, Readiness, SlicePort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use service::{Service, ServicePort};
@@ -20,6 +22,8 @@ pub enum Object {
     Service(Service),
     /// A discovery.k8s.io/v1 EndpointSlice.
     EndpointSlice(EndpointSlice),
+    /// A leno.dev/v1alpha1 AuthorizationPolicy.
+    AuthorizationPolicy(AuthorizationPolicy),
 }
 
 /// An object's name, and where it was defined.
@@ -41,6 +45,7 @@ impl Object {
         match self {
             Self::Service(service) => &service.identity,
             Self::EndpointSlice(slice) => &slice.identity,
+            Self::AuthorizationPolicy(policy) => &policy.identity,
         }
     }
 
@@ -49,6 +54,7 @@ impl Object {
         match self {
             Self::Service(_) => "Service",
             Self::EndpointSlice(_) => "EndpointSlice",
+            Self::AuthorizationPolicy(_) => authorization_policy::KIND,
         }
     }
 }
@@ -75,6 +81,13 @@ const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dash
 fn is_dns_label(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+const DNS_SUBDOMAIN_RULE: &str = "use at most 253 lower-case letters, digits, dashes and dots";
+
+/// Whether `text` is labels with dots between them.
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
 /// A port number, or `None` outside of 1 to 65535.

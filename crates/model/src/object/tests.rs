@@ -7,7 +7,7 @@ use crate::fixtures::{ECHO, echo_with, notices, objects, problems};
 fn service(text: &str) -> Service {
     match objects(text).remove(0) {
         Object::Service(service) => service,
-        Object::EndpointSlice(slice) => panic!("{slice:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

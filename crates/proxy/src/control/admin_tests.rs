@@ -40,6 +40,7 @@ impl Admin {
             limits: Arc::new(Limits::default()),
             workers: Vec::new(),
             worker_metrics: vec![WorkerMetrics::new()],
+            identity_metrics: None,
             started: SystemTime::now(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");

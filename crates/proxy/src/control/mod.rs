@@ -2,6 +2,7 @@
 
 mod admin;
 mod directory;
+mod identity;
 pub(crate) mod logging;
 mod pages;
 mod shared;
@@ -16,7 +17,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_identity::TlsIdentity;
+use leno_identity::issuer::LocalIssuer;
 use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
+use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -24,11 +29,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
+use crate::access_log::{self, AccessLog, Destination};
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
-use crate::worker::{WorkerConfig, WorkerHandle};
+use crate::worker::{Door, SpawnError, WorkerConfig, WorkerHandle};
 use directory::Directory;
+use identity::IdentityTask;
 use shared::{Phase, Shared};
 use watch::Watch;
 
@@ -38,6 +45,8 @@ const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to look whether worker threads have ended, while they drain.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// How long the last lines of the access log may take to be written.
+const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(1);
 /// How long after the grace period workers may take to close what is left.
 const DRAIN_SLACK: Duration = Duration::from_millis(500);
 
@@ -48,10 +57,14 @@ pub(crate) enum ControlError {
     Config { path: PathBuf, source: io::Error },
     #[error("--config {}: it cannot be watched: {source}; raise fs.inotify.max_user_instances", path.display())]
     Watch { path: PathBuf, source: io::Error },
-    #[error("--outbound {address}: {source}; choose an address of this machine that is free")]
-    Outbound { address: SocketAddr, source: io::Error },
+    #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
+    Listen { door: Door, address: SocketAddr, source: io::Error },
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
+    #[error("--issuer {}: {source}", path.display())]
+    Identity { path: PathBuf, source: identity::IdentityError },
+    #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
+    AccessLog { path: PathBuf, source: io::Error },
     #[error("the control thread could not start: {0}")]
     Start(#[from] io::Error),
     #[error("the log could not start: {0}")]
@@ -71,6 +84,8 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 /// Starts in the order in which a mistake is found soonest: files, addresses, threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
+    let doors = args.listen();
+    let access_log = start_access_log(&args)?;
     let log = logging::start(args.log, args.log_format)?;
     let signals = Signals::new()?;
     raise_open_files_limit();
@@ -81,13 +96,23 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     shared::log_configuration(&configuration, None);
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
 
+    let identity = match (args.issuer, args.identity) {
+        (Some(path), Some(workload)) => Some(start_identity(&path, workload).await?),
+        _ => None,
+    };
     let admin = listen(args.admin).await?;
     let admin_address = admin.local_addr()?;
     let limits = Arc::new(limits);
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
-    let workers = spawn_workers(args.outbound, &limits, &worker_metrics, &configuration.mesh)?;
-    let outbound = workers.first().map_or(args.outbound, WorkerHandle::local_addr);
-    tracing::info!(%outbound, admin = %admin_address, workers = workers.len(), "serving");
+    let template = WorkerTemplate {
+        identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
+        default_policy: args.default_inbound_policy,
+        access_log: access_log.as_ref(),
+        limits: &limits,
+        mesh: &configuration.mesh,
+    };
+    let workers = template.spawn(doors, &worker_metrics)?;
+    log_serving(&workers, admin_address);
 
     let shared = Rc::new(Shared {
         phase: Cell::new(Phase::Serving),
@@ -97,10 +122,19 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         limits,
         workers,
         worker_metrics,
+        identity_metrics: identity.as_ref().map(IdentityTask::metrics),
         started,
     });
     spawn_local(admin::serve(admin, shared.clone()));
-    run_until_signal(&shared, signals, watch, directory, args.grace).await
+    if let Some(identity) = identity {
+        spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
+        spawn_local(identity.run());
+    }
+    let ended = run_until_signal(&shared, signals, watch, directory, args.grace).await;
+    if let Some(access_log) = access_log {
+        access_log.writer.finish(ACCESS_LOG_PATIENCE);
+    }
+    ended
 }
 
 async fn run_until_signal(
@@ -194,23 +228,85 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
 }
 
-fn spawn_workers(
-    mut outbound: SocketAddr,
-    limits: &Arc<Limits>,
-    metrics: &[Arc<WorkerMetrics>],
-    mesh: &Arc<Mesh>,
-) -> Result<Vec<WorkerHandle>, ControlError> {
-    let mut workers = Vec::with_capacity(metrics.len());
-    for (index, metrics) in metrics.iter().enumerate() {
-        let (limits, metrics) = (limits.clone(), metrics.clone());
-        let config = WorkerConfig { index, outbound, limits, metrics, seed: random_seed() };
-        let worker = WorkerHandle::spawn(config, mesh.clone())
-            .map_err(|source| ControlError::Outbound { address: outbound, source })?;
-        // Port 0 means any free one to the first worker, and that same one to the others.
-        outbound = worker.local_addr();
-        workers.push(worker);
+/// What all workers have in common.
+struct WorkerTemplate<'a> {
+    identity: Option<Arc<TlsIdentity>>,
+    default_policy: DefaultInboundPolicy,
+    access_log: Option<&'a AccessLogOptions>,
+    limits: &'a Arc<Limits>,
+    mesh: &'a Arc<Mesh>,
+}
+
+impl WorkerTemplate<'_> {
+    fn spawn(
+        &self,
+        mut listen: Vec<(Door, SocketAddr)>,
+        metrics: &[Arc<WorkerMetrics>],
+    ) -> Result<Vec<WorkerHandle>, ControlError> {
+        let mut workers = Vec::with_capacity(metrics.len());
+        for (index, metrics) in metrics.iter().enumerate() {
+            let config = WorkerConfig {
+                index,
+                listen,
+                identity: self.identity.clone(),
+                default_policy: self.default_policy,
+                access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
+                limits: self.limits.clone(),
+                metrics: metrics.clone(),
+                seed: random_seed(),
+            };
+            let worker = WorkerHandle::spawn(config, self.mesh.clone()).map_err(|error| match error {
+                SpawnError::Bind { door, address, source } => ControlError::Listen { door, address, source },
+                SpawnError::System(source) => ControlError::Start(source),
+            })?;
+            // Port 0 means any free one to the first worker, and that same one to the others.
+            listen = worker.listening().to_vec();
+            workers.push(worker);
+        }
+        Ok(workers)
     }
-    Ok(workers)
+}
+
+/// The access log as it was asked for.
+struct AccessLogOptions {
+    writer: access_log::Writer,
+    format: access_log::Format,
+    queries: access_log::Queries,
+}
+
+impl AccessLogOptions {
+    fn of_worker(&self, metrics: &Arc<WorkerMetrics>) -> AccessLog {
+        self.writer.access_log(self.format, self.queries, metrics.clone())
+    }
+}
+
+fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, ControlError> {
+    let Some(format) = args.access_log else { return Ok(None) };
+    let destination = args.access_log_file.clone().map_or(Destination::Stdout, Destination::File);
+    let writer = access_log::Writer::start(&destination).map_err(|source| match &args.access_log_file {
+        Some(path) => ControlError::AccessLog { path: path.clone(), source },
+        None => ControlError::Start(source),
+    })?;
+    let queries = if args.access_log_queries { access_log::Queries::Keep } else { access_log::Queries::Drop };
+    Ok(Some(AccessLogOptions { writer, format, queries }))
+}
+
+async fn start_identity(path: &Path, workload: Workload) -> Result<IdentityTask, ControlError> {
+    let failed = |source| ControlError::Identity { path: path.to_owned(), source };
+    let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?;
+    IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
+}
+
+/// Says where the proxy can be reached.
+fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
+    let at = |door: Door| {
+        let listening = workers.first().map(WorkerHandle::listening).unwrap_or_default().iter();
+        let addresses: Vec<String> =
+            listening.filter(|(of, _)| *of == door).map(|(_, address)| address.to_string()).collect();
+        (!addresses.is_empty()).then(|| addresses.join(","))
+    };
+    let [outbound, inbound, tunnel] = [Door::Outbound, Door::Inbound, Door::Tunnel].map(at);
+    tracing::info!(outbound, inbound, tunnel, %admin, workers = workers.len(), "serving");
 }
 
 /// A number nobody can guess, from the keys that the standard library gives its hash maps.

@@ -1,13 +1,17 @@
 //! What the tasks of the control thread share. They are all on one thread, hence no locks.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
+
+use leno_identity::TlsIdentity;
+use tokio::sync::watch;
 
 use super::directory::{Configuration, Directory};
 use super::logging::LogLevels;
 use crate::limits::Limits;
-use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape, WorkerMetrics};
+use crate::metrics::{ConfigMetrics, IdentityMetrics, ProcessMetrics, Scrape, WorkerMetrics};
 use crate::worker::WorkerHandle;
 
 /// Where the process is in its life.
@@ -29,6 +33,8 @@ pub(super) struct Shared {
     pub(super) workers: Vec<WorkerHandle>,
     /// One for each worker.
     pub(super) worker_metrics: Vec<Arc<WorkerMetrics>>,
+    /// None without an identity.
+    pub(super) identity_metrics: Option<Rc<Cell<IdentityMetrics>>>,
     pub(super) started: SystemTime,
 }
 
@@ -36,7 +42,8 @@ impl Shared {
     /// Everything there is to export now.
     pub(super) fn scrape(&self) -> Scrape {
         let process = ProcessMetrics::read(self.started);
-        Scrape::new(&self.worker_metrics, self.config_metrics.get(), process)
+        let identity = self.identity_metrics.as_ref().map(|metrics| metrics.get());
+        Scrape::new(&self.worker_metrics, self.config_metrics.get(), identity, process, Instant::now())
     }
 
     /// Reads the directory again, and if anything changed gives it to the workers.
@@ -51,6 +58,16 @@ impl Shared {
             worker.set_mesh(configuration.mesh.clone());
         }
         self.configuration.replace(configuration);
+    }
+}
+
+/// Gives the workers each identity that replaces the one in use.
+pub(super) async fn follow_identity(shared: Rc<Shared>, mut identity: watch::Receiver<Arc<TlsIdentity>>) {
+    while identity.changed().await.is_ok() {
+        let identity = identity.borrow_and_update().clone();
+        for worker in &shared.workers {
+            worker.set_identity(identity.clone());
+        }
     }
 }
 

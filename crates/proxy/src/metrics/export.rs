@@ -6,54 +6,99 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
-use leno_model::mesh::ClusterKey;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
-use super::cluster::{ClusterTotals, ResponseKind};
-use super::worker::CountByReason;
-use super::{ConfigMetrics, Counter, ProcessMetrics, TcpMetrics, WorkerMetrics};
+use super::authorization::AuthorizationTotals;
+use super::keyed::CountByKey;
+use super::labels::Labels;
+use super::tcp::TcpTotals;
+use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_histograms, gauge};
+use super::traffic::{ResponseKind, TrafficTotals};
+use super::worker::CountBySideAndReason;
+use super::{
+    AuthorizationLabels, AuthorizationMetrics, ConfigMetrics, ConnectionLabels, Counter, IdentityMetrics,
+    ProcessMetrics, TcpMetrics, TrafficLabels, TrafficMetrics, WorkerMetrics,
+};
 
 /// What to send as `content-type`, so that Prometheus takes the text for OpenMetrics.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Labels of every series about traffic.
-const OUTBOUND: [(&str, &str); 2] = [("direction", "outbound"), ("tls", "disabled")];
-
-type Labels = Vec<(&'static str, String)>;
-type TcpCounter = (&'static str, &'static str, fn(&TcpMetrics) -> &Counter);
+type TcpCounter = (&'static str, &'static str, fn(&TcpTotals) -> u64);
+type DecisionCounter = (&'static str, &'static str, fn(&AuthorizationTotals) -> u64);
 type WorkerCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &Counter);
+type ReasonCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &CountBySideAndReason);
 
 const TCP_COUNTERS: [TcpCounter; 4] = [
-    ("tcp_open", "Connections opened", |tcp| &tcp.open_total),
-    ("tcp_close", "Connections closed", |tcp| &tcp.close_total),
-    ("tcp_read_bytes", "Bytes read from peers", |tcp| &tcp.read_bytes_total),
-    ("tcp_write_bytes", "Bytes written to peers", |tcp| &tcp.write_bytes_total),
+    ("tcp_open", "Connections opened", |tcp| tcp.open_total),
+    ("tcp_close", "Connections closed", |tcp| tcp.close_total),
+    ("tcp_read_bytes", "Bytes read from peers", |tcp| tcp.read_bytes_total),
+    ("tcp_write_bytes", "Bytes written to peers", |tcp| tcp.write_bytes_total),
 ];
 
-const WORKER_COUNTERS: [WorkerCounter; 4] = [
+const DECISION_COUNTERS: [DecisionCounter; 6] = [
+    ("inbound_http_authz_allow", "Requests that policy let through", |totals| totals.http.let_through()),
+    ("inbound_http_authz_deny", "Requests that policy turned away", |totals| totals.http.denied),
+    ("inbound_tcp_authz_allow", "Connections that policy let through", |totals| totals.tcp.let_through()),
+    ("inbound_tcp_authz_deny", "Connections that policy turned away", |totals| totals.tcp.denied),
+    ("leno_http_audited", "Requests let through only because policy audits", |totals| totals.http.audited),
+    ("leno_tcp_audited", "Connections let through only because policy audits", |totals| totals.tcp.audited),
+];
+
+const WORKER_COUNTERS: [WorkerCounter; 5] = [
     ("leno_cancelled", "Calls that the client cancelled or left", |worker| &worker.cancelled_total),
     ("leno_deadline_exceeded", "Calls ended by the proxy at their deadline", |worker| &worker.deadline_exceeded_total),
     ("leno_resent", "Calls sent elsewhere because they were refused unprocessed", |worker| &worker.resent_total),
     ("leno_queue_full", "Calls refused because a queue was full", |worker| &worker.queue_full_total),
+    ("leno_access_log_dropped", "Lines that the access log's writer had no room for", |worker| {
+        &worker.access_log_dropped_total
+    }),
+];
+
+const REASON_COUNTERS: [ReasonCounter; 2] = [
+    ("leno_proxy_errors", "Errors answered by the proxy itself, by reason", |worker| &worker.proxy_errors),
+    ("leno_connections_failed", "Connections that failed or were turned away, by reason", |worker| {
+        &worker.failed_connections
+    }),
 ];
 
 /// Everything that one scrape exports.
 #[derive(Debug)]
 pub(crate) struct Scrape {
     workers: Vec<Arc<WorkerMetrics>>,
-    clusters: Vec<(Labels, ClusterTotals)>,
+    traffic: Vec<(Labels, TrafficTotals)>,
+    connections: Vec<(Labels, TcpTotals)>,
+    authorizations: Vec<(Labels, AuthorizationTotals)>,
     config: ConfigMetrics,
+    /// Of a proxy that has an identity.
+    identity: Option<IdentityMetrics>,
     process: ProcessMetrics,
 }
 
 impl Scrape {
     /// Sums the workers' numbers.
-    pub(crate) fn new(workers: &[Arc<WorkerMetrics>], config: ConfigMetrics, process: ProcessMetrics) -> Self {
-        Self { workers: workers.to_vec(), clusters: sum_clusters(workers), config, process }
+    pub(crate) fn new(
+        workers: &[Arc<WorkerMetrics>],
+        config: ConfigMetrics,
+        identity: Option<IdentityMetrics>,
+        process: ProcessMetrics,
+        now: Instant,
+    ) -> Self {
+        let traffic = workers.iter().flat_map(|worker| worker.take_traffic(now));
+        let connections = workers.iter().flat_map(|worker| worker.take_connections(now));
+        let authorizations = workers.iter().flat_map(|worker| worker.take_authorizations(now));
+        Self {
+            workers: workers.to_vec(),
+            traffic: sum(traffic, TrafficLabels::labels, TrafficMetrics::add_to),
+            connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
+            authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
+            config,
+            identity,
+            process,
+        }
     }
 
     /// The text.
@@ -69,10 +114,13 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         self.encode_requests(&mut encoder)?;
-        self.encode_tcp(&mut encoder)?;
+        self.encode_connections(&mut encoder)?;
         self.encode_workers(&mut encoder)?;
-        encode_config(&self.config, &mut encoder)?;
-        encode_process(&self.process, &mut encoder)?;
+        self.config.encode(&mut encoder)?;
+        if let Some(identity) = &self.identity {
+            identity.encode(&mut encoder)?;
+        }
+        self.process.encode(&mut encoder)?;
         // A gauge rather than OpenMetrics' info, which readers of the older Prometheus text refuse.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
@@ -82,12 +130,9 @@ impl Collector for Scrape {
 
 impl Scrape {
     fn encode_requests(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let mut requests = counter(encoder, "request", "Calls received")?;
-        for (labels, totals) in &self.clusters {
-            encode_count(requests.encode_family(labels)?, totals.requests)?;
-        }
+        encode_counters(encoder, "request", "Calls that began", &self.traffic, |totals| totals.requests)?;
         let mut responses = counter(encoder, "response", "Calls answered")?;
-        for (labels, totals) in &self.clusters {
+        for (labels, totals) in &self.traffic {
             for (kind, count) in &totals.responses {
                 encode_count(responses.encode_family(&(labels.clone(), response_labels(*kind)))?, *count)?;
             }
@@ -97,31 +142,24 @@ impl Scrape {
             }
         }
         let help = "Milliseconds from a call's headers to its response's end";
-        let mut latency = encoder.encode_descriptor("response_latency_ms", help, None, MetricType::Histogram)?;
-        for (labels, totals) in &self.clusters {
-            let (sum_ms, count, buckets) = (totals.latency.sum_ms(), totals.latency.count(), totals.latency.buckets());
-            latency.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum_ms, count, &buckets, None)?;
-        }
-        let mut in_flight = gauge(encoder, "leno_requests_in_flight", "Calls not ended yet")?;
-        for (labels, totals) in &self.clusters {
-            in_flight.encode_family(labels)?.encode_gauge(&totals.in_flight)?;
-        }
-        Ok(())
+        encode_histograms(encoder, "response_latency_ms", help, &self.traffic, |totals| &totals.latency)?;
+        encode_gauges(encoder, "leno_requests_in_flight", "Calls not ended yet", &self.traffic, |totals| {
+            totals.in_flight
+        })
     }
 
-    fn encode_tcp(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let sum = |get: &dyn Fn(&WorkerMetrics) -> u64| self.workers.iter().map(|worker| get(worker)).sum::<u64>();
+    fn encode_connections(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         for (name, help, get) in TCP_COUNTERS {
-            let mut metric = counter(encoder, name, help)?;
-            let (src, dst) = (sum(&|w| get(&w.downstream).get()), sum(&|w| get(&w.upstream).get()));
-            encode_count(metric.encode_family(&tcp_labels("src"))?, src)?;
-            encode_count(metric.encode_family(&tcp_labels("dst"))?, dst)?;
+            encode_counters(encoder, name, help, &self.connections, get)?;
         }
-        let mut open = gauge(encoder, "tcp_open_connections", "Connections open now")?;
-        let src = sum(&|w| w.downstream.open_connections.get());
-        let dst = sum(&|w| w.upstream.open_connections.get());
-        open.encode_family(&tcp_labels("src"))?.encode_gauge(&src)?;
-        open.encode_family(&tcp_labels("dst"))?.encode_gauge(&dst)
+        let (name, help) = ("tcp_open_connections", "Connections open now");
+        encode_gauges(encoder, name, help, &self.connections, |totals| totals.open_connections)?;
+        let (name, help) = ("tcp_connection_duration_ms", "Milliseconds that closed connections were open");
+        encode_histograms(encoder, name, help, &self.connections, |totals| &totals.durations)?;
+        for (name, help, get) in DECISION_COUNTERS {
+            encode_counters(encoder, name, help, &self.authorizations, get)?;
+        }
+        Ok(())
     }
 
     fn encode_workers(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -129,102 +167,47 @@ impl Scrape {
             encode_count(counter(encoder, name, help)?, self.workers.iter().map(|worker| get(worker).get()).sum())?;
         }
         let mut abuse = counter(encoder, "leno_abuse_closed", "Connections and calls ended for abuse, by kind")?;
-        for (kind, count) in sum_reasons(&self.workers, |worker| &worker.abuse) {
+        let (kinds, others) = sum_by_key(self.workers.iter().map(|worker| &worker.abuse));
+        for (kind, count) in kinds.into_iter().chain(others.map(|count| ("other", count))) {
             encode_count(abuse.encode_family(&[("kind", kind)])?, count)?;
         }
-        let mut errors = counter(encoder, "leno_proxy_errors", "Errors answered by the proxy itself, by reason")?;
-        for (why, count) in sum_reasons(&self.workers, |worker| &worker.proxy_errors) {
-            encode_count(errors.encode_family(&[("why", why)])?, count)?;
+        for (name, help, get) in REASON_COUNTERS {
+            let mut metric = counter(encoder, name, help)?;
+            let (reasons, others) = sum_by_key(self.workers.iter().map(|worker| get(worker)));
+            let reasons = reasons.into_iter().map(|((direction, why), count)| (direction.label(), why, count));
+            for (direction, why, count) in reasons.chain(others.map(|count| ("other", "other", count))) {
+                encode_count(metric.encode_family(&[("direction", direction), ("why", why)])?, count)?;
+            }
         }
         Ok(())
     }
 }
 
-fn encode_config(config: &ConfigMetrics, encoder: &mut DescriptorEncoder) -> fmt::Result {
-    let mut reloads = counter(encoder, "leno_config_reloads", "Times that changed configuration files were read")?;
-    encode_count(reloads.encode_family(&[("result", "success")])?, config.good_reloads)?;
-    encode_count(reloads.encode_family(&[("result", "failure")])?, config.bad_reloads)?;
-    gauge(encoder, "leno_config_problems", "Problems in the configuration files as they are now")?
-        .encode_gauge(&config.problems)?;
-    let help = "When configuration files were last read without a problem";
-    gauge(encoder, "leno_config_last_success_timestamp_seconds", help)?
-        .encode_gauge(&config.last_success_since_1970.as_secs_f64())
+/// Adds up the workers' series that have the same labels, and puts them in order.
+fn sum<L: Ord, M, T: Default>(
+    series: impl Iterator<Item = (L, Arc<M>)>,
+    name: impl Fn(&L) -> Labels,
+    add: impl Fn(&M, &mut T),
+) -> Vec<(Labels, T)> {
+    let mut totals = BTreeMap::<L, T>::new();
+    for (labels, metrics) in series {
+        add(&metrics, totals.entry(labels).or_default());
+    }
+    totals.into_iter().map(|(labels, totals)| (name(&labels), totals)).collect()
 }
 
-fn encode_process(process: &ProcessMetrics, encoder: &mut DescriptorEncoder) -> fmt::Result {
-    if let Some(seconds) = process.cpu_seconds {
-        counter(encoder, "process_cpu_seconds", "Processor time used, user and system")?
-            .encode_counter::<NoLabelSet, f64, f64>(&seconds, None)?;
-    }
-    let gauges = [
-        ("process_resident_memory_bytes", "Memory in RAM", process.resident_bytes),
-        ("process_virtual_memory_bytes", "Address space", process.virtual_bytes),
-        ("process_open_fds", "Open files and sockets", process.open_fds),
-        ("process_max_fds", "Most files and sockets that may be open", process.max_fds),
-        ("process_threads", "Threads", process.threads),
-    ];
-    for (name, help, value) in gauges {
-        if let Some(value) = value {
-            gauge(encoder, name, help)?.encode_gauge(&value)?;
+/// Every key's count, and that of the keys beyond the tables' size if there were any.
+fn sum_by_key<'a, K: Copy + Ord + 'a, const N: usize>(
+    tables: impl Iterator<Item = &'a CountByKey<K, N>>,
+) -> (BTreeMap<K, u64>, Option<u64>) {
+    let (mut totals, mut others) = (BTreeMap::new(), 0);
+    for table in tables {
+        for (key, count) in table.counts() {
+            *totals.entry(key).or_default() += count;
         }
+        others += table.others();
     }
-    gauge(encoder, "process_start_time_seconds", "When the process started")?
-        .encode_gauge(&process.started_since_1970.as_secs_f64())
-}
-
-fn counter<'a>(encoder: &'a mut DescriptorEncoder, name: &'a str, help: &str) -> Result<MetricEncoder<'a>, fmt::Error> {
-    encoder.encode_descriptor(name, help, None, MetricType::Counter)
-}
-
-fn gauge<'a>(encoder: &'a mut DescriptorEncoder, name: &'a str, help: &str) -> Result<MetricEncoder<'a>, fmt::Error> {
-    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
-}
-
-fn encode_count(mut metric: MetricEncoder, count: u64) -> fmt::Result {
-    metric.encode_counter::<NoLabelSet, u64, f64>(&count, None)
-}
-
-/// Every cluster's numbers, and first those of calls that belong to none.
-fn sum_clusters(workers: &[Arc<WorkerMetrics>]) -> Vec<(Labels, ClusterTotals)> {
-    let mut unknown = ClusterTotals::default();
-    let mut known = BTreeMap::<ClusterKey, ClusterTotals>::new();
-    for worker in workers {
-        worker.unknown().add_to(&mut unknown);
-        for (key, cluster) in worker.take_clusters() {
-            cluster.add_to(known.entry(key).or_default());
-        }
-    }
-    let unknown = (outbound_labels(), unknown);
-    [unknown].into_iter().chain(known.into_iter().map(|(key, totals)| (cluster_labels(&key), totals))).collect()
-}
-
-/// Every reason's count; those beyond the tables' size count as `other`.
-fn sum_reasons(
-    workers: &[Arc<WorkerMetrics>],
-    reasons: fn(&WorkerMetrics) -> &CountByReason,
-) -> BTreeMap<&'static str, u64> {
-    let mut totals = BTreeMap::new();
-    for table in workers.iter().map(|worker| reasons(worker)) {
-        let others = Some(("other", table.others())).filter(|(_, count)| *count > 0);
-        for (reason, count) in table.counts().chain(others) {
-            *totals.entry(reason).or_default() += count;
-        }
-    }
-    totals
-}
-
-fn outbound_labels() -> Labels {
-    OUTBOUND.map(|(name, value)| (name, value.to_owned())).to_vec()
-}
-
-fn cluster_labels(key: &ClusterKey) -> Labels {
-    let ClusterKey { namespace, service, port } = key;
-    let mut labels = outbound_labels();
-    labels.push(("authority", format!("{service}.{namespace}.svc.cluster.local:{port}")));
-    labels.push(("dst_namespace", namespace.to_string()));
-    labels.push(("dst_service", service.to_string()));
-    labels.push(("dst_port", port.to_string()));
-    labels
+    (totals, Some(others).filter(|count| *count > 0))
 }
 
 fn response_labels(kind: ResponseKind) -> Labels {
@@ -235,10 +218,6 @@ fn response_labels(kind: ResponseKind) -> Labels {
         ("status_code", kind.http_status.to_string()),
         ("grpc_status", grpc_status),
     ]
-}
-
-fn tcp_labels(peer: &'static str) -> [(&'static str, &'static str); 3] {
-    [OUTBOUND[0], OUTBOUND[1], ("peer", peer)]
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-
-use leno_model::mesh::ClusterKey;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::Scrape;
-use crate::metrics::{ConfigMetrics, ProcessMetrics, WorkerMetrics};
+use crate::metrics::fixtures::{inbound, outbound};
+use crate::metrics::{
+    AuthorizationLabels, ConfigMetrics, ConnectionLabels, DecidedBy, Direction, IdentityMetrics, NoTlsReason, Peer,
+    ProcessMetrics, Target, Tls, TrafficLabels, WorkerMetrics,
+};
 
-const ECHO: &str = r#"direction="outbound",tls="disabled",authority="echo.default.svc.cluster.local:50051",dst_namespace="default",dst_service="echo",dst_port="50051""#;
+const ECHO: &str = r#"direction="outbound",authority="echo.default.svc.cluster.local:50051",dst_namespace="default",dst_service="echo",dst_port="50051",tls="true",server_id="spiffe://example.org/ns/shop/sa/echo""#;
 
-fn echo() -> ClusterKey {
-    ClusterKey { namespace: "default".into(), service: "echo".into(), port: 50051 }
-}
+const WEB: &str = r#"target_port="8080",srv_port="8080",tls="true",client_id="spiffe://example.org/ns/shop/sa/web""#;
 
 fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
-    Scrape::new(workers, ConfigMetrics::default(), ProcessMetrics::default()).into_text()
+    Scrape::new(workers, ConfigMetrics::default(), None, ProcessMetrics::default(), Instant::now()).into_text()
 }
 
 #[track_caller]
@@ -24,7 +24,7 @@ fn assert_line(text: &str, line: &str) {
 #[test]
 fn calls_of_two_workers_are_summed_under_linkerds_names() {
     let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
-    let clusters = [workers[0].cluster(&echo()), workers[1].cluster(&echo())];
+    let clusters = [workers[0].traffic(&outbound(50051)), workers[1].traffic(&outbound(50051))];
     for cluster in &clusters {
         cluster.request();
         cluster.response(200, Some(0), false, Duration::from_micros(7_500));
@@ -52,52 +52,85 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
 #[test]
 fn calls_of_no_cluster_have_no_destination() {
     let worker = WorkerMetrics::new();
-    worker.unknown().request();
-    assert_line(&scrape(&[worker]), r#"request_total{direction="outbound",tls="disabled"} 1"#);
+    let tls = Tls::None(NoTlsReason::NotInMesh);
+    worker.traffic(&TrafficLabels { direction: Direction::Outbound, target: Target::Unknown, tls }).request();
+    let labels = r#"direction="outbound",tls="no_identity",no_tls_reason="not_provided_by_service_discovery""#;
+    assert_line(&scrape(&[worker]), &format!("request_total{{{labels}}} 1"));
 }
 
 #[test]
-fn clients_are_peer_src_and_endpoints_are_peer_dst() {
+fn connections_of_two_workers_are_summed_by_peer() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    let source = ConnectionLabels { peer: Peer::Source, traffic: inbound(8080, "web") };
+    let destination = ConnectionLabels { peer: Peer::Destination, traffic: outbound(50051) };
+    for worker in &workers {
+        worker.connections(&source).opened();
+    }
+    let upstream = workers[0].connections(&destination);
+    upstream.opened();
+    upstream.closed(Duration::from_millis(7));
+    upstream.read_bytes_total.add(1_000);
+
+    let text = scrape(&workers);
+    let web = format!("{{direction=\"inbound\",peer=\"src\",{WEB}}}");
+    let echo = ECHO.replace("outbound\"", "outbound\",peer=\"dst\"");
+    assert_line(&text, &format!("tcp_open_total{web} 2"));
+    assert_line(&text, &format!("tcp_open_connections{web} 2"));
+    assert_line(&text, &format!("tcp_open_connections{{{echo}}} 0"));
+    assert_line(&text, &format!("tcp_close_total{{{echo}}} 1"));
+    assert_line(&text, &format!("tcp_read_bytes_total{{{echo}}} 1000"));
+    assert_line(&text, &format!("tcp_connection_duration_ms_sum{{{echo}}} 7.0"));
+}
+
+#[test]
+fn decisions_are_exported_under_linkerds_names_and_audits_under_ours() {
     let worker = WorkerMetrics::new();
-    worker.downstream.opened();
-    worker.upstream.opened();
-    worker.upstream.closed();
-    worker.upstream.read_bytes_total.add(1_000);
+    let policy = Some(DecidedBy::AuthorizationPolicy("shop/carts".into()));
+    let series = worker.authorizations(&AuthorizationLabels { traffic: inbound(8080, "web"), policy });
+    series.http.allowed.add(3);
+    series.http.audited.add(1);
+    series.tcp.denied.add(2);
 
     let text = scrape(&[worker]);
-    let (src, dst) =
-        (r#"{direction="outbound",tls="disabled",peer="src"}"#, r#"{direction="outbound",tls="disabled",peer="dst"}"#);
-    assert_line(&text, &format!("tcp_open_total{src} 1"));
-    assert_line(&text, &format!("tcp_open_connections{src} 1"));
-    assert_line(&text, &format!("tcp_open_connections{dst} 0"));
-    assert_line(&text, &format!("tcp_close_total{dst} 1"));
-    assert_line(&text, &format!("tcp_read_bytes_total{dst} 1000"));
+    let labels = format!("{{{WEB},authz_kind=\"authorizationpolicy\",authz_name=\"shop/carts\"}}");
+    assert_line(&text, &format!("inbound_http_authz_allow_total{labels} 4"));
+    assert_line(&text, &format!("inbound_http_authz_deny_total{labels} 0"));
+    assert_line(&text, &format!("inbound_tcp_authz_deny_total{labels} 2"));
+    assert_line(&text, &format!("leno_http_audited_total{labels} 1"));
 }
 
 #[test]
-fn abuse_and_the_proxys_own_errors_are_counted_by_reason() {
+fn abuse_errors_and_failures_are_counted_by_reason_and_side() {
     let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
     workers[0].count_abuse("rapid_reset");
     workers[1].count_abuse("rapid_reset");
     workers[1].count_abuse("ping_flood");
-    workers[0].count_proxy_error("no endpoint");
+    workers[0].count_proxy_error(Direction::Outbound, "no-endpoint");
+    workers[1].count_proxy_error(Direction::Inbound, "no-endpoint");
+    workers[1].count_failed_connection(Direction::Inbound, "unknown-anchor");
     workers[0].queue_full_total.add(3);
 
     let text = scrape(&workers);
     assert_line(&text, r#"leno_abuse_closed_total{kind="rapid_reset"} 2"#);
     assert_line(&text, r#"leno_abuse_closed_total{kind="ping_flood"} 1"#);
-    assert_line(&text, r#"leno_proxy_errors_total{why="no endpoint"} 1"#);
+    assert_line(&text, r#"leno_proxy_errors_total{direction="outbound",why="no-endpoint"} 1"#);
+    assert_line(&text, r#"leno_proxy_errors_total{direction="inbound",why="no-endpoint"} 1"#);
+    assert_line(&text, r#"leno_connections_failed_total{direction="inbound",why="unknown-anchor"} 1"#);
     assert_line(&text, "leno_queue_full_total 3");
 }
 
 #[test]
-fn configuration_and_process_are_exported() {
+fn configuration_identity_and_process_are_exported() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let config = ConfigMetrics::default().after_read(0, now).after_read(2, now + Duration::from_secs(60));
 
-    let text = Scrape::new(&[], config, ProcessMetrics::read(now)).into_text();
+    let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
+
+    let text = Scrape::new(&[], config, Some(identity), ProcessMetrics::read(now), Instant::now()).into_text();
     assert_line(&text, r#"leno_config_reloads_total{result="success"} 1"#);
     assert_line(&text, r#"leno_config_reloads_total{result="failure"} 1"#);
+    assert_line(&text, r#"control_identity_cert_refreshes_total{result="ok"} 1"#);
+    assert_line(&text, "control_identity_cert_expiration_timestamp_seconds 1700086400.0");
     assert_line(&text, "leno_config_problems 2");
     assert_line(&text, "leno_config_last_success_timestamp_seconds 1700000000.0");
     assert_line(&text, "process_start_time_seconds 1700000000.0");
@@ -114,9 +147,10 @@ fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
     use std::process::{Command, Stdio};
 
     let worker = WorkerMetrics::new();
-    let cluster = worker.cluster(&echo());
+    let cluster = worker.traffic(&outbound(50051));
     cluster.request();
     cluster.response(200, Some(0), false, Duration::from_millis(1));
+    worker.connections(&ConnectionLabels { peer: Peer::Destination, traffic: outbound(50051) }).opened();
     worker.count_abuse("rapid_reset");
 
     let promtool =
@@ -130,7 +164,11 @@ fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
     drop(stdin);
     let output = promtool.wait_with_output().expect("promtool ends");
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    let meant = |line: &&str| line.ends_with("_total no help text") || line.starts_with("response_latency_ms ");
+    let meant = |line: &&str| {
+        line.ends_with("_total no help text")
+            || line.starts_with("response_latency_ms ")
+            || line.starts_with("tcp_connection_duration_ms ")
+    };
     let unmeant: Vec<_> = complaints.lines().filter(|line| !meant(line)).collect();
     assert!(unmeant.is_empty(), "{unmeant:#?}");
 }

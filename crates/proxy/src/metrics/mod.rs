@@ -3,21 +3,38 @@
 //! Every number has exactly one writer: a worker thread, or the control thread. So counting is a
 //! relaxed load and a relaxed store, with no lock and no contended cache line; `export` sums the
 //! workers' numbers when somebody scrapes.
+//!
+//! Series are looked up by their labels once, when a connection learns who its peer is or a cluster gets
+//! its first call; the handle is kept, so a call pays for no look-up.
 
-mod cluster;
+mod authorization;
 mod config;
 mod counter;
 mod export;
+#[cfg(test)]
+mod fixtures;
 mod histogram;
+mod identity;
 mod keyed;
+mod labels;
 mod process;
+mod series;
+mod tcp;
+mod text;
+mod traffic;
 mod worker;
 
-pub use cluster::ClusterMetrics;
+pub use authorization::{AuthorizationMetrics, Decisions};
 pub use counter::{Counter, Gauge};
 pub use histogram::Histogram;
-pub use worker::{TcpMetrics, WorkerMetrics};
+pub use labels::{
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, Target, Tls, TrafficLabels,
+};
+pub use tcp::TcpMetrics;
+pub use traffic::TrafficMetrics;
+pub use worker::WorkerMetrics;
 
 pub(crate) use config::ConfigMetrics;
 pub(crate) use export::{CONTENT_TYPE, Scrape};
+pub(crate) use identity::IdentityMetrics;
 pub(crate) use process::ProcessMetrics;

@@ -1,10 +1,13 @@
 //! What the operating system says about this process.
 
-use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, fs};
 
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
+
+use super::text::{counter, gauge};
 
 /// The `process_*` numbers. A number that cannot be read is `None` and is not exported.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,6 +44,28 @@ impl ProcessMetrics {
             threads: stat_field(&stat, 20),
             started_since_1970: started.duration_since(UNIX_EPOCH).unwrap_or_default(),
         }
+    }
+
+    /// Writes these numbers.
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        if let Some(seconds) = self.cpu_seconds {
+            counter(encoder, "process_cpu_seconds", "Processor time used, user and system")?
+                .encode_counter::<NoLabelSet, f64, f64>(&seconds, None)?;
+        }
+        let gauges = [
+            ("process_resident_memory_bytes", "Memory in RAM", self.resident_bytes),
+            ("process_virtual_memory_bytes", "Address space", self.virtual_bytes),
+            ("process_open_fds", "Open files and sockets", self.open_fds),
+            ("process_max_fds", "Most files and sockets that may be open", self.max_fds),
+            ("process_threads", "Threads", self.threads),
+        ];
+        for (name, help, value) in gauges {
+            if let Some(value) = value {
+                gauge(encoder, name, help)?.encode_gauge(&value)?;
+            }
+        }
+        gauge(encoder, "process_start_time_seconds", "When the process started")?
+            .encode_gauge(&self.started_since_1970.as_secs_f64())
     }
 }
 

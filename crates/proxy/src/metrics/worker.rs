@@ -1,58 +1,31 @@
 //! What one worker thread counts.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use leno_model::mesh::ClusterKey;
+use std::sync::Arc;
+use std::time::Instant;
 
 use super::keyed::CountByKey;
-use super::{ClusterMetrics, Counter, Gauge};
+use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, Peer, TrafficLabels};
+use super::series::SeriesTable;
+use super::{AuthorizationMetrics, Counter, TcpMetrics, TrafficMetrics};
 
-/// Most clusters that have numbers of their own; calls to others count as unknown.
-const MAX_CLUSTERS: usize = 10_000;
+/// Most series of one kind about outbound traffic: what configuration names.
+const MAX_OUTBOUND_SERIES: usize = 10_000;
 
-/// Most kinds of abuse, and most reasons of the proxy's own errors, that are told apart.
-const MAX_REASONS: usize = 48;
+/// Most series of one kind about inbound traffic: clients with an identity, times the ports that they reach.
+const MAX_INBOUND_SERIES: usize = 1_000;
+
+/// Most kinds of abuse, and most reasons of errors and failures, that are told apart.
+const MAX_REASONS: usize = 96;
 
 /// Counts by a reason that the code names.
 pub(super) type CountByReason = CountByKey<&'static str, MAX_REASONS>;
 
-/// Connections of one side.
-#[derive(Debug, Default)]
-pub struct TcpMetrics {
-    /// Connections opened so far.
-    pub open_total: Counter,
-    /// Connections open now.
-    pub open_connections: Gauge,
-    /// Connections closed so far.
-    pub close_total: Counter,
-    /// Bytes read from the peers.
-    pub read_bytes_total: Counter,
-    /// Bytes written to the peers.
-    pub write_bytes_total: Counter,
-}
-
-impl TcpMetrics {
-    /// Counts a connection that opened.
-    pub fn opened(&self) {
-        self.open_total.add(1);
-        self.open_connections.inc();
-    }
-
-    /// Counts a connection that closed.
-    pub fn closed(&self) {
-        self.close_total.add(1);
-        self.open_connections.dec();
-    }
-}
+/// Counts by a reason that the code names, on either side.
+pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX_REASONS>;
 
 /// All numbers of one worker. Only that worker writes them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WorkerMetrics {
-    /// Connections from clients.
-    pub downstream: TcpMetrics,
-    /// Connections to endpoints.
-    pub upstream: TcpMetrics,
     /// Calls that the client cancelled or left.
     pub cancelled_total: Counter,
     /// Calls that the proxy ended because their deadline passed.
@@ -61,38 +34,60 @@ pub struct WorkerMetrics {
     pub resent_total: Counter,
     /// Calls refused because a queue was full.
     pub queue_full_total: Counter,
+    /// Lines of the access log that were dropped because its writer did not keep up.
+    pub access_log_dropped_total: Counter,
     pub(super) abuse: CountByReason,
-    pub(super) proxy_errors: CountByReason,
-    unknown: Arc<ClusterMetrics>,
-    /// Locked when a cluster is first seen and when somebody scrapes, never for a call.
-    clusters: Mutex<HashMap<ClusterKey, Arc<ClusterMetrics>>>,
+    pub(super) proxy_errors: CountBySideAndReason,
+    pub(super) failed_connections: CountBySideAndReason,
+    traffic: BySide<TrafficLabels, TrafficMetrics>,
+    connections: BySide<ConnectionLabels, TcpMetrics>,
+    authorizations: SeriesTable<AuthorizationLabels, AuthorizationMetrics>,
 }
 
 impl WorkerMetrics {
     /// Numbers for a worker that starts.
     pub fn new() -> Arc<Self> {
-        Arc::default()
+        Arc::new(Self {
+            cancelled_total: Counter::default(),
+            deadline_exceeded_total: Counter::default(),
+            resent_total: Counter::default(),
+            queue_full_total: Counter::default(),
+            access_log_dropped_total: Counter::default(),
+            abuse: CountByKey::default(),
+            proxy_errors: CountByKey::default(),
+            failed_connections: CountByKey::default(),
+            traffic: BySide::new(),
+            connections: BySide::new(),
+            authorizations: SeriesTable::new(MAX_INBOUND_SERIES),
+        })
     }
 
-    /// The numbers of one cluster. Keep them for as long as the cluster exists: once nobody holds them they
-    /// are exported one last time and forgotten.
-    pub fn cluster(&self, key: &ClusterKey) -> Arc<ClusterMetrics> {
-        let mut clusters = self.lock_clusters();
-        if let Some(cluster) = clusters.get(key) {
-            return cluster.clone();
-        }
-        if clusters.len() >= MAX_CLUSTERS {
-            clusters.retain(|_, cluster| is_held(cluster));
-        }
-        if clusters.len() >= MAX_CLUSTERS {
-            return self.unknown();
-        }
-        clusters.entry(key.clone()).or_default().clone()
+    /// The numbers of calls with these labels. Fetch them when a connection learns who its peer is, or when a cluster
+    /// gets its first call, and keep them: once nobody has held them for a while they are forgotten.
+    pub fn traffic(&self, labels: &TrafficLabels) -> Arc<TrafficMetrics> {
+        self.traffic.of(labels.direction).get(labels, TrafficLabels::beyond_limit)
     }
 
-    /// The numbers of the calls that belong to no cluster.
-    pub fn unknown(&self) -> Arc<ClusterMetrics> {
-        self.unknown.clone()
+    /// The numbers of connections with these labels, kept as [`WorkerMetrics::traffic`]'s are.
+    pub fn connections(&self, labels: &ConnectionLabels) -> Arc<TcpMetrics> {
+        self.connections.of(labels.traffic.direction).get(labels, ConnectionLabels::beyond_limit)
+    }
+
+    /// How many connections to this neighbour are open now.
+    pub fn open_connections(&self, direction: Direction, peer: Peer) -> u64 {
+        let connections = self.connections.of(direction);
+        connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
+    }
+
+    /// How many connections to this neighbour were opened, in the series that have not been forgotten.
+    pub fn opened_connections(&self, direction: Direction, peer: Peer) -> u64 {
+        let connections = self.connections.of(direction);
+        connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
+    }
+
+    /// The numbers of policy's decisions with these labels, kept as [`WorkerMetrics::traffic`]'s are.
+    pub fn authorizations(&self, labels: &AuthorizationLabels) -> Arc<AuthorizationMetrics> {
+        self.authorizations.get(labels, AuthorizationLabels::beyond_limit)
     }
 
     /// Counts a connection or a call ended for abuse. `kind` names the attack and becomes a label.
@@ -106,25 +101,53 @@ impl WorkerMetrics {
     }
 
     /// Counts an error that the proxy itself answered. `why` is what `leno-proxy-error` says and becomes a label.
-    pub fn count_proxy_error(&self, why: &'static str) {
-        self.proxy_errors.count(why);
+    pub fn count_proxy_error(&self, direction: Direction, why: &'static str) {
+        self.proxy_errors.count((direction, why));
     }
 
-    /// Every cluster's numbers, for an export; those that nobody holds any more are forgotten after it.
-    pub(super) fn take_clusters(&self) -> Vec<(ClusterKey, Arc<ClusterMetrics>)> {
-        let mut clusters = self.lock_clusters();
-        let (held, left): (HashMap<_, _>, HashMap<_, _>) = clusters.drain().partition(|(_, cluster)| is_held(cluster));
-        *clusters = held;
-        clusters.iter().map(|(key, cluster)| (key.clone(), cluster.clone())).chain(left).collect()
+    /// Counts a connection that failed before it carried anything, or that was turned away. `why` becomes a label.
+    pub fn count_failed_connection(&self, direction: Direction, why: &'static str) {
+        self.failed_connections.count((direction, why));
     }
 
-    fn lock_clusters(&self) -> MutexGuard<'_, HashMap<ClusterKey, Arc<ClusterMetrics>>> {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Every series about calls, for an export.
+    pub(super) fn take_traffic(&self, now: Instant) -> Vec<(TrafficLabels, Arc<TrafficMetrics>)> {
+        self.traffic.take(now)
+    }
+
+    /// Every series about connections, for an export.
+    pub(super) fn take_connections(&self, now: Instant) -> Vec<(ConnectionLabels, Arc<TcpMetrics>)> {
+        self.connections.take(now)
+    }
+
+    /// Every series about policy's decisions, for an export.
+    pub(super) fn take_authorizations(&self, now: Instant) -> Vec<(AuthorizationLabels, Arc<AuthorizationMetrics>)> {
+        self.authorizations.take(now)
     }
 }
 
-fn is_held(cluster: &Arc<ClusterMetrics>) -> bool {
-    Arc::strong_count(cluster) > 1
+/// A table for each side, so that clients from outside cannot take the room of the own application's traffic.
+#[derive(Debug)]
+struct BySide<L, M> {
+    inbound: SeriesTable<L, M>,
+    outbound: SeriesTable<L, M>,
+}
+
+impl<L: Clone + Eq + std::hash::Hash, M: Default> BySide<L, M> {
+    fn new() -> Self {
+        Self { inbound: SeriesTable::new(MAX_INBOUND_SERIES), outbound: SeriesTable::new(MAX_OUTBOUND_SERIES) }
+    }
+
+    fn of(&self, direction: Direction) -> &SeriesTable<L, M> {
+        match direction {
+            Direction::Inbound => &self.inbound,
+            Direction::Outbound => &self.outbound,
+        }
+    }
+
+    fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
+        [&self.inbound, &self.outbound].into_iter().flat_map(|table| table.take(now)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,51 +1,59 @@
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use leno_model::mesh::ClusterKey;
+use super::{MAX_INBOUND_SERIES, WorkerMetrics};
+use crate::metrics::fixtures::{inbound, outbound};
+use crate::metrics::{AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, Peer, Target};
 
-use super::{MAX_CLUSTERS, WorkerMetrics};
-
-fn key(port: u16) -> ClusterKey {
-    ClusterKey { namespace: "default".into(), service: "echo".into(), port }
+#[test]
+fn calls_of_either_side_to_the_same_target_are_told_apart() {
+    let metrics = WorkerMetrics::new();
+    let (calls_in, calls_out) = (metrics.traffic(&inbound(80, "web")), metrics.traffic(&outbound(80)));
+    assert!(Arc::ptr_eq(&calls_in, &metrics.traffic(&inbound(80, "web"))));
+    assert!(!Arc::ptr_eq(&calls_in, &calls_out));
+    assert!(!Arc::ptr_eq(&calls_in, &metrics.traffic(&inbound(80, "cart"))));
 }
 
 #[test]
-fn a_cluster_is_created_once() {
+fn clients_that_dial_every_port_share_a_series_and_leave_room_to_the_outbound_side() {
     let metrics = WorkerMetrics::new();
-    let first = metrics.cluster(&key(80));
-    assert!(Arc::ptr_eq(&first, &metrics.cluster(&key(80))));
-    assert!(!Arc::ptr_eq(&first, &metrics.cluster(&key(81))));
+    let held: Vec<_> = (0..2 * MAX_INBOUND_SERIES as u16).map(|port| metrics.traffic(&inbound(port, "web"))).collect();
+    let taken = metrics.take_traffic(Instant::now());
+    assert_eq!(taken.len(), MAX_INBOUND_SERIES + 1);
+    assert_eq!(taken.iter().filter(|(labels, _)| labels.target == Target::Other).count(), 1);
+    assert!(Arc::ptr_eq(&held[MAX_INBOUND_SERIES], &metrics.traffic(&inbound(1, "web").beyond_limit())));
+
+    let cluster = metrics.traffic(&outbound(80));
+    assert!(
+        !metrics
+            .take_traffic(Instant::now())
+            .iter()
+            .any(|(labels, series)| { labels.target == Target::Other && Arc::ptr_eq(series, &cluster) })
+    );
 }
 
 #[test]
-fn a_cluster_that_nobody_holds_is_exported_once_more_and_forgotten() {
+fn connections_and_decisions_are_bounded_too() {
     let metrics = WorkerMetrics::new();
-    let held = metrics.cluster(&key(80));
-    metrics.cluster(&key(81)).request();
-
-    assert_eq!(metrics.take_clusters().len(), 2);
-    let left = metrics.take_clusters();
-    assert_eq!(left.len(), 1);
-    assert!(Arc::ptr_eq(&left[0].1, &held));
+    let mut held = Vec::new();
+    for port in 0..2 * MAX_INBOUND_SERIES as u16 {
+        let traffic = inbound(port, "web");
+        let policy = Some(DecidedBy::Default("all-authenticated"));
+        let connection = ConnectionLabels { peer: Peer::Source, traffic: traffic.clone() };
+        held.push((metrics.connections(&connection), metrics.authorizations(&AuthorizationLabels { traffic, policy })));
+    }
+    assert_eq!(metrics.take_connections(Instant::now()).len(), MAX_INBOUND_SERIES + 1);
+    assert_eq!(metrics.take_authorizations(Instant::now()).len(), MAX_INBOUND_SERIES + 1);
 }
 
 #[test]
-fn clusters_beyond_the_limit_count_as_unknown_until_others_go() {
+fn connections_are_summed_over_all_peers_of_one_side() {
     let metrics = WorkerMetrics::new();
-    let mut held: Vec<_> = (0..MAX_CLUSTERS as u16).map(|port| metrics.cluster(&key(port))).collect();
-    let beyond = key(MAX_CLUSTERS as u16);
-    assert!(Arc::ptr_eq(&metrics.cluster(&beyond), &metrics.unknown()));
-
-    held.pop();
-    assert!(!Arc::ptr_eq(&metrics.cluster(&beyond), &metrics.unknown()));
-}
-
-#[test]
-fn open_connections_follow_opens_and_closes() {
-    let metrics = WorkerMetrics::new();
-    metrics.downstream.opened();
-    metrics.downstream.opened();
-    metrics.downstream.closed();
-    assert_eq!(metrics.downstream.open_connections.get(), 1);
-    assert_eq!(metrics.downstream.open_total.get(), 2);
-    assert_eq!(metrics.downstream.close_total.get(), 1);
+    for (client, peer) in [("web", Peer::Source), ("cart", Peer::Source), ("cart", Peer::Destination)] {
+        metrics.connections(&ConnectionLabels { peer, traffic: inbound(80, client) }).opened();
+    }
+    metrics.connections(&ConnectionLabels { peer: Peer::Source, traffic: inbound(80, "web") }).closed(Duration::ZERO);
+    assert_eq!(metrics.open_connections(Direction::Inbound, Peer::Source), 1);
+    assert_eq!(metrics.opened_connections(Direction::Inbound, Peer::Source), 2);
+    assert_eq!(metrics.open_connections(Direction::Outbound, Peer::Source), 0);
 }

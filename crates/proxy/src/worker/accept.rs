@@ -1,54 +1,131 @@
-//! Accept: a client's socket, where it was going, and its HTTP/2 connection.
+//! Accept: a socket, where it was going, and what is to be found out of it before it carries calls.
 
-use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
-use leno_http2::{Connection, ConnectionError, Role, Violation};
-use mio::Interest;
-use mio::net::TcpStream;
-use socket2::SockRef;
+use leno_model::protocol::Protocol;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Token};
+use socket2::{Domain, SockRef, Socket, Type};
 
-use super::detect::{self, Spoken};
-use super::link::{Link, LinkId};
-use super::record::Ending;
-use super::{Worker, violation_label};
+use super::Worker;
+use super::link::{LinkId, Wire};
 
 /// Connections accepted in one turn of the loop.
 const MAX_ACCEPTS: usize = 64;
+/// Connections that the kernel holds until they are accepted.
+const BACKLOG: i32 = 4_096;
+/// Addresses that one worker listens on.
+pub const MAX_LISTENERS: usize = 32;
 
-/// A client's connection.
-#[derive(Debug)]
-pub(super) struct Client {
-    pub(super) link: Link,
-    pub(super) peer: SocketAddr,
-    /// Tells this client from a later one at the same index.
-    pub(super) serial: u64,
-    /// Where the application meant to go, if netfilter has sent it here (SO_ORIGINAL_DST).
-    pub(super) original_destination: Option<SocketAddr>,
-    /// The cluster of its latest call: a gRPC client's calls all have the same authority.
-    pub(super) latest_route: Option<LatestRoute>,
-    /// Cancelled calls that endpoints have not been told of.
-    pub(super) cancelled_calls: u32,
-    /// Calls that wait for connections to endpoints.
-    pub(super) waiting_calls: usize,
-    pub(super) idle_since: Option<std::time::Instant>,
+/// Whose connections arrive at a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Door {
+    /// Those of the application beside us, to others.
+    Outbound,
+    /// Those of others, to the application beside us.
+    Inbound,
+    /// Those of other proxies, each stream to a TCP port of the application beside us (HBONE).
+    Tunnel,
 }
 
-/// A route that was looked up.
+impl Door {
+    /// The flag that sets its addresses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Outbound => "outbound",
+            Self::Inbound => "inbound",
+            Self::Tunnel => "tunnel",
+        }
+    }
+}
+
+/// A socket that listens.
 #[derive(Debug)]
-pub(super) struct LatestRoute {
-    pub(super) authority: Vec<u8>,
-    pub(super) mesh_version: u64,
-    pub(super) cluster: usize,
+pub(super) struct Listener {
+    pub(super) door: Door,
+    pub(super) address: SocketAddr,
+    socket: TcpListener,
+}
+
+impl Listener {
+    /// Binds, with SO_REUSEPORT so that all workers share the port.
+    pub(super) fn bind(door: Door, address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let socket = TcpListener::from_std(socket.into());
+        Ok(Self { door, address: socket.local_addr()?, socket })
+    }
+
+    pub(super) fn register(&mut self, poll: &mio::Poll, token: Token) -> io::Result<()> {
+        poll.registry().register(&mut self.socket, token, Interest::READABLE)
+    }
+
+    pub(super) fn deregister(&mut self, poll: &mio::Poll) {
+        let _ = poll.registry().deregister(&mut self.socket);
+    }
+}
+
+/// A connection of which it is not known yet what it carries.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) wire: Wire,
+    pub(super) origin: Origin,
+    pub(super) since: Instant,
+    /// What has come so far.
+    pub(super) first: Vec<u8>,
+    /// The port that a proxy named that was not redirected here.
+    pub(super) named_port: Option<u16>,
+    /// It stands in the worker's list of links to read on.
+    pub(super) unfinished: bool,
+}
+
+/// Where a connection comes from and where it was going.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) door: Door,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    /// Where its client meant to go, if netfilter has sent it here (SO_ORIGINAL_DST).
+    pub(super) original_destination: Option<SocketAddr>,
+}
+
+impl Origin {
+    fn of(door: Door, peer: SocketAddr, socket: &TcpStream) -> io::Result<Self> {
+        let local = canonical(socket.local_addr()?);
+        let reference = SockRef::from(socket);
+        let original = match local.ip() {
+            IpAddr::V4(_) => reference.original_dst_v4(),
+            IpAddr::V6(_) => reference.original_dst_v6(),
+        };
+        // Connection tracking also knows connections that nobody redirected.
+        let original_destination = original
+            .ok()
+            .and_then(|original| original.as_socket())
+            .map(canonical)
+            .filter(|&original| original != local);
+        Ok(Self { door, peer: canonical(peer), local, original_destination })
+    }
 }
 
 impl Worker {
     pub(super) fn accept(&mut self) {
         self.accept_again = false;
+        for place in 0..self.listeners.len() {
+            self.accept_at(place);
+        }
+    }
+
+    fn accept_at(&mut self, place: usize) {
         for _ in 0..MAX_ACCEPTS {
-            let Some(listener) = &self.listener else { return };
-            match listener.accept() {
-                Ok((socket, peer)) => self.add_client(socket, peer),
+            let Some(listener) = self.listeners.get(place) else { return };
+            match listener.socket.accept() {
+                Ok((socket, peer)) => self.add_arrival(listener.door, socket, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
@@ -62,92 +139,58 @@ impl Worker {
         self.accept_again = true;
     }
 
-    fn add_client(&mut self, socket: TcpStream, peer: SocketAddr) {
-        if self.clients.len() >= self.limits.relay.max_client_connections as usize {
+    fn add_arrival(&mut self, door: Door, socket: TcpStream, peer: SocketAddr) {
+        if self.clients.len() + self.arrivals.len() >= self.limits.relay.max_client_connections as usize {
             self.metrics.count_abuse("client_connections");
             return;
         }
         let _ = socket.set_nodelay(true);
-        let original_destination = original_destination(&socket);
-        let http2 = Connection::new(Role::Server, self.limits.client.clone(), self.now);
-        let serial = self.take_serial();
-        let index = self.clients.insert(Client {
-            link: Link::new(socket, http2, self.now),
-            peer,
-            serial,
-            original_destination,
-            latest_route: None,
-            cancelled_calls: 0,
-            waiting_calls: 0,
-            idle_since: Some(self.now),
-        });
-        self.metrics.downstream.opened();
-        let registered = match self.clients.get_mut(index) {
-            Some(client) => self.poll.registry().register(
-                &mut client.link.socket,
-                LinkId::client(index).token(),
-                Interest::READABLE | Interest::WRITABLE,
-            ),
+        // A socket without an address has been reset already.
+        let Ok(origin) = Origin::of(door, peer, &socket) else { return };
+        let arrival = Arrival {
+            wire: Wire::new(socket, None, self.now),
+            origin,
+            since: self.now,
+            first: Vec::new(),
+            named_port: None,
+            unfinished: false,
+        };
+        let index = self.arrivals.insert(arrival);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = match self.arrivals.get_mut(index) {
+            Some(new) => self.poll.registry().register(&mut new.wire.socket, LinkId::arrival(index).token(), interest),
             None => Ok(()),
         };
         if let Err(error) = registered {
             tracing::warn!("cannot watch a connection: {error}");
-            self.close_client(index);
+            return self.drop_arrival(index);
+        }
+        if self.declared_protocol(&origin) == Protocol::Opaque {
+            self.admit_opaque(index);
         }
     }
 
-    /// Forgets a client's connection; its calls are cancelled.
-    pub(super) fn close_client(&mut self, index: usize) {
-        self.cancel_calls_of(index);
-        if self.clients.try_remove(index).is_some() {
-            self.metrics.downstream.closed();
-            self.burst = true;
-        }
+    /// What is said of a connection before its first byte.
+    fn declared_protocol(&self, origin: &Origin) -> Protocol {
+        let Some(original) = origin.original_destination else { return Protocol::Detect };
+        let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
+        let cluster = self.mesh.cluster_by_address(original).or_else(of_endpoint);
+        cluster.map_or_else(|| Protocol::of_port(original.port()), |cluster| cluster.protocol)
     }
 
-    pub(super) fn cancel_calls_of(&mut self, index: usize) {
-        let Some(client) = self.clients.get(index) else { return };
-        for (stream, token) in client.link.http2.open_streams() {
-            if self.calls.get(token as usize).is_some_and(|call| call.client == index && call.client_stream == stream) {
-                self.end_call(token, Ending::Cancelled);
-            }
-        }
-    }
-
-    /// Ends the connection of a client that broke the protocol or a limit: the GOAWAY says why, calls are cancelled.
-    pub(super) fn dismiss_client(&mut self, index: usize, error: ConnectionError, first_bytes: &[u8]) {
-        self.cancel_calls_of(index);
-        let Some(client) = self.clients.get_mut(index) else { return };
-        let (now, metrics) = (self.now, &self.metrics.downstream);
-        if error.why == Violation::BadPreface {
-            let spoken = detect::detect(first_bytes);
-            let (peer, name) = (client.peer, spoken.name());
-            tracing::info!("{peer} speaks {name}; this port takes HTTP/2 without TLS (prior knowledge), as gRPC does");
-            self.metrics.count_proxy_error(spoken.label());
-            if spoken != Spoken::Unknown {
-                return client.link.begin_closing(now, spoken.farewell(), metrics);
-            }
-        } else {
-            tracing::info!("{} is disconnected: {error}", client.peer);
-        }
-        self.metrics.count_abuse(violation_label(&error.why));
-        client.link.begin_closing(now, b"", metrics);
-    }
-
-    pub(super) fn take_serial(&mut self) -> u64 {
-        self.next_serial += 1;
-        self.next_serial
+    /// Whether `address` is one of our own listeners, as a connection that came to the address `local` knows it: to
+    /// forward there would go round for ever.
+    pub(super) fn is_own(&self, address: SocketAddr, local: IpAddr) -> bool {
+        let ip = address.ip();
+        let is_here = ip.is_loopback() || ip == local;
+        self.listeners
+            .iter()
+            .map(|listener| listener.address)
+            .any(|own| own.port() == address.port() && (own.ip() == ip || (own.ip().is_unspecified() && is_here)))
     }
 }
 
-/// Where the connection was going before netfilter redirected it here.
-fn original_destination(socket: &TcpStream) -> Option<SocketAddr> {
-    let local = socket.local_addr().ok()?;
-    let reference = SockRef::from(socket);
-    let original = match local.ip().to_canonical() {
-        std::net::IpAddr::V4(_) => reference.original_dst_v4(),
-        std::net::IpAddr::V6(_) => reference.original_dst_v6(),
-    };
-    // Connection tracking also knows connections that nobody redirected.
-    original.ok()?.as_socket().filter(|original| *original != local)
+/// The one form of an address: IPv4 is not wrapped in IPv6.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -1,42 +1,81 @@
 //! Balance: what a worker keeps of a cluster, and which endpoint a call goes to.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use leno_http2::fields::Known;
+use leno_model::balance::Policy;
 use leno_model::balance::{Balancer, EndpointId, Method, Pick};
-use leno_model::mesh::{Cluster, Mesh};
-use rustc_hash::FxHashMap;
+use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
+use leno_model::protocol::Protocol;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Worker;
 use super::call::{Call, CallId};
+use super::hop::PoolKey;
 use super::reply::ProxyError;
 use crate::limits::{RelayLimits, ms};
-use crate::metrics::ClusterMetrics;
+use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
+
+/// Series of one cluster's calls.
+const MAX_TRAFFIC_SERIES: usize = 1_000;
+
+/// What calls are for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum TargetKey {
+    /// A Service's port.
+    Service(ClusterKey),
+    /// An address that the application dialled: an endpoint's own, or one outside of the mesh.
+    Address(SocketAddr),
+    /// The application beside us.
+    Local(SocketAddr),
+}
+
+impl fmt::Display for TargetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(key) => key.fmt(f),
+            Self::Address(address) | Self::Local(address) => address.fmt(f),
+        }
+    }
+}
 
 /// A cluster that calls have been sent to.
 #[derive(Debug)]
 pub(super) struct ClusterState {
+    pub(super) target: TargetKey,
     pub(super) cluster: Arc<Cluster>,
     pub(super) balancer: Balancer,
-    pub(super) metrics: Arc<ClusterMetrics>,
-    pub(super) endpoints: FxHashMap<EndpointId, EndpointState>,
+    /// Where calls count, by who is at the other end.
+    traffic: Vec<(Tls, Arc<TrafficMetrics>)>,
+    members: FxHashMap<EndpointId, Member>,
+    pub(super) pools: FxHashMap<PoolKey, Pool>,
     /// Calls in flight.
     pub(super) calls: usize,
     /// The mesh does not know it any more; it goes with its last call.
     pub(super) removed: bool,
 }
 
-/// An endpoint: its connections, and the calls that wait for one.
+/// An endpoint as the mesh knows it.
 #[derive(Debug)]
-pub(super) struct EndpointState {
+struct Member {
+    endpoint: Endpoint,
+    /// Where calls to it count, once there was one: a place in the cluster's `traffic`.
+    traffic: Option<u32>,
+}
+
+/// Connections to one endpoint that calls can share, and the calls that wait for one.
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// Where to connect.
     pub(super) address: SocketAddr,
     /// Connections that take calls, or will.
     pub(super) connections: Vec<usize>,
-    /// One of them is being established.
-    pub(super) connecting: bool,
+    /// How many of them are being established.
+    pub(super) connecting: usize,
     pub(super) waiting: VecDeque<CallId>,
     /// It stands in the worker's list of endpoints that calls wait for.
     pub(super) listed: bool,
@@ -47,12 +86,12 @@ pub(super) struct EndpointState {
     pub(super) last_error: String,
 }
 
-impl EndpointState {
+impl Pool {
     fn new(address: SocketAddr) -> Self {
         Self {
             address,
             connections: Vec::new(),
-            connecting: false,
+            connecting: 0,
             waiting: VecDeque::new(),
             listed: false,
             failures: 0,
@@ -82,24 +121,32 @@ impl EndpointState {
 }
 
 impl ClusterState {
-    /// Takes over the cluster's endpoints and settings; returns the endpoints that have gone.
-    fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<EndpointState> {
+    /// Takes over the cluster's endpoints and settings; returns the pools of endpoints that have gone or changed.
+    fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<Pool> {
         self.balancer.set_policy(cluster.balancer);
         self.balancer.set_endpoints(now, cluster.endpoints.iter().map(|endpoint| endpoint.address));
-        self.cluster = cluster;
-        let mut before = std::mem::take(&mut self.endpoints);
+        let mut before = std::mem::take(&mut self.members);
+        let mut same = FxHashSet::default();
         for (id, address) in self.balancer.endpoints() {
-            let state = before.remove(&id).unwrap_or_else(|| EndpointState::new(address));
-            self.endpoints.insert(id, state);
+            let place = cluster.endpoints.binary_search_by_key(&address, |endpoint| endpoint.address);
+            let Some(endpoint) = place.ok().and_then(|place| cluster.endpoints.get(place)) else { continue };
+            if before.remove(&id).is_some_and(|before| before.endpoint.proxy == endpoint.proxy) {
+                same.insert(id);
+            }
+            self.members.insert(id, Member { endpoint: endpoint.clone(), traffic: None });
         }
-        before.into_values().collect()
+        self.cluster = cluster;
+        self.pools.extract_if(|key, _| !same.contains(&key.endpoint)).map(|(_, pool)| pool).collect()
     }
 
     /// Chooses an endpoint for `call`. One that did not take it before is chosen again only when no other is left.
     fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
-        let endpoints = &self.endpoints;
-        let usable =
-            |id| endpoints.get(&id).is_some_and(|endpoint: &EndpointState| endpoint.takes_calls(now, max_waiting));
+        let (members, pools) = (&self.members, &self.pools);
+        let usable = |id| {
+            let Some(member): Option<&Member> = members.get(&id) else { return false };
+            let pool = pools.get(&call.pool_key(id, member.endpoint.proxy.as_ref()));
+            pool.is_none_or(|pool: &Pool| pool.takes_calls(now, max_waiting))
+        };
         if call.tried.is_empty() {
             return self.balancer.pick(now, usable);
         }
@@ -110,41 +157,129 @@ impl ClusterState {
 
     /// Why no endpoint can take a call.
     fn why_none(&self, now: Instant, own: usize) -> ProxyError {
-        let cluster = self.cluster.key.to_string();
-        if let Some(failed) = self.endpoints.values().find(|endpoint| endpoint.is_backing_off(now)) {
+        let cluster = self.target.to_string();
+        if let Some(failed) = self.pools.values().find(|pool| pool.is_backing_off(now)) {
             return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
         }
-        if self.endpoints.is_empty() {
+        if self.members.is_empty() {
             return ProxyError::NoEndpoint { cluster };
         }
-        let waiting = self.endpoints.values().map(|endpoint| endpoint.waiting.len()).sum();
+        let waiting = self.pools.values().map(|pool| pool.waiting.len()).sum();
         ProxyError::QueueFull { cluster, waiting, own }
+    }
+
+    /// The place of the series in which calls count that are protected so.
+    pub(super) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: Tls) -> u32 {
+        // Clients beyond the limit count together; the series of that many are one series anyway.
+        let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { Tls::MutualOther };
+        let place = self.traffic.iter().position(|(of, _)| *of == tls).unwrap_or_else(|| {
+            let series = metrics.traffic(&self.target.traffic_labels(tls.clone()));
+            self.traffic.push((tls, series));
+            self.traffic.len() - 1
+        });
+        place as u32
+    }
+
+    /// The series at a place that [`ClusterState::traffic_place`] gave.
+    pub(super) fn traffic(&self, place: u32) -> Option<&TrafficMetrics> {
+        self.traffic.get(place as usize).map(|(_, series)| &**series)
+    }
+
+    /// What the mesh knows of an endpoint.
+    pub(super) fn member(&self, endpoint: EndpointId) -> Option<&Endpoint> {
+        self.members.get(&endpoint).map(|member| &member.endpoint)
+    }
+
+    /// The pools of an endpoint.
+    pub(super) fn pools_of(&self, endpoint: EndpointId) -> impl Iterator<Item = &Pool> {
+        self.pools.iter().filter(move |(key, _)| key.endpoint == endpoint).map(|(_, pool)| pool)
+    }
+
+    /// Whether nothing is lost if it is forgotten.
+    fn is_idle(&self) -> bool {
+        self.calls == 0 && self.pools.values().all(|pool| pool.connections.is_empty() && pool.waiting.is_empty())
     }
 }
 
+/// A cluster of one address, which is no Service's.
+pub(super) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) -> Arc<Cluster> {
+    let unknown = || Endpoint { address, zone: None, hostname: None, pod: None, proxy: None };
+    Arc::new(Cluster {
+        key: ClusterKey { namespace: Box::default(), service: address.ip().to_string().into(), port: address.port() },
+        balancer: Policy::Random,
+        protocol: Protocol::Detect,
+        settings: known.map(|(cluster, _)| cluster.settings.clone()).unwrap_or_default(),
+        cluster_ips: Box::default(),
+        endpoints: vec![known.map_or_else(unknown, |(_, endpoint)| endpoint.clone())],
+        unready_endpoints: Vec::new(),
+    })
+}
+
 impl Worker {
-    /// The state of a cluster, made when its first call comes.
-    pub(super) fn cluster_state(&mut self, cluster: &Arc<Cluster>) -> usize {
-        if let Some(&index) = self.cluster_by_key.get(&cluster.key) {
-            return index;
+    /// The state of a Service's cluster, made when its first call comes.
+    pub(super) fn service_state(&mut self, cluster: &Arc<Cluster>) -> usize {
+        let target = TargetKey::Service(cluster.key.clone());
+        match self.cluster_by_key.get(&target) {
+            Some(&index) => index,
+            None => self.add_cluster(target, cluster.clone()),
         }
+    }
+
+    /// The state of an address that is no Service's, made when its first call comes.
+    pub(super) fn address_state(&mut self, target: TargetKey) -> Result<usize, ProxyError> {
+        if let Some(&index) = self.cluster_by_key.get(&target) {
+            return Ok(index);
+        }
+        if self.clusters.len() >= self.limits.relay.max_targets as usize {
+            return Err(ProxyError::TooManyTargets { targets: self.clusters.len() });
+        }
+        let cluster = match target {
+            TargetKey::Address(address) => self.cluster_of_address(&self.mesh, address),
+            TargetKey::Local(address) => single(address, None),
+            TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
+        };
+        Ok(self.add_cluster(target, cluster))
+    }
+
+    fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
+        let known = mesh.endpoint_by_address(address);
+        single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)))
+    }
+
+    fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> usize {
         let seed = self.seed ^ self.next_random();
         let mut state = ClusterState {
-            cluster: cluster.clone(),
+            target: target.clone(),
             balancer: Balancer::new(cluster.balancer, seed),
-            metrics: self.metrics.cluster(&cluster.key),
-            endpoints: FxHashMap::default(),
+            traffic: Vec::new(),
+            cluster: cluster.clone(),
+            members: FxHashMap::default(),
+            pools: FxHashMap::default(),
             calls: 0,
             removed: false,
         };
-        state.update(self.now, cluster.clone());
+        state.update(self.now, cluster);
         let index = self.clusters.insert(state);
-        self.cluster_by_key.insert(cluster.key.clone(), index);
+        self.cluster_by_key.insert(target, index);
         index
     }
 
+    /// Forgets addresses that nobody calls any more.
+    pub(super) fn forget_idle_addresses(&mut self) {
+        let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle();
+        let left: Vec<usize> =
+            self.clusters.iter().filter(|(_, state)| is_left(state)).map(|(index, _)| index).collect();
+        for index in left {
+            if let Some(state) = self.clusters.try_remove(index) {
+                self.cluster_by_key.remove(&state.target);
+                // Routes that were looked up name it.
+                self.mesh_version += 1;
+            }
+        }
+    }
+
     /// Chooses the endpoint of a call.
-    pub(super) fn pick_endpoint(&mut self, slot: u32) -> Result<EndpointId, ProxyError> {
+    pub(super) fn pick_endpoint(&mut self, slot: u32) -> Result<PoolKey, ProxyError> {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
         let call = self.calls.get_mut(slot as usize).ok_or_else(gone)?;
         let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index)).ok_or_else(gone)?;
@@ -160,7 +295,36 @@ impl Worker {
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         call.pick = Some(pick.of(method));
         call.sent_at = self.now;
-        Ok(endpoint)
+        let member = cluster.members.get(&endpoint);
+        let key = call.pool_key(endpoint, member.and_then(|member| member.endpoint.proxy.as_ref()));
+        if call.traffic.is_none() {
+            call.traffic = member.and_then(|member| member.traffic);
+            match call.traffic.and_then(|place| cluster.traffic(place)) {
+                Some(traffic) => traffic.request(),
+                None => self.count_first_request(slot, key),
+            }
+        }
+        Ok(key)
+    }
+
+    /// Outbound calls count under the name of the endpoint that they are sent to; the first one looks for the series.
+    fn count_first_request(&mut self, slot: u32, key: PoolKey) {
+        let Some(index) = self.calls.get(slot as usize).and_then(|call| call.cluster) else { return };
+        let Some(cluster) = self.clusters.get(index) else { return };
+        let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
+        let id = proxy.and_then(|proxy| self.id_of(proxy));
+        let tls = self.endpoint_tls(cluster.target.direction(), key.hop, id);
+        let Some(cluster) = self.clusters.get_mut(index) else { return };
+        let place = cluster.traffic_place(&self.metrics, tls);
+        if let Some(member) = cluster.members.get_mut(&key.endpoint) {
+            member.traffic = Some(place);
+        }
+        if let Some(traffic) = cluster.traffic(place) {
+            traffic.request();
+        }
+        if let Some(call) = self.calls.get_mut(slot as usize) {
+            call.traffic = Some(place);
+        }
     }
 
     /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
@@ -170,20 +334,28 @@ impl Worker {
         let indexes: Vec<usize> =
             self.clusters.iter().filter(|(_, state)| !state.removed).map(|(index, _)| index).collect();
         for index in indexes {
+            let Some(state) = self.clusters.get(index) else { continue };
+            let cluster = match &state.target {
+                TargetKey::Service(key) => {
+                    let place = mesh.clusters().binary_search_by(|cluster| cluster.key.cmp(key)).ok();
+                    place.and_then(|place| mesh.clusters().get(place)).cloned()
+                }
+                TargetKey::Address(address) => Some(self.cluster_of_address(&mesh, *address)),
+                TargetKey::Local(_) => continue,
+            };
             let Some(state) = self.clusters.get_mut(index) else { continue };
-            let key = &state.cluster.key;
-            let known = mesh.clusters().binary_search_by(|cluster| cluster.key.cmp(key));
-            let gone = match known.ok().and_then(|place| mesh.clusters().get(place)) {
-                Some(cluster) => state.update(self.now, cluster.clone()),
+            let gone = match cluster {
+                Some(cluster) => state.update(self.now, cluster),
                 None => {
                     state.removed = true;
-                    self.cluster_by_key.remove(key);
+                    self.cluster_by_key.remove(&state.target);
                     state.balancer.set_endpoints(self.now, []);
-                    std::mem::take(&mut state.endpoints).into_values().collect()
+                    state.members.clear();
+                    std::mem::take(&mut state.pools).into_values().collect()
                 }
             };
-            for endpoint in gone {
-                self.endpoint_gone(endpoint);
+            for pool in gone {
+                self.pool_gone(pool);
             }
             self.drop_cluster_if_unused(index);
         }
@@ -191,14 +363,14 @@ impl Worker {
     }
 
     /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.
-    fn endpoint_gone(&mut self, endpoint: EndpointState) {
-        for connection in endpoint.connections {
+    fn pool_gone(&mut self, pool: Pool) {
+        for connection in pool.connections {
             match self.upstreams.get_mut(connection) {
                 Some(upstream) if upstream.ready => upstream.retired = true,
                 _ => self.close_upstream(connection, "its endpoint has left"),
             }
         }
-        for id in endpoint.waiting {
+        for id in pool.waiting {
             self.send_again(id);
         }
     }
@@ -216,7 +388,14 @@ impl Worker {
         }
     }
 
-    pub(super) fn endpoint(&mut self, cluster: usize, endpoint: EndpointId) -> Option<&mut EndpointState> {
-        self.clusters.get_mut(cluster)?.endpoints.get_mut(&endpoint)
+    pub(super) fn pool(&mut self, cluster: usize, key: PoolKey) -> Option<&mut Pool> {
+        self.clusters.get_mut(cluster)?.pools.get_mut(&key)
+    }
+
+    /// The pool of an endpoint that is known, made when its first call comes.
+    pub(super) fn pool_of_member(&mut self, cluster: usize, key: PoolKey) -> Option<&mut Pool> {
+        let state = self.clusters.get_mut(cluster)?;
+        let member = &state.members.get(&key.endpoint)?.endpoint;
+        Some(state.pools.entry(key).or_insert_with(|| Pool::new(key.hop.address(member))))
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::{EndpointId, Pick};
 
+use super::hop::{PoolKey, Protocol};
 use super::timers::TimerKey;
 
 /// Token of a stream whose call is over.
@@ -40,11 +41,13 @@ pub(super) struct Call {
     pub(super) client_stream: StreamKey,
     /// Where it is balanced; none if it could not be routed.
     pub(super) cluster: Option<usize>,
+    /// Where it counts: the place of a series of the cluster's; none as long as it is in no series.
+    pub(super) traffic: Option<u32>,
     /// The endpoint's connection and stream, once it has been sent.
     pub(super) upstream: Option<(usize, StreamKey)>,
     pub(super) pick: Option<Pick>,
-    /// The endpoint for whose connection it waits.
-    pub(super) waiting_at: Option<EndpointId>,
+    /// The pool for whose connection it waits.
+    pub(super) waiting_at: Option<PoolKey>,
     pub(super) waiting_since: Instant,
 
     pub(super) request: FieldSection,
@@ -66,11 +69,16 @@ pub(super) struct Call {
     /// Endpoints that did not take it.
     pub(super) tried: Vec<EndpointId>,
 
+    /// What its application speaks.
+    pub(super) protocol: Protocol,
     pub(super) is_grpc: bool,
     /// Its response has no content, ours neither.
     pub(super) is_head: bool,
     pub(super) response: Response,
     pub(super) http_status: u16,
+    /// Content that has come from the client, and from the endpoint.
+    pub(super) request_bytes: u64,
+    pub(super) response_bytes: u64,
     /// Interim responses (1xx) that have come.
     pub(super) interim_responses: u32,
     /// Metrics and balancer have been told how it ended.

@@ -108,10 +108,14 @@ impl Worker {
     pub(super) fn cancel_upstream(&mut self, index: usize, stream: StreamKey, client: usize) {
         let now = self.now;
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
-        if !upstream.link.http2.is_open(stream) {
+        if !upstream.link.codec.is_open(stream) {
             return;
         }
-        upstream.link.http2.set_token(stream, NO_CALL);
+        if !upstream.key.hop.is_shared() {
+            upstream.link.codec.reset(stream, ErrorCode::CANCEL);
+            return self.mark_dirty(LinkId::endpoint(index));
+        }
+        upstream.link.codec.set_token(stream, NO_CALL);
         let serial = self.clients.get_mut(client).map_or(0, |client| {
             client.cancelled_calls += 1;
             client.serial
@@ -141,7 +145,7 @@ impl Worker {
     fn reset_cancelled_of(&mut self, index: usize) {
         let now = self.now;
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
-        let http2 = &mut upstream.link.http2;
+        let Some(http2) = upstream.link.codec.http2() else { return };
         let over = upstream.cancelled.reset_some(now, http2, &self.limits.relay);
         let left = upstream.cancelled.len();
         if upstream.retired && http2.stream_count() == left {

@@ -1,61 +1,84 @@
-//! Detect: what a client speaks that does not speak HTTP/2, and the answer it understands.
+//! Detect: what a connection speaks, from its first bytes.
 
-/// What the first bytes of a connection look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spoken {
-    /// HTTP/1.x (RFC 9112 section 3): a method, a space, and a version before the line ends.
+use leno_http2::frame::PREFACE;
+use rustls::server::Acceptor;
+
+/// Bytes of a connection that are looked at; a TLS ClientHello has a few hundred to two thousand, a request line less.
+pub const DETECT_BYTES: usize = 16 << 10;
+/// Longest method that is taken for HTTP/1's.
+const METHOD_MAX_BYTES: usize = 32;
+
+/// What the first bytes of a connection are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Detected {
+    /// More bytes will tell.
+    Undecided,
+    /// The client connection preface of HTTP/2 (RFC 9113 section 3.4).
+    Http2,
+    /// A request line of HTTP/1.x (RFC 9112 section 3).
     Http1,
-    /// A TLS handshake record (RFC 8446 section 5.1).
-    Tls,
-    /// Anything else.
-    Unknown,
+    /// A TLS ClientHello (RFC 8446 section 4.1.2).
+    Tls {
+        /// The name that the client wants to reach (RFC 6066 section 3).
+        server_name: Option<String>,
+    },
+    /// None of these.
+    Opaque,
 }
 
-/// Looks at the first bytes of a connection that did not begin with the HTTP/2 preface.
-pub fn detect(first: &[u8]) -> Spoken {
-    if let [22, 3, ..] = first {
-        return Spoken::Tls;
+/// Looks at the first bytes of a connection. With [`DETECT_BYTES`] of them it always decides.
+pub fn detect(first: &[u8]) -> Detected {
+    if first.is_empty() || (first.len() < PREFACE.len() && PREFACE.starts_with(first)) {
+        return Detected::Undecided;
     }
-    let line = first.split(|&c| c == b'\n').next().unwrap_or_default();
-    let begins_with_method = line.first().is_some_and(u8::is_ascii_uppercase) && line.contains(&b' ');
-    // The line of a long target has not come to its version yet.
-    let has_version = line.windows(7).any(|window| window == b"HTTP/1.") || line.len() == first.len();
-    if begins_with_method && has_version { Spoken::Http1 } else { Spoken::Unknown }
+    if first.starts_with(PREFACE) {
+        return Detected::Http2;
+    }
+    let detected = match first {
+        [22] => Detected::Undecided,
+        [22, 3, ..] => client_hello(first),
+        _ => request_line(first),
+    };
+    if detected == Detected::Undecided && first.len() >= DETECT_BYTES { Detected::Opaque } else { detected }
 }
 
-impl Spoken {
-    /// What to write before closing.
-    pub fn farewell(self) -> &'static [u8] {
-        match self {
-            Self::Http1 => {
-                b"HTTP/1.1 505 HTTP Version Not Supported\r\n\
-                connection: close\r\n\
-                content-type: text/plain\r\n\
-                content-length: 74\r\n\
-                leno-proxy-error: http1-not-supported\r\n\r\n\
-                leno-proxy takes HTTP/2 without TLS here (prior knowledge), as gRPC does.\n"
+/// Reads a ClientHello, without answering it.
+fn client_hello(first: &[u8]) -> Detected {
+    let mut acceptor = Acceptor::default();
+    let mut rest = first;
+    while !rest.is_empty() {
+        match acceptor.read_tls(&mut rest) {
+            Ok(0) | Err(_) => return Detected::Opaque,
+            Ok(_) => {}
+        }
+        match acceptor.accept() {
+            Ok(Some(accepted)) => {
+                let server_name = accepted.client_hello().server_name().map(str::to_owned);
+                return Detected::Tls { server_name };
             }
-            // A fatal handshake_failure alert (RFC 8446 section 6).
-            Self::Tls => &[21, 3, 3, 0, 2, 2, 40],
-            Self::Unknown => b"",
+            Ok(None) => {}
+            // It looks like TLS and is not, or not of a version that can be read: that is for its server to judge.
+            Err(_) => return Detected::Opaque,
         }
     }
+    Detected::Undecided
+}
 
-    /// The log line's middle, and the label in metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Http1 => "HTTP/1",
-            Self::Tls => "TLS",
-            Self::Unknown => "an unknown protocol",
-        }
+/// A method, a space, a target, a space and a version that begins with `HTTP/1.`
+fn request_line(first: &[u8]) -> Detected {
+    let is_method = |c: &u8| c.is_ascii_uppercase() || matches!(c, b'-' | b'_');
+    let method = first.iter().take_while(|c| is_method(c)).count();
+    match first.get(method) {
+        None if method <= METHOD_MAX_BYTES => return Detected::Undecided,
+        Some(b' ') if (1..=METHOD_MAX_BYTES).contains(&method) => {}
+        _ => return Detected::Opaque,
     }
-
-    /// The label in metrics.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Http1 => "http1-not-supported",
-            Self::Tls => "tls-not-supported",
-            Self::Unknown => "unknown-protocol",
+    match first.iter().position(|&c| c == b'\n') {
+        None => Detected::Undecided,
+        Some(end) => {
+            let line = first.get(..end).unwrap_or_default();
+            let has_version = line.windows(8).any(|window| window == b" HTTP/1.");
+            if has_version { Detected::Http1 } else { Detected::Opaque }
         }
     }
 }

@@ -1,22 +1,64 @@
+use std::sync::Arc;
+
+use leno_http2::frame::PREFACE;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
 use super::*;
 
+/// What a TLS client says first.
+fn client_hello(name: &str) -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    let mut client = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).expect("memory");
+    hello
+}
+
 #[test]
-fn the_first_bytes_tell_http1_from_tls_from_the_rest() {
-    assert_eq!(detect(b"GET / HTTP/1.1\r\n"), Spoken::Http1);
-    assert_eq!(detect(b"OPTIONS * HTTP/1.0\r\n"), Spoken::Http1);
-    assert_eq!(detect(b"GET /a/very/long/target/whose/end/has/not/come"), Spoken::Http1);
-    assert_eq!(detect(&[22, 3, 1, 2, 0, 1]), Spoken::Tls);
+fn the_first_bytes_tell_what_is_spoken() {
+    assert_eq!(detect(PREFACE), Detected::Http2);
+    assert_eq!(detect(b"GET / HTTP/1.1\r\n"), Detected::Http1);
+    assert_eq!(detect(b"OPTIONS * HTTP/1.0\r\n"), Detected::Http1);
+    assert_eq!(detect(b"M-SEARCH * HTTP/1.1\r\n"), Detected::Http1);
     for other in
-        [&b"SSH-2.0-OpenSSH\r\n"[..], b"GET", b" GET /", b"", &[0, 0, 0, 4], b"INVALID CONNECTION PREFACE\r\n\r\n"]
+        [&b"SSH-2.0-OpenSSH\r\n"[..], b" GET /", &[0, 0, 0, 4], b"INVALID CONNECTION PREFACE\r\n\r\n", b"SELECT 1\n"]
     {
-        assert_eq!(detect(other), Spoken::Unknown, "{other:?}");
+        assert_eq!(detect(other), Detected::Opaque, "{other:?}");
     }
 }
 
 #[test]
-fn the_http1_answer_has_as_much_content_as_it_says() {
-    let answer = std::str::from_utf8(Spoken::Http1.farewell()).expect("it is HTTP/1");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("it is HTTP/1");
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("it is HTTP/1");
-    assert_eq!(length.parse::<usize>().expect("a number"), body.len());
+fn the_front_of_a_preface_or_of_a_request_line_waits_for_the_rest() {
+    for come in 0..PREFACE.len() {
+        assert_eq!(detect(&PREFACE[..come]), Detected::Undecided, "{come}");
+    }
+    let line = b"DELETE /a/target HTTP/1.1\r\n";
+    for come in 0..line.len() {
+        assert_eq!(detect(&line[..come]), Detected::Undecided, "{come}");
+    }
+    assert_eq!(detect(&[b"PUT /", [b'a'; DETECT_BYTES].as_slice()].concat()), Detected::Opaque);
+}
+
+#[test]
+fn the_server_name_of_a_client_hello_is_read_once_all_of_it_is_there() {
+    let hello = client_hello("50051.leno.internal");
+    for come in 1..hello.len() {
+        assert_eq!(detect(&hello[..come]), Detected::Undecided, "{come} of {}", hello.len());
+    }
+    let server_name = Some("50051.leno.internal".to_owned());
+    assert_eq!(detect(&hello), Detected::Tls { server_name });
+    assert_eq!(detect(&client_hello("127.0.0.1")), Detected::Tls { server_name: None });
+}
+
+#[test]
+fn what_only_begins_like_tls_is_opaque() {
+    assert_eq!(detect(&[22, 3, 1, 0, 4, 9, 9, 9, 9]), Detected::Opaque);
+    assert_eq!(detect(&[[22, 3, 1, 255, 255].as_slice(), &[1; 100]].concat()), Detected::Opaque);
 }

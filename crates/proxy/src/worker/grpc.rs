@@ -12,7 +12,9 @@ use leno_http2::fields::Known;
 pub enum Status {
     Unknown = 2,
     DeadlineExceeded = 4,
+    PermissionDenied = 7,
     ResourceExhausted = 8,
+    Aborted = 10,
     Unimplemented = 12,
     Internal = 13,
     Unavailable = 14,

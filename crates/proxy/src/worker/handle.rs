@@ -6,21 +6,23 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::mesh::Mesh;
-use mio::net::TcpListener;
-use mio::{Interest, Poll, Waker};
+use leno_model::policy::DefaultInboundPolicy;
+use mio::{Poll, Token, Waker};
 use slab::Slab;
-use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::oneshot;
 
+use super::accept::{Door, Listener, MAX_LISTENERS};
+use super::link::Buffers;
 use super::timers::Timers;
-use super::{LISTENER, READ_BYTES, WAKER, Worker, memory};
+use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
+use crate::access_log::AccessLog;
+use crate::failure::FailureLog;
 use crate::limits::Limits;
-use crate::metrics::WorkerMetrics;
+use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 
-/// Connections that the kernel holds until they are accepted.
-const BACKLOG: i32 = 4_096;
 /// A worker's own stack; the loop does not recurse.
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -28,8 +30,14 @@ const STACK_BYTES: usize = 256 * 1024;
 pub struct WorkerConfig {
     /// Number of this worker, from 0.
     pub index: usize,
-    /// Where applications' connections arrive.
-    pub outbound: SocketAddr,
+    /// Where connections arrive, at most [`MAX_LISTENERS`] addresses. Port 0 means any that is free.
+    pub listen: Vec<(Door, SocketAddr)>,
+    /// What proves who we are; none without mutual TLS.
+    pub identity: Option<Arc<TlsIdentity>>,
+    /// Who may call the application where no policy is enforced.
+    pub default_policy: DefaultInboundPolicy,
+    /// Where calls are logged.
+    pub access_log: AccessLog,
     /// The limits in force.
     pub limits: Arc<Limits>,
     /// Where this worker counts.
@@ -72,50 +80,61 @@ pub struct EndpointExplanation {
 /// An order to a worker.
 pub(super) enum Command {
     SetMesh(Arc<Mesh>),
+    SetIdentity(Arc<TlsIdentity>),
     Explain(oneshot::Sender<Vec<ClusterExplanation>>),
     Drain(Duration),
 }
 
 /// A running worker thread.
 pub struct WorkerHandle {
-    local_addr: SocketAddr,
+    listening: Vec<(Door, SocketAddr)>,
     commands: mpsc::Sender<Command>,
     waker: Waker,
     thread: JoinHandle<()>,
 }
 
 impl WorkerHandle {
-    /// Binds the listener, with SO_REUSEPORT so that all workers share the port, and starts the thread.
+    /// Binds the listeners, with SO_REUSEPORT so that all workers share the ports, and starts the thread.
     ///
     /// # Errors
-    /// The address cannot be bound, or the kernel gives no poll or thread.
-    pub fn spawn(config: WorkerConfig, mesh: Arc<Mesh>) -> io::Result<Self> {
+    /// An address cannot be bound, or the kernel gives no poll or thread.
+    pub fn spawn(config: WorkerConfig, mesh: Arc<Mesh>) -> Result<Self, SpawnError> {
         let poll = Poll::new()?;
-        let mut listener = listen(config.outbound)?;
-        let local_addr = listener.local_addr()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let mut listeners = Vec::new();
+        for (place, &(door, address)) in config.listen.iter().take(MAX_LISTENERS).enumerate() {
+            let mut listener =
+                Listener::bind(door, address).map_err(|source| SpawnError::Bind { door, address, source })?;
+            listener.register(&poll, Token(FIRST_LISTENER + place))?;
+            listeners.push(listener);
+        }
+        let listening = listeners.iter().map(|listener| (listener.door, listener.address)).collect();
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (commands, received) = mpsc::channel();
         let index = config.index;
         memory::limit_arenas(index + 1);
-        let mut worker = Worker::new(poll, listener, received, config, mesh);
+        let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
                 if let Err(error) = worker.run() {
                     tracing::error!("worker {index} ended: {error}");
                 }
             })?;
-        Ok(Self { local_addr, commands, waker, thread })
+        Ok(Self { listening, commands, waker, thread })
     }
 
-    /// The address that the listener is bound to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local_addr
+    /// The addresses that the listeners are bound to.
+    pub fn listening(&self) -> &[(Door, SocketAddr)] {
+        &self.listening
     }
 
     /// Swaps the mesh snapshot. Calls under way are not touched.
     pub fn set_mesh(&self, mesh: Arc<Mesh>) {
         self.order(Command::SetMesh(mesh));
+    }
+
+    /// Swaps the identity: connections that are made from now on use it.
+    pub fn set_identity(&self, identity: Arc<TlsIdentity>) {
+        self.order(Command::SetIdentity(identity));
     }
 
     /// Asks for the state of all clusters in use.
@@ -145,20 +164,37 @@ impl WorkerHandle {
     }
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(TcpListener::from_std(socket.into()))
+/// Why a worker could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// An address cannot be listened on.
+    #[error("{address}: {source}")]
+    Bind {
+        /// What arrives there.
+        door: Door,
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel gives no poll or no thread.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Where calls count that are for nothing that is known.
+fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
+    let tls = match direction {
+        Direction::Inbound => Tls::None(NoTlsReason::NoTlsFromRemote),
+        Direction::Outbound => Tls::Disabled,
+    };
+    metrics.traffic(&TrafficLabels { direction, target: Target::Unknown, tls })
 }
 
 impl Worker {
     fn new(
         poll: Poll,
-        listener: TcpListener,
+        listeners: Vec<Listener>,
         commands: mpsc::Receiver<Command>,
         config: WorkerConfig,
         mesh: Arc<Mesh>,
@@ -166,17 +202,22 @@ impl Worker {
         let now = Instant::now();
         Self {
             poll,
-            listener: Some(listener),
+            listeners,
             commands,
-            unknown_cluster: config.metrics.unknown(),
+            unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,
             seed: config.seed,
             mesh,
+            identity: config.identity,
+            default_policy: config.default_policy,
+            access_log: config.access_log,
+            failures: FailureLog::default(),
             mesh_version: 0,
             clusters: Slab::new(),
             cluster_by_key: Default::default(),
+            arrivals: Slab::new(),
             clients: Slab::new(),
             upstreams: Slab::new(),
             calls: Slab::new(),
@@ -194,7 +235,7 @@ impl Worker {
             next_sweep: now,
             sweep_turn: 0,
             draining: None,
-            buffer: vec![0; READ_BYTES],
+            buffers: Buffers::new(READ_BYTES),
             fields: Default::default(),
             spare_sections: Vec::new(),
             replay_bytes: 0,
@@ -210,6 +251,7 @@ impl Worker {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),
+                Command::SetIdentity(identity) => self.identity = Some(identity),
                 // Whoever asked may have gone.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
                 Command::Drain(grace) => self.drain(grace),
@@ -219,7 +261,7 @@ impl Worker {
 
     fn explain(&self) -> Vec<ClusterExplanation> {
         let explain_cluster = |state: &super::ClusterState| ClusterExplanation {
-            cluster: state.cluster.key.to_string(),
+            cluster: state.target.to_string(),
             policy: state.cluster.balancer,
             worker: self.index,
             calls: state.calls,
@@ -235,13 +277,13 @@ impl Worker {
         let ids = state.balancer.endpoints();
         ids.zip(explanations)
             .map(|((id, _), balancer)| {
-                let endpoint = state.endpoints.get(&id);
+                let failed = state.pools_of(id).find(|pool| pool.failures > 0);
                 EndpointExplanation {
                     balancer,
-                    connections: endpoint.map_or(0, |e| e.connections.len()),
-                    waiting: endpoint.map_or(0, |e| e.waiting.len()),
-                    connect_failures: endpoint.map_or(0, |e| e.failures),
-                    last_connect_error: endpoint.filter(|e| e.failures > 0).map(|e| e.last_error.clone()),
+                    connections: state.pools_of(id).map(|pool| pool.connections.len()).sum(),
+                    waiting: state.pools_of(id).map(|pool| pool.waiting.len()).sum(),
+                    connect_failures: failed.map_or(0, |pool| pool.failures),
+                    last_connect_error: failed.map(|pool| pool.last_error.clone()),
                 }
             })
             .collect()

@@ -1,14 +1,15 @@
-//! A socket and its HTTP/2 connection: bytes go in and out here, for clients and endpoints alike.
+//! A socket, its TLS if it has any, and what it speaks: bytes go in and out here, for clients and endpoints alike.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
 
-use leno_http2::Connection;
 use mio::Token;
 use mio::net::TcpStream;
 
-use crate::metrics::TcpMetrics;
+use super::codec::Codec;
+use super::meter::Meter;
+use super::tls::{SEAL_BYTES, Tls};
 
 /// Bytes that a closing connection may still send us before it is cut.
 const MAX_LINGER_BYTES: usize = 4 << 20;
@@ -16,6 +17,8 @@ const MAX_LINGER_BYTES: usize = 4 << 20;
 /// Whose connection a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
+    /// A client opened it, and it is not known yet what it speaks.
+    Arrival,
     /// A client opened it.
     Client,
     /// We opened it, to an endpoint.
@@ -30,9 +33,15 @@ pub(super) struct LinkId {
 }
 
 /// The poll tokens below this are the worker's own.
-const FIRST_LINK: usize = 2;
+pub(super) const FIRST_LINK: usize = 64;
+
+const SIDES: [Side; 3] = [Side::Arrival, Side::Client, Side::Endpoint];
 
 impl LinkId {
+    pub(super) fn arrival(index: usize) -> Self {
+        Self { side: Side::Arrival, index }
+    }
+
     pub(super) fn client(index: usize) -> Self {
         Self { side: Side::Client, index }
     }
@@ -43,28 +52,164 @@ impl LinkId {
 
     /// The token under which the socket is polled.
     pub(super) fn token(self) -> Token {
-        Token(FIRST_LINK + 2 * self.index + usize::from(self.side == Side::Endpoint))
+        Token(FIRST_LINK + SIDES.len() * self.index + self.side as usize)
     }
 
     /// The link of a token; `None` for the worker's own tokens.
     pub(super) fn of(token: Token) -> Option<Self> {
         let n = token.0.checked_sub(FIRST_LINK)?;
-        let side = if n % 2 == 0 { Side::Client } else { Side::Endpoint };
-        Some(Self { side, index: n / 2 })
+        let side = *SIDES.get(n % SIDES.len())?;
+        Some(Self { side, index: n / SIDES.len() })
+    }
+}
+
+/// Buffers that all links of a worker share.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// Bytes as they come from a socket.
+    raw: Vec<u8>,
+    /// What they hold, where there is TLS.
+    opened: Vec<u8>,
+    /// Bytes that go to a socket, where there is TLS.
+    sealed: Vec<u8>,
+}
+
+impl Buffers {
+    pub(super) fn new(read_bytes: usize) -> Self {
+        Self { raw: vec![0; read_bytes], opened: Vec::new(), sealed: Vec::new() }
+    }
+}
+
+/// What a read brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fill<'a> {
+    /// Bytes, of which there may be none; `more` may follow without an event to tell.
+    Bytes { bytes: &'a [u8], more: bool },
+    /// The peer sends nothing more.
+    End,
+}
+
+/// Why a link cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A socket and its TLS.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) socket: TcpStream,
+    pub(super) tls: Option<Box<Tls>>,
+    pub(super) meter: Meter,
+    /// The peer has closed its side, or takes nothing more: reading goes on to the end, of which no event will tell.
+    pub(super) end_follows: bool,
+}
+
+impl Wire {
+    pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
+        Self { socket, tls, meter: Meter::new(now), end_follows: false }
+    }
+
+    /// Reads once. A short read means that the socket is empty, as epoll is edge-triggered.
+    pub(super) fn read<'a>(&mut self, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
+        let Buffers { raw, opened, .. } = buffers;
+        let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
+        let outcome = loop {
+            match self.socket.read(raw.get_mut(start..).unwrap_or_default()) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                outcome => break outcome,
+            }
+        };
+        let (read, ended) = match outcome {
+            Ok(0) => (0, true),
+            Ok(n) => (n, false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => (0, self.end_follows),
+            Err(error) => return Err(error.into()),
+        };
+        self.meter.read(read);
+        let end = start + read;
+        let more = end == raw.len() || (self.end_follows && !ended);
+        let received = raw.get_mut(..end).unwrap_or_default();
+        let Some(tls) = &mut self.tls else {
+            return Ok(if ended { Fill::End } else { Fill::Bytes { bytes: received, more } });
+        };
+        opened.clear();
+        tls.open(received, opened)?;
+        let ended = ended || tls.has_ended();
+        Ok(if ended && opened.is_empty() { Fill::End } else { Fill::Bytes { bytes: opened, more: more || ended } })
+    }
+
+    /// Writes what waits of TLS, and then `plain`. Returns how much of `plain` is out of our hands; less than all of it
+    /// means that the socket takes no more, or that the handshake comes first.
+    fn write(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> Result<usize, LinkError> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(write_some(&mut self.socket, plain, &mut self.meter)?);
+        };
+        loop {
+            while !tls.pending().is_empty() {
+                match write_some(&mut self.socket, tls.pending(), &mut self.meter)? {
+                    0 => return Ok(0),
+                    n => tls.advance(n),
+                }
+            }
+            let plain = plain.get(..plain.len().min(SEAL_BYTES)).unwrap_or_default();
+            let length = tls.seal(plain, sealed);
+            if !tls.pending().is_empty() {
+                continue;
+            }
+            let sealed = sealed.get(..length).unwrap_or_default();
+            let written = if sealed.is_empty() { 0 } else { write_some(&mut self.socket, sealed, &mut self.meter)? };
+            tls.keep(sealed.get(written..).unwrap_or_default());
+            return Ok(if sealed.is_empty() { 0 } else { plain.len() });
+        }
+    }
+
+    /// Whether bytes of TLS wait for the socket.
+    fn is_pending(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| !tls.pending().is_empty())
+    }
+
+    /// Writes what TLS itself has to say.
+    pub(super) fn flush_tls(&mut self, buffers: &mut Buffers) -> Result<(), LinkError> {
+        self.write(&[], &mut buffers.sealed).map(drop)
+    }
+}
+
+/// Writes once; 0 when the socket takes nothing now.
+fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Result<usize> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    loop {
+        match socket.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                meter.written(n);
+                return Ok(n);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
 /// One side of the relay.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) socket: TcpStream,
-    pub(super) http2: Connection,
+    pub(super) wire: Wire,
+    pub(super) codec: Codec,
+    /// Input that the codec did not take because it is paused.
+    pub(super) held: Vec<u8>,
     /// It stands in the worker's list of links to flush.
     pub(super) dirty: bool,
     /// It stands in the worker's list of links to read on.
     pub(super) unfinished: bool,
-    /// The peer has closed its side, or takes nothing more: reading goes on to the end, of which no event will tell.
-    pub(super) end_follows: bool,
+    /// It is not read because its codec is paused.
+    pub(super) paused: bool,
     /// The socket takes no bytes until it says so.
     pub(super) blocked_since: Option<Instant>,
     pub(super) opened: Instant,
@@ -73,108 +218,92 @@ pub(super) struct Link {
     pub(super) stalled_since: Option<Instant>,
     /// We have said our last word; what still comes is thrown away.
     pub(super) closing_since: Option<Instant>,
+    /// Our side of the socket is closed.
+    write_closed: bool,
     lingered_bytes: usize,
 }
 
-/// What a read brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fill {
-    /// So many bytes, and nothing more for now.
-    Last(usize),
-    /// So many bytes, and there may be more.
-    More(usize),
-    /// Nothing for now.
-    Empty,
-    /// The peer sends nothing more.
-    End,
-}
-
 impl Link {
-    pub(super) fn new(socket: TcpStream, http2: Connection, now: Instant) -> Self {
+    pub(super) fn new(wire: Wire, codec: Codec, now: Instant) -> Self {
         Self {
-            socket,
-            http2,
+            wire,
+            codec,
+            held: Vec::new(),
             dirty: false,
             unfinished: false,
-            end_follows: false,
+            paused: false,
             blocked_since: None,
             opened: now,
             last_read: now,
             stalled_since: None,
             closing_since: None,
+            write_closed: false,
             lingered_bytes: 0,
         }
     }
 
-    /// Reads once. A short read means that the socket is empty, as epoll is edge-triggered.
-    pub(super) fn fill(&mut self, now: Instant, buffer: &mut [u8], metrics: &TcpMetrics) -> io::Result<Fill> {
-        loop {
-            return match self.socket.read(buffer) {
-                Ok(0) => Ok(Fill::End),
-                Ok(n) => {
-                    self.last_read = now;
-                    metrics.read_bytes_total.add(n as u64);
-                    if self.closing_since.is_some() {
-                        self.lingered_bytes += n;
-                        if self.lingered_bytes > MAX_LINGER_BYTES {
-                            return Ok(Fill::End);
-                        }
-                    }
-                    Ok(if n == buffer.len() || self.end_follows { Fill::More(n) } else { Fill::Last(n) })
+    /// Reads once.
+    pub(super) fn fill<'a>(&mut self, now: Instant, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
+        let fill = self.wire.read(buffers)?;
+        if let Fill::Bytes { bytes, .. } = &fill
+            && !bytes.is_empty()
+        {
+            self.last_read = now;
+            if self.closing_since.is_some() {
+                self.lingered_bytes += bytes.len();
+                if self.lingered_bytes > MAX_LINGER_BYTES {
+                    return Ok(Fill::End);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    Ok(if self.end_follows { Fill::End } else { Fill::Empty })
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => Err(error),
-            };
+            }
         }
+        Ok(fill)
     }
 
     /// Writes until nothing is left or the socket is full.
-    pub(super) fn flush(&mut self, now: Instant, metrics: &TcpMetrics) -> io::Result<()> {
+    pub(super) fn flush(&mut self, now: Instant, buffers: &mut Buffers) -> Result<(), LinkError> {
         loop {
-            let output = self.http2.output();
-            if output.is_empty() {
+            let output = self.codec.output();
+            let wanted = output.len();
+            let written = self.wire.write(output, &mut buffers.sealed)?;
+            if written > 0 {
+                self.blocked_since = None;
+                self.stalled_since = None;
+                self.codec.advance_output(written);
+            }
+            if wanted == 0 && !self.wire.is_pending() {
                 self.blocked_since = None;
                 break;
             }
-            match self.socket.write(output) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    metrics.write_bytes_total.add(n as u64);
-                    self.blocked_since = None;
-                    self.stalled_since = None;
-                    self.http2.advance_output(n);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.blocked_since.get_or_insert(now);
-                    break;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            if written == 0 {
+                self.blocked_since.get_or_insert(now);
+                break;
             }
         }
-        if self.http2.queued_bytes() == 0 {
+        if self.codec.queued_bytes() == 0 {
             self.stalled_since = None;
         } else {
             self.stalled_since.get_or_insert(now);
+        }
+        if self.codec.ends_output() && self.codec.pending_output() == 0 && !self.wire.is_pending() {
+            self.close_write();
         }
         Ok(())
     }
 
     /// Says the last words and waits for the peer to close, so that they are read and not lost in a TCP reset.
-    pub(super) fn begin_closing(&mut self, now: Instant, last_words: &[u8], metrics: &TcpMetrics) {
+    pub(super) fn begin_closing(&mut self, now: Instant, buffers: &mut Buffers) {
         if self.closing_since.is_some() {
             return;
         }
+        // A peer that does not read its last words does without.
+        let _ = self.flush(now, buffers);
         self.closing_since = Some(now);
-        if last_words.is_empty() {
-            let _ = self.flush(now, metrics);
-        } else {
-            // A peer that does not read its last words does without.
-            let _ = self.socket.write(last_words);
+        self.close_write();
+    }
+
+    fn close_write(&mut self) {
+        if !std::mem::replace(&mut self.write_closed, true) {
+            let _ = self.wire.socket.shutdown(Shutdown::Write);
         }
-        let _ = self.socket.shutdown(Shutdown::Write);
     }
 }

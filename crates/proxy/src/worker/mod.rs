@@ -1,19 +1,29 @@
 //! The data plane: one thread, one event loop, which owns its connections, calls, balancers and timers.
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `balance` -> `send` -> `relay` -> `record`.
-//! Around them: `link` (a socket and its HTTP/2 connection), `call` (what is known of a call), `pool` (connections to
-//! endpoints), `cancel` (calls whose server does not know that they are over), `reply` (the proxy's own answers), `sweep`
-//! (what is done now and then), `handle` (what the control thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
+//! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
+//! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `call` (what is known of a call),
+//! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
+//! they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
+//! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;
+mod arrival;
+mod authorize;
 mod balance;
 mod call;
 mod cancel;
+mod client;
+mod codec;
 pub mod detect;
 pub mod grpc;
 mod handle;
+mod hop;
+mod labels;
 mod link;
 mod memory;
+mod meter;
+mod opaque;
 mod pool;
 mod record;
 mod relay;
@@ -22,6 +32,7 @@ mod route;
 mod send;
 mod sweep;
 mod timers;
+mod tls;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -29,53 +40,65 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use leno_http2::{ConnectionError, FieldSection, Violation};
-use leno_model::balance::EndpointId;
-use leno_model::mesh::{ClusterKey, Mesh};
-use mio::net::TcpListener;
+use leno_http2::{FieldSection, Violation};
+use leno_identity::TlsIdentity;
+use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
-use accept::Client;
-use balance::ClusterState;
+use accept::{Arrival, Listener};
+use balance::{ClusterState, TargetKey};
 use call::{Call, CallId};
+use client::Client;
+use codec::CodecError;
 use handle::Command;
-use link::{Fill, Link, LinkId, Side};
+use hop::PoolKey;
+use link::{Buffers, Fill, Link, LinkError, LinkId, Side};
 use pool::Upstream;
 use timers::Timers;
 
+use crate::access_log::AccessLog;
+use crate::failure::FailureLog;
 use crate::limits::Limits;
-use crate::metrics::{ClusterMetrics, TcpMetrics, WorkerMetrics};
+use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
-pub use handle::{ClusterExplanation, WorkerConfig, WorkerHandle};
+pub use accept::{Door, MAX_LISTENERS};
+pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
 
-const LISTENER: Token = Token(0);
-const WAKER: Token = Token(1);
+const WAKER: Token = Token(0);
+/// Listeners have the tokens from here to the first link's.
+const FIRST_LISTENER: usize = 1;
 /// Bytes read from one connection in one turn of the loop.
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes of a connection that are looked at to tell what it speaks, if not HTTP/2.
-const DETECT_BYTES: usize = 2_048;
 /// How often connections are looked at for time-outs; each is seen once in ten sweeps.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// One worker thread.
 struct Worker {
     poll: Poll,
-    listener: Option<TcpListener>,
+    listeners: Vec<Listener>,
     commands: mpsc::Receiver<Command>,
     limits: Arc<Limits>,
     metrics: Arc<WorkerMetrics>,
-    unknown_cluster: Arc<ClusterMetrics>,
+    access_log: AccessLog,
+    failures: FailureLog,
+    /// Calls that are for nothing that is known, by side.
+    unrouted: [Arc<TrafficMetrics>; 2],
     index: usize,
     seed: u64,
 
     mesh: Arc<Mesh>,
+    /// What proves who we are, and checks who others are; none without an identity.
+    identity: Option<Arc<TlsIdentity>>,
+    default_policy: DefaultInboundPolicy,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
     clusters: Slab<ClusterState>,
-    cluster_by_key: FxHashMap<ClusterKey, usize>,
+    cluster_by_key: FxHashMap<TargetKey, usize>,
 
+    arrivals: Slab<Arrival>,
     clients: Slab<Client>,
     upstreams: Slab<Upstream>,
     calls: Slab<Call>,
@@ -85,7 +108,7 @@ struct Worker {
     /// Calls to be sent before this turn of the loop ends.
     to_send: VecDeque<CallId>,
     /// Endpoints for whose connections calls wait.
-    waited_for: Vec<(usize, EndpointId)>,
+    waited_for: Vec<(usize, PoolKey)>,
     /// Links with output.
     dirty: Vec<LinkId>,
     /// Links that had more to read than one turn allows.
@@ -102,7 +125,7 @@ struct Worker {
     sweep_turn: usize,
     /// When a drain began, and when it must be over.
     draining: Option<(Instant, Instant)>,
-    buffer: Vec<u8>,
+    buffers: Buffers,
     fields: FieldSection,
     spare_sections: Vec<FieldSection>,
     replay_bytes: usize,
@@ -130,8 +153,8 @@ impl Worker {
             for event in &events {
                 match LinkId::of(event.token()) {
                     Some(link) => self.on_ready(link, event),
-                    None if event.token() == LISTENER => self.accept_again = true,
-                    None => self.run_commands(),
+                    None if event.token() == WAKER => self.run_commands(),
+                    None => self.accept_again = true,
                 }
             }
             if self.accept_again {
@@ -141,6 +164,7 @@ impl Worker {
             self.sweep();
             self.dispatch();
             self.flush_all();
+            self.access_log.hand_over(self.now);
             if self.is_drained() {
                 return Ok(());
             }
@@ -165,25 +189,24 @@ impl Worker {
 
     fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         match id.side {
+            Side::Arrival => None,
             Side::Client => self.clients.get_mut(id.index).map(|client| &mut client.link),
             Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| &mut upstream.link),
         }
     }
 
-    fn link_and_metrics(&mut self, id: LinkId) -> Option<(&mut Link, &TcpMetrics)> {
-        let metrics = match id.side {
-            Side::Client => &self.metrics.downstream,
-            Side::Endpoint => &self.metrics.upstream,
-        };
-        match id.side {
-            Side::Client => self.clients.get_mut(id.index).map(|client| (&mut client.link, metrics)),
-            Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| (&mut upstream.link, metrics)),
-        }
-    }
-
     fn on_ready(&mut self, id: LinkId, event: &mio::event::Event) {
-        if id.side == Side::Endpoint && !self.finish_connecting(id.index) {
-            return;
+        match id.side {
+            Side::Arrival => {
+                if event.is_read_closed()
+                    && let Some(arrival) = self.arrivals.get_mut(id.index)
+                {
+                    arrival.wire.end_follows = true;
+                }
+                return self.read_arrival(id.index);
+            }
+            Side::Endpoint if !self.finish_connecting(id.index) => return,
+            Side::Client | Side::Endpoint => {}
         }
         if event.is_writable() {
             self.mark_dirty(id);
@@ -198,16 +221,18 @@ impl Worker {
 
     /// The peer has closed its side, or takes nothing more: what it has sent before that still counts.
     fn read_to_end(&mut self, id: LinkId) {
-        if id.side == Side::Endpoint {
+        let Some(link) = self.link(id) else { return };
+        link.wire.end_follows = true;
+        if id.side == Side::Endpoint && !link.codec.is_half_closable() {
             self.retire(id.index);
-        }
-        if let Some(link) = self.link(id) {
-            link.end_follows = true;
         }
         self.mark_unfinished(id);
     }
 
     fn read_on(&mut self, id: LinkId) {
+        if id.side == Side::Arrival {
+            return self.read_arrival(id.index);
+        }
         if let Some(link) = self.link(id) {
             link.unfinished = false;
         }
@@ -216,50 +241,91 @@ impl Worker {
 
     /// Reads once from a connection and acts on what came.
     fn read(&mut self, id: LinkId) {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffers = std::mem::take(&mut self.buffers);
         let mut fields = std::mem::take(&mut self.fields);
-        let outcome = self.read_with(id, &mut buffer, &mut fields);
-        self.buffer = buffer;
+        let outcome = self.read_with(id, &mut buffers, &mut fields);
+        self.buffers = buffers;
         self.fields = fields;
         match outcome {
             Ok(()) => self.mark_dirty(id),
             Err(Closed::End) => self.close(id, "the peer closed the connection"),
-            Err(Closed::Socket(error)) => self.close(id, &error.to_string()),
-            Err(Closed::Http2 { error, first_bytes }) => self.close_after_violation(id, error, &first_bytes),
+            Err(Closed::Link(error)) => self.close_after_failure(id, &error),
+            Err(Closed::Codec(error)) => self.close_after_violation(id, &error),
         }
     }
 
-    fn read_with(&mut self, id: LinkId, buffer: &mut [u8], fields: &mut FieldSection) -> Result<(), Closed> {
-        let now = self.now;
-        let Some((link, metrics)) = self.link_and_metrics(id) else { return Ok(()) };
-        let filled = link.fill(now, buffer, metrics).map_err(Closed::Socket)?;
-        let read = match filled {
-            Fill::Last(n) => n,
-            Fill::More(n) => {
-                self.mark_unfinished(id);
-                n
+    fn read_with(&mut self, id: LinkId, buffers: &mut Buffers, fields: &mut FieldSection) -> Result<(), Closed> {
+        let held = match self.link(id) {
+            Some(link) if link.codec.is_paused() && link.closing_since.is_none() => {
+                link.paused = true;
+                return Ok(());
             }
-            Fill::Empty => return Ok(()),
-            Fill::End => return Err(Closed::End),
+            Some(link) => std::mem::take(&mut link.held),
+            None => return Ok(()),
         };
-        let bytes = &buffer[..read];
+        // Also without any: an event may be due that does not come from the peer.
+        self.interpret(id, &held, fields)?;
+        let now = self.now;
+        let Some(link) = self.link(id) else { return Ok(()) };
+        if !link.held.is_empty() {
+            return Ok(());
+        }
+        let fill = link.fill(now, buffers)?;
+        if id.side == Side::Endpoint && !self.check_endpoint(id.index) {
+            return Ok(());
+        }
+        match fill {
+            Fill::Bytes { bytes, more } => {
+                if more {
+                    self.mark_unfinished(id);
+                }
+                self.interpret(id, bytes, fields)
+            }
+            Fill::End => self.read_ended(id, fields),
+        }
+    }
+
+    /// Acts on what a connection's bytes mean. What its codec does not take for now is kept.
+    fn interpret(&mut self, id: LinkId, bytes: &[u8], fields: &mut FieldSection) -> Result<(), Closed> {
+        let now = self.now;
         let mut input = bytes;
         loop {
             let Some(link) = self.link(id) else { return Ok(()) };
             if link.closing_since.is_some() {
                 return Ok(());
             }
-            match link.http2.receive(now, &mut input, fields) {
-                Ok(Some(event)) => match id.side {
-                    Side::Client => self.on_client_event(id.index, &event, fields),
-                    Side::Endpoint => self.on_endpoint_event(id.index, &event, fields),
-                },
-                Ok(None) => return Ok(()),
-                Err(error) => {
-                    let first_bytes = bytes[..bytes.len().min(DETECT_BYTES)].to_vec();
-                    return Err(Closed::Http2 { error, first_bytes });
+            match link.codec.receive(now, &mut input, fields)? {
+                Some(event) => self.on_event(id, &event, fields),
+                None => {
+                    link.held.extend_from_slice(input);
+                    link.paused |= !input.is_empty();
+                    return Ok(());
                 }
             }
+        }
+    }
+
+    fn on_event(&mut self, id: LinkId, event: &leno_http2::Event<'_>, fields: &mut FieldSection) {
+        match id.side {
+            Side::Arrival => {}
+            Side::Client => self.on_client_event(id.index, event, fields),
+            Side::Endpoint => self.on_endpoint_event(id.index, event, fields),
+        }
+    }
+
+    /// The peer sends nothing more, which may be an end of one direction only.
+    fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
+        let now = self.now;
+        let Some(link) = self.link(id) else { return Ok(()) };
+        if !link.codec.is_half_closable() || link.closing_since.is_some() {
+            return Err(Closed::End);
+        }
+        if let Some(event) = link.codec.input_ended(now) {
+            self.on_event(id, &event, fields);
+        }
+        match self.link(id) {
+            Some(link) if link.codec.stream_count() == 0 && !link.codec.wants_write() => Err(Closed::End),
+            _ => Ok(()),
         }
     }
 
@@ -294,23 +360,41 @@ impl Worker {
 
     fn flush(&mut self, id: LinkId) {
         let now = self.now;
-        let Some((link, metrics)) = self.link_and_metrics(id) else { return };
-        link.dirty = false;
-        if link.closing_since.is_some() {
-            return;
-        }
-        if link.flush(now, metrics).is_err() {
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let flushed = match self.link(id) {
+            Some(link) => {
+                link.dirty = false;
+                if link.closing_since.is_some() { Ok(()) } else { link.flush(now, &mut buffers) }
+            }
+            None => Ok(()),
+        };
+        self.buffers = buffers;
+        if flushed.is_err() {
             return self.read_to_end(id);
         }
         self.return_room(id);
-        if self.link(id).is_some_and(|link| link.http2.is_drained() && !link.http2.wants_write()) {
-            self.finish_link(id);
+        let Some(link) = self.link(id) else { return };
+        if link.codec.is_aborted() {
+            // An orderly end would be taken for the end of the content.
+            let _ = socket2::SockRef::from(&link.wire.socket).set_linger(Some(Duration::ZERO));
+            self.close(id, "its call was cut");
+        } else if link.codec.must_close() && !link.codec.wants_write() && !link.codec.is_drained() {
+            self.close(id, "it was closed in the middle of a message");
+        } else if link.codec.is_drained() && !link.codec.wants_write() {
+            match id.side {
+                Side::Endpoint => self.close_upstream(id.index, "its call is over"),
+                Side::Arrival | Side::Client => self.finish_link(id),
+            }
+        } else if link.paused && !link.codec.is_paused() {
+            link.paused = false;
+            self.mark_unfinished(id);
         }
     }
 
     /// A connection has ended, or must.
     fn close(&mut self, id: LinkId, why: &str) {
         match id.side {
+            Side::Arrival => self.drop_arrival(id.index),
             Side::Client => self.close_client(id.index),
             Side::Endpoint => self.close_upstream(id.index, why),
         }
@@ -318,21 +402,40 @@ impl Worker {
 
     /// A drained connection: everything is said, the peer closes.
     fn finish_link(&mut self, id: LinkId) {
-        let now = self.now;
-        if let Some((link, metrics)) = self.link_and_metrics(id) {
-            link.begin_closing(now, b"", metrics);
+        let (now, mut buffers) = (self.now, std::mem::take(&mut self.buffers));
+        if let Some(link) = self.link(id) {
+            link.begin_closing(now, &mut buffers);
         }
+        self.buffers = buffers;
     }
 
-    fn close_after_violation(&mut self, id: LinkId, error: ConnectionError, first_bytes: &[u8]) {
+    /// A socket or its TLS has failed.
+    fn close_after_failure(&mut self, id: LinkId, error: &LinkError) {
+        if let LinkError::Tls(_) = error {
+            let mut buffers = std::mem::take(&mut self.buffers);
+            if let Some(link) = self.link(id) {
+                // The alert; a peer that does not take it does without.
+                let _ = link.wire.flush_tls(&mut buffers);
+            }
+            self.buffers = buffers;
+        }
+        let why = match error {
+            LinkError::Tls(error) => leno_identity::explain(error),
+            LinkError::Socket(error) => error.to_string(),
+        };
+        self.close(id, &why);
+    }
+
+    fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {
         match id.side {
+            Side::Arrival => {}
             Side::Endpoint => {
                 if let Some(upstream) = self.upstreams.get_mut(id.index) {
-                    let _ = upstream.link.flush(self.now, &self.metrics.upstream);
+                    let _ = upstream.link.flush(self.now, &mut self.buffers);
                 }
                 self.close_upstream(id.index, &error.to_string());
             }
-            Side::Client => self.dismiss_client(id.index, error, first_bytes),
+            Side::Client => self.dismiss_client(id.index, error),
         }
     }
 
@@ -360,10 +463,14 @@ impl Worker {
 }
 
 /// Why a connection cannot go on.
+#[derive(Debug, thiserror::Error)]
 enum Closed {
+    #[error("it has ended")]
     End,
-    Socket(io::Error),
-    Http2 { error: ConnectionError, first_bytes: Vec<u8> },
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Codec(#[from] CodecError),
 }
 
 /// The label in metrics of a connection that was closed for what its client did.

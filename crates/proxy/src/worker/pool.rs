@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
-use leno_model::balance::EndpointId;
+use leno_model::mesh::{Endpoint, EndpointProxy};
+use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
@@ -13,7 +14,11 @@ use socket2::{SockRef, TcpKeepalive};
 use super::Worker;
 use super::call::Call;
 use super::cancel::CancelledCalls;
-use super::link::{Link, LinkId};
+use super::codec::Codec;
+use super::hop::{Hop, PoolKey, Protocol};
+use super::link::{Link, LinkId, Wire};
+use super::opaque::Opaque;
+use super::tls::Tls;
 
 /// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
 /// what holds the window is stuck in the application there. Half of the window that servers begin with.
@@ -26,14 +31,21 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 pub(super) struct Upstream {
     pub(super) link: Link,
     pub(super) cluster: usize,
-    pub(super) endpoint: EndpointId,
+    pub(super) key: PoolKey,
+    /// Where it is connected to.
     pub(super) address: SocketAddr,
+    /// The endpoint's own address, which a proxy before it is told.
+    pub(super) target: SocketAddr,
+    /// Who must be at the other end; none without TLS.
+    pub(super) expected: Option<SpiffeId>,
     /// TCP is established.
     pub(super) connected: bool,
+    /// It is known who is at the other end.
+    pub(super) checked: bool,
     /// It has been ready for calls: its loss is not a failure to connect.
     pub(super) ready: bool,
-    /// A call has been sent on it.
-    pub(super) used: bool,
+    /// How many calls have been sent on it.
+    pub(super) calls: u64,
     /// It takes no new calls and closes with its last one.
     pub(super) retired: bool,
     pub(super) idle_since: Option<Instant>,
@@ -65,81 +77,116 @@ impl CallSize {
 impl Upstream {
     /// Whether a call can go out here now.
     fn has_room(&self, size: CallSize) -> bool {
-        let http2 = &self.link.http2;
+        let codec = &self.link.codec;
         let fits = match size {
-            CallSize::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES => http2.send_window_bytes() >= bytes,
-            CallSize::Complete(_) | CallSize::Open => http2.send_window_bytes() >= MIN_WINDOW_BYTES,
+            CallSize::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES => codec.send_window_bytes() >= bytes,
+            CallSize::Complete(_) | CallSize::Open => codec.send_window_bytes() >= MIN_WINDOW_BYTES,
         };
         self.ready
             && !self.retired
-            && http2.takes_streams()
-            && http2.stream_count() < http2.peer_settings().max_concurrent_streams as usize
-            && http2.pending_output() < OUTPUT_HIGH_WATER_BYTES
-            && (fits || http2.stream_count() == 0)
+            && codec.has_free_stream()
+            && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
+            && (fits || codec.stream_count() == 0)
     }
 }
 
 impl Worker {
-    /// A connection of the endpoint that can take a call now.
-    pub(super) fn find_connection(&self, cluster: usize, endpoint: EndpointId, size: CallSize) -> Option<usize> {
-        let connections = &self.clusters.get(cluster)?.endpoints.get(&endpoint)?.connections;
+    /// A connection of the pool that can take a call now.
+    pub(super) fn find_connection(&self, cluster: usize, key: PoolKey, size: CallSize) -> Option<usize> {
+        let connections = &self.clusters.get(cluster)?.pools.get(&key)?.connections;
         connections
             .iter()
             .copied()
             .find(|&index| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size)))
     }
 
-    /// Opens another connection to an endpoint, unless one is being opened or there are enough.
-    pub(super) fn connect(&mut self, cluster: usize, endpoint: EndpointId) {
+    /// Opens another connection to an endpoint, unless as many are being opened as its calls can use, or there are enough.
+    pub(super) fn connect(&mut self, cluster: usize, key: PoolKey) {
         let now = self.now;
-        let Some(state) = self.clusters.get_mut(cluster) else { return };
-        let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
-        let Some(target) = state.endpoints.get_mut(&endpoint) else { return };
-        let backing_off = target.retry_at.is_some_and(|at| now < at);
-        if target.connecting || target.connections.len() >= most || backing_off {
+        let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
+        let Some(state) = self.clusters.get(cluster) else { return };
+        let (Some(pool), Some(member)) = (state.pools.get(&key), state.member(key.endpoint)) else { return };
+        let (most, useful) = match key.hop.is_shared() {
+            true => (usize::from(state.cluster.settings.max_connections_per_endpoint), 1),
+            false => (most_unshared, pool.waiting.len()),
+        };
+        let backing_off = pool.retry_at.is_some_and(|at| now < at);
+        if pool.connecting >= useful || pool.connections.len() >= most || backing_off {
             return;
         }
-        let address = target.address;
-        match TcpStream::connect(address) {
-            Ok(socket) => self.add_upstream(cluster, endpoint, address, socket),
-            Err(error) => self.connecting_failed(cluster, endpoint, &error.to_string()),
+        let member = member.clone();
+        match self.add_upstream(cluster, key, &member) {
+            Ok(()) => {}
+            Err(why) => self.connecting_failed(cluster, key, &why),
         }
     }
 
-    fn add_upstream(&mut self, cluster: usize, endpoint: EndpointId, address: SocketAddr, socket: TcpStream) {
+    fn add_upstream(&mut self, cluster: usize, key: PoolKey, member: &Endpoint) -> Result<(), String> {
         let now = self.now;
+        let address = key.hop.address(member);
+        let (tls, expected) = self.tls_for(key.hop, member)?;
+        let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
         let _ = socket.set_nodelay(true);
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(3);
         let reference = SockRef::from(&socket);
         let _ = reference.set_tcp_keepalive(&keepalive);
         let _ = reference.set_tcp_user_timeout(Some(KEEPALIVE));
-        let http2 = Connection::new(Role::Client, self.limits.endpoint.clone(), now);
+        let codec = match key.hop {
+            Hop::Plain(Protocol::Http1) => {
+                Codec::Http1(leno_http1::Connection::new(Role::Client, self.limits.http1_endpoint.clone(), now))
+            }
+            Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
+            Hop::Plain(Protocol::Http2) | Hop::Mesh | Hop::Tunnel => {
+                Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
+            }
+        };
         let index = self.upstreams.insert(Upstream {
-            link: Link::new(socket, http2, now),
+            link: Link::new(Wire::new(socket, tls, now), codec, now),
             cluster,
-            endpoint,
+            key,
             address,
+            target: member.address,
+            checked: expected.is_none(),
+            expected,
             connected: false,
             ready: false,
-            used: false,
+            calls: 0,
             retired: false,
             idle_since: None,
             ping_sent: None,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
-        self.metrics.upstream.opened();
-        if let Some(state) = self.endpoint(cluster, endpoint) {
-            state.connections.push(index);
-            state.connecting = true;
+        if let Some(pool) = self.pool(cluster, key) {
+            pool.connections.push(index);
+            pool.connecting += 1;
         }
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = match self.upstreams.get_mut(index) {
-            Some(new) => self.poll.registry().register(&mut new.link.socket, LinkId::endpoint(index).token(), interest),
+            Some(new) => {
+                self.poll.registry().register(&mut new.link.wire.socket, LinkId::endpoint(index).token(), interest)
+            }
             None => Ok(()),
         };
         if let Err(error) = registered {
             self.close_upstream(index, &error.to_string());
         }
+        Ok(())
+    }
+
+    /// The TLS of a connection to an endpoint, and who must be at its other end.
+    fn tls_for(&self, hop: Hop, member: &Endpoint) -> Result<(Option<Box<Tls>>, Option<SpiffeId>), String> {
+        let Some(proxy) = member.proxy.as_ref().filter(|_| hop.is_mutual_tls()) else { return Ok((None, None)) };
+        let Some(identity) = &self.identity else {
+            return Err("it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned());
+        };
+        let tls = Tls::connect(&identity.client, member.address.port()).map_err(|error| error.to_string())?;
+        Ok((Some(Box::new(tls)), self.id_of(proxy)))
+    }
+
+    /// Who a proxy must be, as far as that is known without an identity of our own.
+    pub(super) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
+        let trust_domain = self.identity.as_ref()?.id.trust_domain.clone();
+        Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })
     }
 
     /// Called with every event of a connection; `false` when it is not established.
@@ -148,33 +195,82 @@ impl Worker {
         if upstream.connected {
             return true;
         }
-        if let Some(error) = upstream.link.socket.take_error().ok().flatten() {
+        let socket = &upstream.link.wire.socket;
+        if let Some(error) = socket.take_error().ok().flatten() {
             self.close_upstream(index, &error.to_string());
             return false;
         }
-        if upstream.link.socket.peer_addr().is_err() {
+        if socket.peer_addr().is_err() {
             return false;
         }
         upstream.connected = true;
+        // Only HTTP/2's server says that it is ready.
+        let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::endpoint(index));
+        if self.upstreams.get(index).is_some_and(|upstream| upstream.checked) {
+            self.count_upstream(index);
+        }
+        if is_ready {
+            self.upstream_ready(index);
+        }
         true
     }
 
-    /// The server's SETTINGS are there: calls may go out, unless it says that it takes none yet.
+    /// Once the handshake is over: whether the one at the other end is who it must be. If not, the connection is closed.
+    pub(super) fn check_endpoint(&mut self, index: usize) -> bool {
+        let Some(upstream) = self.upstreams.get(index) else { return false };
+        if upstream.checked {
+            return true;
+        }
+        let (Some(tls), Some(expected)) = (upstream.link.wire.tls.as_deref(), &upstream.expected) else { return true };
+        if !tls.is_established() {
+            return true;
+        }
+        let wrong = match self.peer_of(Some(tls)) {
+            Ok(Some(found)) if found == *expected => None,
+            Ok(Some(found)) => Some(format!("it is {found} and must be {expected}; check who runs there")),
+            Ok(None) => Some(format!("it shows no certificate and must be {expected}")),
+            Err(failure) => Some(failure.to_string()),
+        };
+        match wrong {
+            Some(why) => {
+                self.close_upstream(index, &why);
+                false
+            }
+            None => {
+                if let Some(upstream) = self.upstreams.get_mut(index) {
+                    upstream.checked = true;
+                }
+                self.count_upstream(index);
+                true
+            }
+        }
+    }
+
+    /// It is known who is at the other end: the connection counts under its name.
+    fn count_upstream(&mut self, index: usize) {
+        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
+        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
+            upstream.link.wire.meter.count_in(series);
+        }
+    }
+
+    /// The server's SETTINGS are there, or it has none: calls may go out, unless it says that it takes none yet.
     pub(super) fn upstream_ready(&mut self, index: usize) {
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
-        if upstream.link.http2.peer_settings().max_concurrent_streams == 0 {
+        let takes_none = |http2: &mut Connection| http2.peer_settings().max_concurrent_streams == 0;
+        if upstream.link.codec.http2().is_some_and(takes_none) {
             return;
         }
         if std::mem::replace(&mut upstream.ready, true) {
             return;
         }
         upstream.idle_since = Some(self.now);
-        let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
-        if let Some(state) = self.endpoint(cluster, endpoint) {
-            state.connecting = false;
-            state.failures = 0;
-            state.retry_at = None;
+        let (cluster, key) = (upstream.cluster, upstream.key);
+        if let Some(pool) = self.pool(cluster, key) {
+            pool.connecting = pool.connecting.saturating_sub(1);
+            pool.failures = 0;
+            pool.retry_at = None;
         }
     }
 
@@ -182,48 +278,50 @@ impl Worker {
     pub(super) fn retire(&mut self, index: usize) {
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
         upstream.retired = true;
-        let (cluster, endpoint, ready) = (upstream.cluster, upstream.endpoint, upstream.ready);
-        if let Some(state) = self.endpoint(cluster, endpoint) {
-            state.connections.retain(|&other| other != index);
-            state.connecting &= ready;
+        let (cluster, key, ready) = (upstream.cluster, upstream.key, upstream.ready);
+        if let Some(pool) = self.pool(cluster, key)
+            && let Some(place) = pool.connections.iter().position(|&other| other == index)
+        {
+            pool.connections.swap_remove(place);
+            pool.connecting = pool.connecting.saturating_sub(usize::from(!ready));
         }
     }
 
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.retire(index);
-        let Some(upstream) = self.upstreams.try_remove(index) else { return };
-        self.metrics.upstream.closed();
+        let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
+        upstream.link.wire.meter.close(self.now);
         self.burst = true;
         for client in upstream.cancelled.clients() {
             self.cancelled_call_is_over(client);
         }
-        let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
+        let (cluster, key) = (upstream.cluster, upstream.key);
         if !upstream.ready {
-            self.connecting_failed(cluster, endpoint, why);
-        } else if upstream.link.http2.stream_count() > upstream.cancelled.len() {
+            self.connecting_failed(cluster, key, why);
+        } else if key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
-        for (stream, token) in upstream.link.http2.open_streams() {
+        for (stream, token) in upstream.link.codec.open_streams() {
             if self.call_on(index, stream, token).is_some() {
-                self.upstream_lost(token, upstream.address);
+                self.upstream_lost(token, upstream.address, upstream.calls > 1);
             }
         }
     }
 
     /// Waiting calls go elsewhere, and the endpoint is left alone for a while.
-    pub(super) fn connecting_failed(&mut self, cluster: usize, endpoint: EndpointId, why: &str) {
+    pub(super) fn connecting_failed(&mut self, cluster: usize, key: PoolKey, why: &str) {
         let random = self.next_random();
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };
-        let Some(target) = state.endpoints.get_mut(&endpoint) else { return };
-        target.connecting = false;
-        if target.failures == 0 {
-            tracing::warn!("cannot connect to {} of {}: {why}", target.address, state.cluster.key);
+        let Some(pool) = state.pools.get_mut(&key) else { return };
+        self.metrics.count_failed_connection(state.target.direction(), "connect-failed");
+        if pool.failures == 0 {
+            tracing::warn!("cannot connect to {} of {}: {why}", pool.address, state.target);
         }
-        target.back_off(now, why.to_owned(), random, &self.limits.relay);
-        if target.connections.is_empty() {
-            for id in std::mem::take(&mut target.waiting) {
+        pool.back_off(now, why.to_owned(), random, &self.limits.relay);
+        if pool.connections.is_empty() {
+            for id in std::mem::take(&mut pool.waiting) {
                 self.connect_failed_for(id);
             }
         }

@@ -1,11 +1,16 @@
 //! Record: runs exactly once for every call, on every exit: metrics, and the balancer's feedback.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use leno_http2::fields::Known;
 use leno_model::balance::Outcome;
 
 use super::Worker;
+use super::accept::Door;
 use super::grpc::Status;
+use super::hop::Protocol;
+use crate::access_log;
+use crate::metrics::{Direction, Tls};
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +20,7 @@ pub(super) enum Ending {
     /// The endpoint, or its connection, broke off.
     Broken,
     /// The proxy answered with an error, which may be the endpoint's fault.
-    ProxyError { grpc_status: Option<u8>, endpoint_failed: bool },
+    ProxyError { why: &'static str, grpc_status: Option<u8>, endpoint_failed: bool },
     /// The client gave up or went away.
     Cancelled,
     /// Nothing to add: it was recorded when its response ended.
@@ -44,14 +49,21 @@ impl Worker {
         }
         let (latency, since_sent) = (now - call.started, now - call.sent_at);
         let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
-        let metrics = cluster.as_ref().map_or(&self.unknown_cluster, |cluster| &cluster.metrics);
+        let door = self.clients.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
+        let direction = door.direction();
+        let series = call.traffic.zip(cluster.as_ref()).and_then(|(place, cluster)| cluster.traffic(place));
+        let metrics = series.unwrap_or_else(|| {
+            let unrouted = &*self.unrouted[direction as usize];
+            unrouted.request();
+            unrouted
+        });
         let (grpc_status, outcome) = match ending {
             Ending::Answered { grpc_status, pushback } if is_endpoint_failure(call.http_status, grpc_status) => {
                 (grpc_status, Outcome::Failure { latency: since_sent, pushback })
             }
             Ending::Answered { grpc_status, .. } => (grpc_status, Outcome::Success { latency: since_sent }),
             Ending::Broken => (None, Outcome::Failure { latency: since_sent, pushback: None }),
-            Ending::ProxyError { grpc_status, endpoint_failed: true } => {
+            Ending::ProxyError { grpc_status, endpoint_failed: true, .. } => {
                 (grpc_status, Outcome::Failure { latency: since_sent, pushback: None })
             }
             Ending::ProxyError { grpc_status, .. } if call.upstream.is_some() => {
@@ -80,5 +92,52 @@ impl Worker {
         if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
             cluster.balancer.finish(now, pick, outcome);
         }
+        if self.access_log.is_on() {
+            self.log_access(slot, ending, grpc_status, latency);
+        }
+    }
+
+    fn log_access(&mut self, slot: u32, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
+        let Some(call) = self.calls.get(slot as usize) else { return };
+        let Some(client) = self.clients.get(call.client) else { return };
+        let upstream = call.upstream.and_then(|(index, _)| self.upstreams.get(index));
+        let direction = client.origin.door.direction();
+        let field = |known| call.request.get(known).unwrap_or_default();
+        let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
+        let tls = match (direction, upstream) {
+            (Direction::Inbound, _) => client.tls_label().label(),
+            (Direction::Outbound, Some(upstream)) => {
+                self.endpoint_tls(direction, upstream.key.hop, upstream.expected.clone()).label()
+            }
+            (Direction::Outbound, None) => Tls::Disabled.label(),
+        };
+        self.access_log.write(&access_log::Record {
+            time: SystemTime::now() - duration,
+            direction,
+            client: client.origin.peer,
+            client_id: client.peer_id.as_deref(),
+            server: upstream.map(|upstream| upstream.address),
+            server_id: upstream.and_then(|upstream| upstream.expected.as_ref()),
+            tls,
+            protocol: match call.protocol {
+                Protocol::Http2 => access_log::Protocol::Http2,
+                Protocol::Http1 => access_log::Protocol::Http11,
+                Protocol::Opaque => access_log::Protocol::Opaque,
+            },
+            method: field(Known::Method),
+            authority: field(Known::Authority),
+            path: field(Known::Path),
+            status: (is_answered && call.http_status != 0).then_some(call.http_status),
+            grpc_status,
+            request_bytes: call.request_bytes,
+            response_bytes: call.response_bytes,
+            duration,
+            request_id: field(Known::XRequestId),
+            user_agent: field(Known::UserAgent),
+            proxy_error: match ending {
+                Ending::ProxyError { why, .. } => Some(why),
+                _ => None,
+            },
+        });
     }
 }

@@ -6,8 +6,10 @@ use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::{Call, Response};
 use super::grpc;
+use super::hop::{Hop, Protocol};
 use super::link::{LinkId, Side};
 use super::record::Ending;
 use super::reply::ProxyError;
@@ -43,9 +45,13 @@ impl Worker {
         stream: StreamKey,
         token: u32,
         section: Section,
-        fields: &FieldSection,
+        fields: &mut FieldSection,
         end_stream: bool,
     ) {
+        if self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
+            // HTTP/2 has no upgrades, so this can only be an application's own word.
+            fields.remove(Known::LenoUpgrade);
+        }
         let now = self.now;
         let max_interim_responses = self.limits.relay.max_interim_responses;
         let Some(call) = self.call_on(upstream, stream, token) else { return };
@@ -71,7 +77,7 @@ impl Worker {
             self.stop_replay(token);
         }
         if let Some(client) = self.clients.get_mut(client) {
-            client.link.http2.send_headers(client_stream, section, fields, end_stream);
+            client.link.codec.send_headers(client_stream, section, fields, end_stream);
         }
         self.mark_dirty(LinkId::client(client));
         if end_stream {
@@ -82,14 +88,15 @@ impl Worker {
 
     fn on_response_data(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
+        call.response_bytes += bytes.len() as u64;
         let (client, client_stream) = (call.client, call.client_stream);
         let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else { return };
-        let taken = link.http2.send_data(client_stream, bytes, end_stream);
-        let buffered_bytes = link.http2.queued_bytes();
+        let taken = link.codec.send_data(client_stream, bytes, end_stream);
+        let buffered_bytes = link.codec.queued_bytes();
         self.mark_dirty(LinkId::client(client));
         if taken > 0 && !end_stream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
-                upstream.link.http2.release(stream, taken);
+                upstream.link.codec.release(stream, taken);
             }
             self.mark_dirty(LinkId::endpoint(upstream));
         }
@@ -102,7 +109,8 @@ impl Worker {
 
     /// The client's buffer is full: the stream that overflows it goes, with what is queued for it.
     fn fail_slow_client(&mut self, token: u32, client: usize, stream: StreamKey, buffered_bytes: usize) {
-        self.metrics.count_proxy_error(ProxyError::ClientTooSlow { buffered_bytes }.why());
+        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
         self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
         self.end_call(token, Ending::Cancelled);
     }
@@ -148,19 +156,19 @@ impl Worker {
         if code != ErrorCode::NO_ERROR {
             tracing::warn!("{} sent GOAWAY {code}", upstream.address);
         }
-        let (cluster, endpoint) = (upstream.cluster, upstream.endpoint);
+        let (cluster, key) = (upstream.cluster, upstream.key);
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
-        let was_no_use = was_short && !upstream.used && !upstream.retired;
+        let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(index);
         if was_no_use {
             // Its server may do so for ever: the next one waits a little.
-            self.connecting_failed(cluster, endpoint, &format!("GOAWAY {code} before the first call"));
+            self.connecting_failed(cluster, key, &format!("GOAWAY {code} before the first call"));
         }
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
-        let unprocessed = upstream.link.http2.streams_above(last_stream);
-        for (stream, token) in unprocessed {
-            if let Some(upstream) = self.upstreams.get_mut(index) {
-                upstream.link.http2.abandon(stream);
+        let Some(http2) = upstream.link.codec.http2() else { return };
+        for (stream, token) in http2.streams_above(last_stream) {
+            if let Some(http2) = self.upstreams.get_mut(index).and_then(|upstream| upstream.link.codec.http2()) {
+                http2.abandon(stream);
             }
             self.not_processed(index, stream, token);
         }
@@ -169,23 +177,24 @@ impl Worker {
     /// The client is to send no more on a stream whose answer is complete.
     pub(super) fn stop_client(&mut self, client: usize, stream: StreamKey) {
         if let Some(client) = self.clients.get_mut(client) {
-            client.link.http2.stop_receiving(stream);
+            client.link.codec.stop_receiving(stream);
         }
         self.mark_dirty(LinkId::client(client));
     }
 
     /// Queued DATA has left a link: the other side of each call gets room for as much.
     pub(super) fn return_room(&mut self, id: LinkId) {
-        while let Some(Drained { stream, token, bytes }) = self.link(id).and_then(|link| link.http2.next_drained()) {
+        while let Some(Drained { stream, token, bytes }) = self.link(id).and_then(|link| link.codec.next_drained()) {
             let Some(call) = self.calls.get(token as usize) else { continue };
             match id.side {
                 Side::Endpoint if call.upstream == Some((id.index, stream)) => {
                     self.request_bytes_sent(token, bytes as usize);
                 }
+                Side::Arrival => {}
                 Side::Client if call.client == id.index && call.client_stream == stream => {
                     let Some((upstream, upstream_stream)) = call.upstream else { continue };
                     if let Some(upstream) = self.upstreams.get_mut(upstream) {
-                        upstream.link.http2.release(upstream_stream, bytes as usize);
+                        upstream.link.codec.release(upstream_stream, bytes as usize);
                     }
                     self.mark_dirty(LinkId::endpoint(upstream));
                 }

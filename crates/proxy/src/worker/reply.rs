@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use leno_http2::{FieldSection, Section};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::Response;
 use super::grpc::{self, Status};
 use super::link::LinkId;
@@ -27,8 +28,14 @@ pub(super) enum ProxyError {
     WaitedTooLong { cluster: String, waited_ms: u128 },
     #[error("the proxy has {calls} calls in flight, its limit; try again later")]
     TooManyCalls { calls: usize },
-    #[error("cannot connect to {endpoint}: {why}; check that it listens and speaks HTTP/2 without TLS")]
+    #[error("cannot connect to {endpoint}: {why}; check that it listens there and speaks what its callers speak")]
     Connect { endpoint: SocketAddr, why: String },
+    #[error("the proxy knows {targets} addresses, its limit; try again later")]
+    TooManyTargets { targets: usize },
+    #[error("{target} is this proxy itself, so the call would go round for ever; call the application's port")]
+    Loop { target: SocketAddr },
+    #[error("{0}")]
+    Denied(String),
     #[error("{endpoint} closed the connection before it answered")]
     ConnectionClosed { endpoint: SocketAddr },
     #[error("{endpoint} broke the protocol: {why}")]
@@ -53,6 +60,9 @@ impl ProxyError {
             Self::QueueFull { .. } => "queue-full",
             Self::WaitedTooLong { .. } => "waited-too-long",
             Self::TooManyCalls { .. } => "too-many-calls",
+            Self::TooManyTargets { .. } => "too-many-targets",
+            Self::Loop { .. } => "loop",
+            Self::Denied(_) => "denied",
             Self::Connect { .. } => "connect-failed",
             Self::ConnectionClosed { .. } => "connection-closed",
             Self::Protocol { .. } => "protocol-error",
@@ -71,9 +81,12 @@ impl ProxyError {
             | Self::QueueFull { .. }
             | Self::WaitedTooLong { .. }
             | Self::TooManyCalls { .. }
+            | Self::TooManyTargets { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
+            Self::Loop { .. } => (508, Status::Aborted),
+            Self::Denied(_) => (403, Status::PermissionDenied),
             Self::DeadlineExceeded => (504, Status::DeadlineExceeded),
             Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),
         }
@@ -90,7 +103,8 @@ impl Worker {
             return self.end_call(slot, Ending::Complete);
         }
         let (http_status, grpc_status) = error.statuses();
-        self.metrics.count_proxy_error(error.why());
+        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(slot as usize) {
             call.http_status = if is_grpc { 200 } else { http_status };
@@ -100,27 +114,27 @@ impl Worker {
             match (response, is_grpc) {
                 (Response::Awaited, true) => {
                     let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
-                    link.http2.send_headers(stream, Section::Response, &fields, true);
+                    link.codec.send_headers(stream, Section::Response, &fields, true);
                 }
                 (Response::Awaited, false) => {
                     let fields = http_error(http_status, &message, error);
-                    link.http2.send_headers(stream, Section::Response, &fields, is_head);
+                    link.codec.send_headers(stream, Section::Response, &fields, is_head);
                     if !is_head {
-                        link.http2.send_data(stream, format!("{message}\n").as_bytes(), true);
+                        link.codec.send_data(stream, format!("{message}\n").as_bytes(), true);
                     }
                 }
                 (_, true) => {
                     let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());
-                    link.http2.send_headers(stream, Section::Trailers, &fields, true);
+                    link.codec.send_headers(stream, Section::Trailers, &fields, true);
                 }
-                (_, false) => link.http2.reset(stream, leno_http2::ErrorCode::INTERNAL_ERROR),
+                (_, false) => link.codec.reset(stream, leno_http2::ErrorCode::INTERNAL_ERROR),
             }
-            link.http2.stop_receiving(stream);
+            link.codec.stop_receiving(stream);
             self.mark_dirty(LinkId::client(client));
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
         let endpoint_failed = matches!(error, ProxyError::ConnectionClosed { .. } | ProxyError::Protocol { .. });
-        self.end_call(slot, Ending::ProxyError { grpc_status, endpoint_failed });
+        self.end_call(slot, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
     }
 }
 

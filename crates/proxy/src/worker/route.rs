@@ -1,17 +1,25 @@
 //! Route: a client's frames, and which cluster each request is for.
 
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
+use leno_model::mesh::Cluster;
 
 use super::Worker;
-use super::accept::LatestRoute;
+use super::accept::{Door, canonical};
+use super::balance::TargetKey;
 use super::call::{Call, CallId, NO_CALL, Response};
+use super::client::{Client, LatestRoute};
+use super::codec::Codec;
 use super::grpc;
+use super::hop::Protocol;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
+use crate::metrics::Direction;
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -52,11 +60,12 @@ impl Worker {
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
             // Its cancelled calls still occupy endpoints: no more until these know.
-            downstream.link.http2.reset(stream, ErrorCode::REFUSED_STREAM);
+            downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
         let mut request = self.spare_sections.pop().unwrap_or_default();
         std::mem::swap(&mut request, fields);
+        let protocol = protocol_of(downstream, &mut request);
         let serial = self.take_serial();
         let is_grpc = grpc::is_grpc(&request);
         let is_head = request.get(Known::Method) == Some(b"HEAD");
@@ -65,6 +74,7 @@ impl Worker {
             client,
             client_stream: stream,
             cluster: None,
+            traffic: None,
             upstream: None,
             pick: None,
             waiting_at: None,
@@ -81,29 +91,45 @@ impl Worker {
             deadline: None,
             attempts: 0,
             tried: Vec::new(),
+            protocol,
             is_grpc,
             is_head,
             response: Response::Awaited,
             http_status: 0,
+            request_bytes: 0,
+            response_bytes: 0,
             interim_responses: 0,
             recorded: false,
         }) as u32;
         if let Some(downstream) = self.clients.get_mut(client) {
-            downstream.link.http2.set_token(stream, slot);
+            downstream.link.codec.set_token(stream, slot);
         }
         let routed = if oversize {
             Err(ProxyError::HeaderListTooLarge { limit_bytes: self.limits.client.max_header_list_bytes })
         } else {
             self.route(client, slot)
         };
-        let metrics = match &routed {
-            Ok(cluster) => self.clusters.get(*cluster).map(|cluster| &cluster.metrics),
-            Err(_) => None,
-        };
-        metrics.unwrap_or(&self.unknown_cluster).request();
+        if let Ok(cluster) = &routed {
+            self.count_inbound(client, slot, *cluster);
+        }
         match routed {
             Err(error) => self.fail(slot, &error),
-            Ok(cluster) => self.admit(CallId { slot, serial }, cluster),
+            Ok(cluster) => match self.authorize(client, slot) {
+                Ok(()) => self.admit(CallId { slot, serial }, cluster),
+                Err(denied) => self.fail(slot, &denied),
+            },
+        }
+    }
+
+    /// Inbound calls count under the name of who makes them. Outbound ones count when it is known who takes them.
+    fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
+        let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
+        let Some(place) = latest.and_then(|latest| latest.traffic) else { return };
+        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
+            traffic.request();
+        }
+        if let Some(call) = self.calls.get_mut(slot as usize) {
+            call.traffic = Some(place);
         }
     }
 
@@ -125,11 +151,10 @@ impl Worker {
         self.to_send.push_back(id);
     }
 
-    /// The cluster that a call is for: by the original destination where there is one, else by `:authority`.
+    /// The cluster that a call is for: by the connection's target where it has one, else by what the request says.
     fn route(&mut self, client: usize, slot: u32) -> Result<usize, ProxyError> {
-        let no_route = |why: String| Err(ProxyError::NoRoute(why));
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
-            return no_route("the connection is gone".to_owned());
+            return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
         let authority =
             call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
@@ -139,22 +164,49 @@ impl Worker {
         {
             return Ok(latest.cluster);
         }
-        let found = match downstream.original_destination {
-            Some(address) => match self.mesh.cluster_by_address(address) {
-                Some(cluster) => cluster.clone(),
-                None => return no_route(format!("no Service has the address {address}; add its manifest")),
-            },
-            None => match self.mesh.cluster_by_authority(authority) {
-                Ok(cluster) => cluster.clone(),
-                Err(unroutable) => return no_route(unroutable.to_string()),
-            },
-        };
         let authority = authority.to_vec();
-        let cluster = self.cluster_state(&found);
-        if let Some(downstream) = self.clients.get_mut(client) {
-            downstream.latest_route = Some(LatestRoute { authority, mesh_version: self.mesh_version, cluster });
-        }
+        let cluster = match self.find_target(downstream, &authority)? {
+            Found::Service(cluster) => self.service_state(&cluster),
+            Found::Address(target) => self.address_state(target)?,
+        };
+        let gate = self.clients.get(client).and_then(|client| self.gate(client, cluster));
+        let Some(downstream) = self.clients.get_mut(client) else { return Ok(cluster) };
+        let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
+        let tls = is_inbound.then(|| downstream.tls_label());
+        let state = self.clusters.get_mut(cluster);
+        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
+        let mesh_version = self.mesh_version;
+        downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
         Ok(cluster)
+    }
+
+    fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
+        let local = client.origin.local.ip();
+        match (client.origin.door, client.target) {
+            (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
+            (Door::Outbound, Some(address)) => Ok(match self.mesh.cluster_by_address(address) {
+                Some(cluster) => Found::Service(cluster.clone()),
+                None => Found::Address(TargetKey::Address(address)),
+            }),
+            (Door::Outbound, None) => match self.mesh.cluster_by_authority(authority) {
+                Ok(cluster) => Ok(Found::Service(cluster.clone())),
+                Err(unroutable) => Err(ProxyError::NoRoute(unroutable.to_string())),
+            },
+            (Door::Inbound, Some(address)) => self.local_target(address, local),
+            (Door::Inbound, None) => {
+                let what = "this connection was not redirected here, so nothing tells which port it is for";
+                Err(ProxyError::NoRoute(format!("{what}; call the application's port")))
+            }
+            (Door::Tunnel, _) => self.local_target(tunnel_target(authority, local)?, local),
+        }
+    }
+
+    /// A port of the application beside us, which must not be a listener of our own.
+    fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
+        if self.is_own(address, local) {
+            return Err(ProxyError::Loop { target: address });
+        }
+        Ok(Found::Address(TargetKey::Local(address)))
     }
 
     /// Whether `token` names a call, and that call is this stream's.
@@ -168,6 +220,7 @@ impl Worker {
         }
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended |= end_stream;
+        call.request_bytes += bytes.len() as u64;
         let Some((upstream, upstream_stream)) = call.upstream else {
             // Not sent yet: it stays here, and so does the client's room, which bounds it.
             call.body.extend_from_slice(bytes);
@@ -182,7 +235,7 @@ impl Worker {
             self.replay_bytes += bytes.len();
         }
         let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
-        let taken = link.http2.send_data(upstream_stream, bytes, end_stream);
+        let taken = link.codec.send_data(upstream_stream, bytes, end_stream);
         self.mark_dirty(LinkId::endpoint(upstream));
         self.request_bytes_sent(token, taken);
         self.end_call_if_complete(token);
@@ -210,7 +263,7 @@ impl Worker {
         }
         if let Some((upstream, upstream_stream)) = call.upstream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
-                upstream.link.http2.send_headers(upstream_stream, Section::Trailers, fields, true);
+                upstream.link.codec.send_headers(upstream_stream, Section::Trailers, fields, true);
             }
             self.mark_dirty(LinkId::endpoint(upstream));
         }
@@ -225,7 +278,7 @@ impl Worker {
         call.released = call.sent;
         let (client, stream) = (call.client, call.client_stream);
         if let Some(client) = self.clients.get_mut(client) {
-            client.link.http2.release(stream, room);
+            client.link.codec.release(stream, room);
         }
         self.mark_dirty(LinkId::client(client));
     }
@@ -246,6 +299,14 @@ impl Worker {
         self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         call.body = Vec::new();
         call.trailers = None;
+        if !self.access_log.is_on() {
+            self.recycle_request(token);
+        }
+    }
+
+    /// A field section that is not needed any more serves the next calls.
+    fn recycle_request(&mut self, token: u32) {
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
         let mut section = std::mem::take(&mut call.request);
         if self.spare_sections.len() < MAX_SPARE_SECTIONS {
             section.clear();
@@ -266,13 +327,16 @@ impl Worker {
     pub(super) fn end_call(&mut self, slot: u32, ending: Ending) {
         self.record(slot, ending);
         self.stop_replay(slot);
+        if self.access_log.is_on() {
+            self.recycle_request(slot);
+        }
         self.leave_queue(slot);
         let Some(mut call) = self.calls.try_remove(slot as usize) else { return };
         if let Some((_, timer)) = call.deadline.take() {
             self.timers.cancel(timer);
         }
         if let Some(client) = self.clients.get_mut(call.client) {
-            client.link.http2.set_token(call.client_stream, NO_CALL);
+            client.link.codec.set_token(call.client_stream, NO_CALL);
         }
         if let Some((upstream, stream)) = call.upstream {
             self.cancel_upstream(upstream, stream, call.client);
@@ -291,8 +355,45 @@ impl Worker {
     /// Answers a stream that has no call any more.
     pub(super) fn reset_client_stream(&mut self, client: usize, stream: StreamKey, code: ErrorCode) {
         if let Some(client) = self.clients.get_mut(client) {
-            client.link.http2.reset(stream, code);
+            client.link.codec.reset(stream, code);
         }
         self.mark_dirty(LinkId::client(client));
     }
+}
+
+/// What a call is for.
+enum Found {
+    Service(Arc<Cluster>),
+    Address(TargetKey),
+}
+
+/// The address that a CONNECT request asks for, which must be here: a tunnel leads to no third party.
+fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyError> {
+    let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
+    let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
+    let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
+    // Not to a loopback address either, unless that is what was called: what listens there is for this machine only.
+    if address.ip().to_canonical() == local {
+        Ok(canonical(address))
+    } else {
+        Err(refused("not an address of the workload that this proxy stands before"))
+    }
+}
+
+/// What the application that made a request speaks. Fields that only proxies may send each other are taken off.
+fn protocol_of(client: &Client, request: &mut FieldSection) -> Protocol {
+    let asks_for_tunnel = client.target.is_none() && request.get(Known::Method) == Some(b"CONNECT");
+    let protocol = match (&client.link.codec, client.origin.door) {
+        (Codec::Opaque(_), _) | (_, Door::Tunnel) => Protocol::Opaque,
+        // Who calls us a proxy by name (RFC 9110 section 9.3.6) gets bytes carried, whatever they are.
+        (_, Door::Outbound) if asks_for_tunnel => Protocol::Opaque,
+        (Codec::Http1(_), _) => Protocol::Http1,
+        (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
+        (Codec::Http2(_), _) => Protocol::Http2,
+    };
+    request.remove(Known::LenoOrigProto);
+    if protocol == Protocol::Http2 {
+        request.remove(Known::LenoUpgrade);
+    }
+    protocol
 }

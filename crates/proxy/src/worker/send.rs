@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 
 use leno_http2::fields::Known;
-use leno_http2::{OpenError, Section, StreamKey};
-use leno_model::balance::{EndpointId, Outcome};
+use leno_http2::{FieldSection, OpenError, Section, StreamKey};
+use leno_model::balance::Outcome;
 
 use super::Worker;
 use super::call::{CallId, Response};
 use super::grpc;
+use super::hop::{PoolKey, Protocol};
 use super::link::LinkId;
 use super::pool::CallSize;
 use super::record::Ending;
@@ -30,8 +31,8 @@ impl Worker {
         if !self.call_exists(id) {
             return;
         }
-        let endpoint = match self.pick_endpoint(id.slot) {
-            Ok(endpoint) => endpoint,
+        let key = match self.pick_endpoint(id.slot) {
+            Ok(key) => key,
             Err(error) => {
                 if matches!(error, ProxyError::QueueFull { .. }) {
                     self.metrics.queue_full_total.add(1);
@@ -42,36 +43,36 @@ impl Worker {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         let (Some(cluster), size) = (call.cluster, CallSize::of(call)) else { return };
         call.attempts += 1;
-        match self.find_connection(cluster, endpoint, size).filter(|_| self.next_in_line(cluster, endpoint).is_none()) {
+        match self.find_connection(cluster, key, size).filter(|_| self.next_in_line(cluster, key).is_none()) {
             Some(upstream) => self.open_on(id, upstream),
-            None => self.wait_for_connection(id, cluster, endpoint),
+            None => self.wait_for_connection(id, cluster, key),
         }
     }
 
-    fn wait_for_connection(&mut self, id: CallId, cluster: usize, endpoint: EndpointId) {
+    fn wait_for_connection(&mut self, id: CallId, cluster: usize, key: PoolKey) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        call.waiting_at = Some(endpoint);
+        call.waiting_at = Some(key);
         call.waiting_since = now;
         if let Some(client) = self.clients.get_mut(call.client) {
             client.waiting_calls += 1;
         }
-        let Some(state) = self.endpoint(cluster, endpoint) else { return };
-        state.waiting.push_back(id);
-        if !std::mem::replace(&mut state.listed, true) {
-            self.waited_for.push((cluster, endpoint));
+        let Some(pool) = self.pool_of_member(cluster, key) else { return };
+        pool.waiting.push_back(id);
+        if !std::mem::replace(&mut pool.listed, true) {
+            self.waited_for.push((cluster, key));
         }
-        self.connect(cluster, endpoint);
+        self.connect(cluster, key);
     }
 
     /// A call waits no more: it leaves its client's share of the queues.
-    fn stop_waiting(&mut self, slot: u32) -> Option<EndpointId> {
+    fn stop_waiting(&mut self, slot: u32) -> Option<PoolKey> {
         let call = self.calls.get_mut(slot as usize)?;
-        let endpoint = call.waiting_at.take()?;
+        let key = call.waiting_at.take()?;
         if let Some(client) = self.clients.get_mut(call.client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);
         }
-        Some(endpoint)
+        Some(key)
     }
 
     /// Sends waiting calls as far as connections have room.
@@ -79,56 +80,56 @@ impl Worker {
         if self.waited_for.is_empty() {
             return;
         }
-        for (cluster, endpoint) in std::mem::take(&mut self.waited_for) {
-            let all_served = self.serve_endpoint(cluster, endpoint);
-            if let Some(state) = self.endpoint(cluster, endpoint) {
-                state.listed = !all_served;
+        for (cluster, key) in std::mem::take(&mut self.waited_for) {
+            let all_served = self.serve_pool(cluster, key);
+            if let Some(pool) = self.pool(cluster, key) {
+                pool.listed = !all_served;
                 if !all_served {
-                    self.waited_for.push((cluster, endpoint));
+                    self.waited_for.push((cluster, key));
                 }
             }
         }
     }
 
-    fn serve_endpoint(&mut self, cluster: usize, endpoint: EndpointId) -> bool {
-        while let Some((place, upstream)) = self.next_in_line(cluster, endpoint) {
-            let Some(id) = self.endpoint(cluster, endpoint).and_then(|state| state.waiting.remove(place)) else {
+    fn serve_pool(&mut self, cluster: usize, key: PoolKey) -> bool {
+        while let Some((place, upstream)) = self.next_in_line(cluster, key) {
+            let Some(id) = self.pool(cluster, key).and_then(|pool| pool.waiting.remove(place)) else {
                 break;
             };
             self.open_on(id, upstream);
         }
-        let all_served = self.first_waiting(cluster, endpoint).is_none();
+        let all_served = self.first_waiting(cluster, key).is_none();
         if !all_served {
-            self.connect(cluster, endpoint);
+            self.connect(cluster, key);
         }
         all_served
     }
 
     /// The waiting call that can go out now, by its place in the queue, and the connection for it: the first one, or the
     /// first small one where the first needs more of a window than there is.
-    fn next_in_line(&self, cluster: usize, endpoint: EndpointId) -> Option<(usize, usize)> {
-        let waiting = &self.clusters.get(cluster)?.endpoints.get(&endpoint)?.waiting;
+    fn next_in_line(&self, cluster: usize, key: PoolKey) -> Option<(usize, usize)> {
+        let waiting = &self.clusters.get(cluster)?.pools.get(&key)?.waiting;
         let size_of = |id: &CallId| self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
         let first = size_of(waiting.front()?);
-        if let Some(upstream) = self.find_connection(cluster, endpoint, first) {
+        if let Some(upstream) = self.find_connection(cluster, key, first) {
             return Some((0, upstream));
         }
         let place = if first.is_small() { None } else { waiting.iter().position(|id| size_of(id).is_small()) }?;
         let small = size_of(waiting.get(place)?);
-        Some((place, self.find_connection(cluster, endpoint, small)?))
+        Some((place, self.find_connection(cluster, key, small)?))
     }
 
     /// The call at the head of an endpoint's queue.
-    pub(super) fn first_waiting(&mut self, cluster: usize, endpoint: EndpointId) -> Option<CallId> {
-        self.endpoint(cluster, endpoint)?.waiting.front().copied()
+    pub(super) fn first_waiting(&mut self, cluster: usize, key: PoolKey) -> Option<CallId> {
+        self.pool(cluster, key)?.waiting.front().copied()
     }
 
     /// A call that is over waits no more: the place in the queue is another's.
     pub(super) fn leave_queue(&mut self, slot: u32) {
-        let Some(endpoint) = self.stop_waiting(slot) else { return };
+        let Some(key) = self.stop_waiting(slot) else { return };
         let cluster = self.calls.get(slot as usize).and_then(|call| call.cluster);
-        if let Some(state) = cluster.and_then(|cluster| self.endpoint(cluster, endpoint)) {
-            state.waiting.retain(|waiting| waiting.slot != slot);
+        if let Some(pool) = cluster.and_then(|cluster| self.pool(cluster, key)) {
+            pool.waiting.retain(|waiting| waiting.slot != slot);
         }
     }
 
@@ -138,8 +139,7 @@ impl Worker {
         let (Some(call), Some(upstream)) = (self.calls.get(id.slot as usize), self.upstreams.get_mut(index)) else {
             return;
         };
-        let http2 = &mut upstream.link.http2;
-        let limit_bytes = http2.peer_settings().max_header_list_bytes;
+        let limit_bytes = upstream.link.codec.max_request_bytes();
         if call.request.list_size() > limit_bytes as usize {
             return self.fail(id.slot, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
@@ -150,24 +150,30 @@ impl Worker {
         if let Some(time_left) = time_left {
             call.request.set(Known::GrpcTimeout, time_left.as_bytes());
         }
+        upstream.key.hop.dress(&mut call.request, call.protocol, upstream.target);
         let ends_with_body = call.request_ended && call.trailers.is_none();
-        let http2 = &mut upstream.link.http2;
-        let stream = match http2.open(now, id.slot, &call.request, ends_with_body && call.body.is_empty()) {
+        let codec = &mut upstream.link.codec;
+        let stream = match codec.open(now, id.slot, &call.request, ends_with_body && call.body.is_empty()) {
             Ok(stream) => stream,
             Err(OpenError::StreamLimit | OpenError::Closed) => return self.send_again(id),
         };
         upstream.idle_since = None;
-        upstream.used = true;
+        upstream.calls += 1;
         call.upstream = Some((index, stream));
         call.sent_at = now;
         call.sent = 0;
-        let taken = if call.body.is_empty() { 0 } else { http2.send_data(stream, &call.body, ends_with_body) };
+        let taken = if call.body.is_empty() { 0 } else { codec.send_data(stream, &call.body, ends_with_body) };
         if let Some(trailers) = &call.trailers {
-            http2.send_headers(stream, Section::Trailers, trailers, true);
+            codec.send_headers(stream, Section::Trailers, trailers, true);
         }
         let kept_bytes = call.body.len();
+        // Opaque bytes have an answer as soon as there is a connection.
+        let answers_itself = codec.is_opaque();
         self.stop_waiting(id.slot);
         self.mark_dirty(LinkId::endpoint(index));
+        if answers_itself {
+            self.mark_unfinished(LinkId::endpoint(index));
+        }
         self.request_bytes_sent(id.slot, taken);
         if !self.may_keep(kept_bytes, 0) {
             self.stop_replay(id.slot);
@@ -218,12 +224,10 @@ impl Worker {
     fn last_connect_error(&self, slot: u32) -> ProxyError {
         let call = self.calls.get(slot as usize);
         let cluster = call.and_then(|call| call.cluster).and_then(|index| self.clusters.get(index));
-        let endpoint = call
-            .and_then(|call| call.tried.last())
-            .zip(cluster)
-            .and_then(|(endpoint, cluster)| cluster.endpoints.get(endpoint));
-        match endpoint {
-            Some(endpoint) => ProxyError::Connect { endpoint: endpoint.address, why: endpoint.last_error.clone() },
+        let failed = call.and_then(|call| call.tried.last()).zip(cluster);
+        let pool = failed.and_then(|(&endpoint, cluster)| cluster.pools_of(endpoint).find(|pool| pool.failures > 0));
+        match pool {
+            Some(pool) => ProxyError::Connect { endpoint: pool.address, why: pool.last_error.clone() },
             None => ProxyError::NoRoute("the Service has been removed".to_owned()),
         }
     }
@@ -244,8 +248,9 @@ impl Worker {
         }
     }
 
-    /// The connection that a call was sent on is lost.
-    pub(super) fn upstream_lost(&mut self, slot: u32, endpoint: SocketAddr) {
+    /// The connection that a call was sent on is lost. A server may close an HTTP/1 connection that was used before at any
+    /// moment, also as the next request is under way: one that can be repeated is (RFC 9110 section 9.2.2).
+    pub(super) fn upstream_lost(&mut self, slot: u32, endpoint: SocketAddr, was_used: bool) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.upstream = None;
         if call.response == Response::Ended {
@@ -253,6 +258,23 @@ impl Worker {
             self.stop_client(client, client_stream);
             return self.end_call(slot, Ending::Complete);
         }
+        let max_attempts = self.limits.relay.max_attempts;
+        if was_used
+            && call.protocol == Protocol::Http1
+            && is_idempotent(&call.request)
+            && call.can_be_resent(max_attempts)
+        {
+            let id = CallId { slot, serial: call.serial };
+            self.metrics.resent_total.add(1);
+            return self.send_again(id);
+        }
         self.fail(slot, &ProxyError::ConnectionClosed { endpoint });
     }
+}
+
+/// Whether a request may be made twice (RFC 9110 section 9.2.2).
+fn is_idempotent(request: &FieldSection) -> bool {
+    let method = request.get(Known::Method).unwrap_or_default();
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+        && !request.contains(Known::LenoUpgrade)
 }

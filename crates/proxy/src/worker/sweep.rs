@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{ErrorCode, FieldSection};
 
+use super::accept::Door;
 use super::link::LinkId;
 use super::reply::ProxyError;
 use super::{SWEEP_EVERY, Worker, memory};
@@ -39,16 +40,32 @@ impl Worker {
         self.next_sweep = self.now + SWEEP_EVERY;
         self.sweep_turn = (self.sweep_turn + 1) % TURNS;
         self.accept_again |= std::mem::take(&mut self.accept_failed);
+        self.sweep_arrivals();
         self.sweep_clients();
         self.sweep_upstreams();
         self.sweep_waiting();
         if self.sweep_turn == 0 {
+            self.forget_idle_addresses();
+            for line in self.failures.left_out(self.now) {
+                tracing::warn!("{line}");
+            }
             self.give_back_memory();
         }
     }
 
     fn is_in_turn(&self, index: usize) -> bool {
         index % TURNS == self.sweep_turn
+    }
+
+    /// Arrivals whose time to say what they are is up; a drain does not wait as long.
+    fn sweep_arrivals(&mut self) {
+        let is_draining = self.draining.is_some();
+        let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
+        let is_late = |since: Instant| self.now - since >= limit;
+        let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival.since)).map(|(index, _)| index);
+        for index in late.collect::<Vec<_>>() {
+            if is_draining { self.drop_arrival(index) } else { self.decide_late(index) }
+        }
     }
 
     fn sweep_clients(&mut self) {
@@ -61,11 +78,11 @@ impl Worker {
                     self.metrics.count_abuse(label);
                     let now = self.now;
                     let Some(client) = self.clients.get_mut(index) else { continue };
-                    tracing::info!("{} is disconnected: {why}", client.peer);
-                    client.link.http2.go_away(code, why);
+                    tracing::info!("{} is disconnected: {why}", client.origin.peer);
+                    client.link.codec.go_away(code, why);
                     self.cancel_calls_of(index);
                     if let Some(client) = self.clients.get_mut(index) {
-                        client.link.begin_closing(now, b"", &self.metrics.downstream);
+                        client.link.begin_closing(now, &mut self.buffers);
                     }
                 }
             }
@@ -81,11 +98,15 @@ impl Worker {
         if link.closing_since.is_some() {
             return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
         }
-        if !link.http2.is_established() && past(Some(link.opened), ms(relay.handshake_timeout_ms)) {
+        if link.codec.is_opaque() {
+            // Its protocol may be silent, or leave bytes unread, for as long as it likes.
+            return Verdict::Keep;
+        }
+        if !link.codec.is_established() && past(Some(link.opened), ms(relay.handshake_timeout_ms)) {
             let why = "no HTTP/2 handshake within handshake_timeout_ms";
             return Verdict::Dismiss("handshake_timeout", ErrorCode::SETTINGS_TIMEOUT, why);
         }
-        if past(link.http2.incomplete_since(), ms(relay.frame_timeout_ms)) {
+        if past(link.codec.incomplete_since(), ms(relay.frame_timeout_ms)) {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
@@ -93,11 +114,13 @@ impl Worker {
             let why = "it left its socket unread for unread_timeout_ms";
             return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        if past(link.stalled_since, ms(relay.stall_timeout_ms)) {
+        // Streams of a tunnel are opaque connections, of which many share this one.
+        let is_tunnel = client.origin.door == Door::Tunnel;
+        if past(link.stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
             let why = "its windows let nothing through for stall_timeout_ms";
             return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        if link.http2.stream_count() > 0 {
+        if link.codec.stream_count() > 0 {
             client.idle_since = None;
         } else {
             client.idle_since.get_or_insert(now);
@@ -105,9 +128,9 @@ impl Worker {
         let idle_timeout = ms(relay.client_idle_timeout_ms);
         let drain_late = self.draining.is_some_and(|(since, _)| now - since >= GOAWAY_GRACE);
         if drain_late || past(client.idle_since, idle_timeout + GOAWAY_GRACE) {
-            link.http2.go_away(ErrorCode::NO_ERROR, "");
+            link.codec.go_away(ErrorCode::NO_ERROR, "");
         } else if past(client.idle_since, idle_timeout) {
-            link.http2.shut_down();
+            link.codec.shut_down();
         }
         self.mark_dirty(LinkId::client(index));
         Verdict::Keep
@@ -146,19 +169,19 @@ impl Worker {
         let relay = &self.limits.relay;
         let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
         let link = &mut upstream.link;
-        if past(link.blocked_since, ms(relay.unread_timeout_ms)) {
+        if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
             return Verdict::Close("it left its socket unread for unread_timeout_ms");
         }
-        if link.http2.stream_count() == 0 {
+        if link.codec.stream_count() == 0 {
             let idle_since = *upstream.idle_since.get_or_insert(now);
-            let endpoint =
-                self.clusters.get(upstream.cluster).and_then(|state| state.endpoints.get(&upstream.endpoint));
-            let is_spare = endpoint.is_some_and(|endpoint| endpoint.connections.len() > 1);
+            let pool = self.clusters.get(upstream.cluster).and_then(|state| state.pools.get(&upstream.key));
+            let is_spare = pool.is_some_and(|pool| pool.connections.len() > 1);
             let limit = if is_spare { settings.idle_timeout.min(SPARE_IDLE) } else { settings.idle_timeout };
             let idle = past(Some(idle_since), limit);
             return if upstream.retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
         }
         upstream.idle_since = None;
+        let Some(http2) = link.codec.http2() else { return Verdict::Keep };
         match upstream.ping_sent {
             Some(sent) if link.last_read > sent => upstream.ping_sent = None,
             Some(sent) if now - sent >= ms(relay.endpoint_ping_timeout_ms) => {
@@ -166,7 +189,7 @@ impl Worker {
             }
             None if now - link.last_read >= ms(relay.endpoint_ping_after_ms) => {
                 upstream.ping_sent = Some(now);
-                link.http2.ping();
+                http2.ping();
             }
             _ => {}
         }
@@ -177,14 +200,14 @@ impl Worker {
     /// Calls that have waited too long for a connection are answered.
     fn sweep_waiting(&mut self) {
         let limit = ms(self.limits.relay.max_wait_ms);
-        for (cluster, endpoint) in self.waited_for.clone() {
-            while let Some(id) = self.first_waiting(cluster, endpoint) {
+        for (cluster, key) in self.waited_for.clone() {
+            while let Some(id) = self.first_waiting(cluster, key) {
                 let Some(call) = self.calls.get(id.slot as usize) else { break };
                 let waited = self.now - call.waiting_since;
                 if waited < limit {
                     break;
                 }
-                let name = self.clusters.get(cluster).map_or(String::new(), |state| state.cluster.key.to_string());
+                let name = self.clusters.get(cluster).map_or(String::new(), |state| state.target.to_string());
                 self.fail(id.slot, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
             }
         }
@@ -200,6 +223,7 @@ impl Worker {
         }
         self.burst = false;
         self.next_trim = self.now + TRIM_EVERY;
+        self.arrivals.shrink_to_fit();
         self.clients.shrink_to_fit();
         self.upstreams.shrink_to_fit();
         self.calls.shrink_to_fit();
@@ -223,19 +247,20 @@ impl Worker {
         while self.accept_again {
             self.accept();
         }
-        if let Some(mut listener) = self.listener.take() {
-            let _ = self.poll.registry().deregister(&mut listener);
+        for mut listener in std::mem::take(&mut self.listeners) {
+            listener.deregister(&self.poll);
         }
         let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
         for index in clients {
             if let Some(client) = self.clients.get_mut(index) {
-                client.link.http2.shut_down();
+                client.link.codec.shut_down();
             }
             self.mark_dirty(LinkId::client(index));
         }
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.draining.is_some_and(|(_, until)| self.clients.is_empty() || self.now >= until)
+        self.draining
+            .is_some_and(|(_, until)| (self.clients.is_empty() && self.arrivals.is_empty()) || self.now >= until)
     }
 }

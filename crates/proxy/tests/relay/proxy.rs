@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
 use leno_model::translate::translate;
+use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
-use leno_proxy::worker::{ClusterExplanation, WorkerConfig, WorkerHandle};
+use leno_proxy::worker::{ClusterExplanation, Door, WorkerConfig, WorkerHandle};
 
 use crate::peer::{Peer, Server};
 
@@ -33,17 +35,26 @@ impl Proxy {
             set.set(name, value).expect("a limit");
         }
         let outbound = "127.0.0.1:0".parse().expect("an address");
-        let config = WorkerConfig { index: 0, outbound, limits: Arc::new(set), metrics: metrics.clone(), seed: 1 };
+        let config = WorkerConfig {
+            index: 0,
+            listen: vec![(Door::Outbound, outbound)],
+            identity: None,
+            default_policy: DefaultInboundPolicy::default(),
+            access_log: AccessLog::off(),
+            limits: Arc::new(set),
+            metrics: metrics.clone(),
+            seed: 1,
+        };
         let worker = WorkerHandle::spawn(config, mesh("echo", endpoints, annotation)).expect("a worker");
         Self { worker, metrics }
     }
 
     pub(crate) fn connect(&self) -> Peer {
-        Peer::connect(self.worker.local_addr())
+        Peer::connect(self.address())
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.worker.local_addr()
+        self.worker.listening()[0].1
     }
 
     pub(crate) fn set_mesh(&self, mesh: Arc<Mesh>) {

@@ -1,6 +1,7 @@
 //! Calls that wait for a connection.
 
 use leno_http2::frame::kind;
+use leno_proxy::metrics::{Direction, Peer};
 
 use crate::peer::{Server, answer, call, data, open_call, rst_stream};
 use crate::proxy::{CallInFlight, Proxy, eventually, mesh};
@@ -14,7 +15,9 @@ fn cancelled_calls_leave_the_queue_to_others() {
     for stream in (1..20).step_by(2) {
         client.send(&call(stream));
     }
-    eventually("ten calls wait", || proxy.metrics.upstream.open_connections.get() == 1 && proxy.waiting_calls() == 10);
+    eventually("ten calls wait", || {
+        proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 10
+    });
     // The first, at the head of the queue, stays.
     for stream in (3..20).step_by(2) {
         client.send(&rst_stream(stream, 8));
@@ -54,7 +57,8 @@ fn a_clients_share_of_the_queue_comes_back_with_its_calls() {
     let limits = [("max_waiting_calls_per_endpoint", "20"), ("max_rapid_resets", "1000")];
     let proxy = Proxy::start_with(&[server.address()], "", &limits);
     let mut client = proxy.connect();
-    let ten_wait = || proxy.metrics.upstream.open_connections.get() == 1 && proxy.waiting_calls() == 10;
+    let ten_wait =
+        || proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 10;
     let mut streams = (1..).step_by(2);
     for _ in 0..3 {
         let cancelled: Vec<u32> = streams.by_ref().take(10).collect();
@@ -73,7 +77,9 @@ fn a_clients_share_of_the_queue_comes_back_with_its_calls() {
             assert_eq!(client.expect(kind::HEADERS).field("from"), "me");
         }
         drop(endpoint);
-        eventually("the connection is gone", || proxy.metrics.upstream.open_connections.get() == 0);
+        eventually("the connection is gone", || {
+            proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 0
+        });
     }
 }
 
@@ -83,9 +89,13 @@ fn a_call_whose_endpoints_keep_leaving_is_answered_in_the_end() {
     let proxy = Proxy::start_with(&[silent[0].address()], "", &[("max_attempts", "2")]);
     let mut client = proxy.connect();
     client.send(&call(1));
-    eventually("the call waits", || proxy.metrics.upstream.open_total.get() == 1 && proxy.waiting_calls() == 1);
+    eventually("the call waits", || {
+        proxy.metrics.opened_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 1
+    });
     proxy.set_mesh(mesh("echo", &[silent[1].address()], ""));
-    eventually("it waits elsewhere", || proxy.metrics.upstream.open_total.get() == 2 && proxy.waiting_calls() == 1);
+    eventually("it waits elsewhere", || {
+        proxy.metrics.opened_connections(Direction::Outbound, Peer::Destination) == 2 && proxy.waiting_calls() == 1
+    });
     proxy.set_mesh(mesh("echo", &[silent[2].address()], ""));
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "too-many-attempts");
     assert_eq!(proxy.explain().calls, 0);

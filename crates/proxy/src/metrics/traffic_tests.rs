@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use super::{ClusterMetrics, ClusterTotals, RESPONSE_KINDS, ResponseKind};
+use super::{RESPONSE_KINDS, ResponseKind, TrafficMetrics, TrafficTotals};
 
-fn totals(workers: &[&ClusterMetrics]) -> ClusterTotals {
-    let mut totals = ClusterTotals::default();
+fn totals(workers: &[&TrafficMetrics]) -> TrafficTotals {
+    let mut totals = TrafficTotals::default();
     for worker in workers {
         worker.add_to(&mut totals);
     }
@@ -12,19 +12,19 @@ fn totals(workers: &[&ClusterMetrics]) -> ClusterTotals {
 
 #[test]
 fn a_call_is_in_flight_until_it_is_answered_or_cancelled() {
-    let cluster = ClusterMetrics::default();
+    let traffic = TrafficMetrics::default();
     for _ in 0..3 {
-        cluster.request();
+        traffic.request();
     }
-    cluster.response(200, Some(0), false, Duration::from_millis(1));
-    cluster.no_response();
-    let totals = totals(&[&cluster]);
+    traffic.response(200, Some(0), false, Duration::from_millis(1));
+    traffic.no_response();
+    let totals = totals(&[&traffic]);
     assert_eq!((totals.requests, totals.in_flight, totals.latency.count()), (3, 1, 1));
 }
 
 #[test]
 fn workers_add_up_by_kind_of_response() {
-    let (one, two) = (ClusterMetrics::default(), ClusterMetrics::default());
+    let (one, two) = (TrafficMetrics::default(), TrafficMetrics::default());
     for worker in [&one, &two, &two] {
         worker.request();
         worker.response(200, Some(0), false, Duration::from_millis(1));
@@ -40,12 +40,12 @@ fn workers_add_up_by_kind_of_response() {
 
 #[test]
 fn an_endpoint_that_invents_statuses_does_not_grow_the_table() {
-    let cluster = ClusterMetrics::default();
+    let traffic = TrafficMetrics::default();
     for http_status in 200..600 {
-        cluster.request();
-        cluster.response(http_status, None, false, Duration::ZERO);
+        traffic.request();
+        traffic.response(http_status, None, false, Duration::ZERO);
     }
-    let totals = totals(&[&cluster]);
+    let totals = totals(&[&traffic]);
     assert_eq!(totals.responses.len(), RESPONSE_KINDS);
     assert_eq!(totals.other_responses, 400 - RESPONSE_KINDS as u64);
     assert_eq!(totals.in_flight, 0);

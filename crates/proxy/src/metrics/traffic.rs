@@ -1,4 +1,4 @@
-//! What is counted about the calls to one cluster.
+//! What is counted about calls that have the same labels.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::{Counter, Gauge};
 
-/// Most kinds of response that are told apart per cluster: all 17 gRPC statuses and some of HTTP's.
+/// Most kinds of response that are told apart in one series: all 17 gRPC statuses and some of HTTP's.
 const RESPONSE_KINDS: usize = 24;
 
-/// One worker's counts of the calls to one cluster.
+/// One worker's counts of the calls that have the same [`TrafficLabels`](super::TrafficLabels).
 ///
-/// Every [`ClusterMetrics::request`] is followed by exactly one [`ClusterMetrics::response`] or
-/// [`ClusterMetrics::no_response`].
+/// A call is counted where its labels are known: when it is first sent, or when the proxy answers it itself. Every [`TrafficMetrics::request`] is followed by exactly one [`TrafficMetrics::response`] or
+/// [`TrafficMetrics::no_response`].
 #[derive(Debug, Default)]
-pub struct ClusterMetrics {
+pub struct TrafficMetrics {
     requests: Counter,
     in_flight: Gauge,
     responses: CountByKey<ResponseKind, RESPONSE_KINDS>,
     latency: Histogram,
 }
 
-impl ClusterMetrics {
-    /// Counts a call that arrived.
+impl TrafficMetrics {
+    /// Counts a call that began.
     #[inline]
     pub fn request(&self) {
         self.requests.add(1);
@@ -46,7 +46,7 @@ impl ClusterMetrics {
     }
 
     /// Adds these counts to `totals`.
-    pub(super) fn add_to(&self, totals: &mut ClusterTotals) {
+    pub(super) fn add_to(&self, totals: &mut TrafficTotals) {
         totals.requests += self.requests.get();
         totals.in_flight += self.in_flight.get();
         for (kind, count) in self.responses.counts() {
@@ -68,10 +68,10 @@ pub(super) struct ResponseKind {
     pub(super) grpc_status: Option<u8>,
 }
 
-/// One cluster's counts, summed over the workers.
+/// Counts of calls with the same labels, summed over the workers.
 #[derive(Debug, Default)]
-pub(super) struct ClusterTotals {
-    /// Calls that arrived.
+pub(super) struct TrafficTotals {
+    /// Calls that began.
     pub(super) requests: u64,
     /// Calls not ended yet.
     pub(super) in_flight: u64,
@@ -84,5 +84,5 @@ pub(super) struct ClusterTotals {
 }
 
 #[cfg(test)]
-#[path = "cluster_tests.rs"]
+#[path = "traffic_tests.rs"]
 mod tests;

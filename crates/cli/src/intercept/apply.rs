@@ -1,0 +1,185 @@
+//! Loads, removes and shows rules, by the programs that know how.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use leno_lab::child::find_program;
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::iptables::{self, Family};
+use super::options::{Choice, Options};
+use super::{Error, nft};
+use crate::program::{self, ProgramError};
+
+/// Who loads the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backend {
+    /// nft.
+    Nft,
+    /// iptables-legacy and ip6tables-legacy.
+    IptablesLegacy,
+    /// iptables and ip6tables, of whichever kind the machine has under these names.
+    Iptables,
+}
+
+const ALL: [Backend; 3] = [Backend::Nft, Backend::IptablesLegacy, Backend::Iptables];
+
+/// Puts the rules in force, and removes those that another backend has.
+///
+/// # Errors
+/// When the caller may not, or none of the allowed backends works.
+pub(super) fn up(options: &Options) -> Result<(), Error> {
+    need_permission()?;
+    let mut failures = Vec::new();
+    for &backend in allowed(options.backend) {
+        match backend.load(options) {
+            Ok(()) => return ALL.into_iter().filter(|other| !other.is_same(backend)).try_for_each(Backend::remove),
+            Err(error) => failures.push(error),
+        }
+    }
+    Err(none_works(failures))
+}
+
+/// Of programs that are not installed only the first is worth naming, and only when no other was to be had.
+fn none_works(mut failures: Vec<ProgramError>) -> Error {
+    let is_missing = |failure: &ProgramError| matches!(failure, ProgramError::Missing { .. });
+    if failures.iter().all(is_missing) {
+        return failures.swap_remove(0).into();
+    }
+    let refusals = failures.iter().filter(|failure| !is_missing(failure)).map(ToString::to_string);
+    Error::NoBackend(refusals.collect::<Vec<_>>().join("; "))
+}
+
+/// Removes the rules of all backends.
+///
+/// # Errors
+/// When the caller may not, or a backend does not let go.
+pub(super) fn down() -> Result<(), Error> {
+    need_permission()?;
+    ALL.into_iter().try_for_each(Backend::remove)
+}
+
+/// The rules in force, as the backend that has them writes them.
+///
+/// # Errors
+/// When the caller may not see them.
+pub(super) fn show() -> Result<String, Error> {
+    need_permission()?;
+    let mut shown = nft_rules().unwrap_or_default();
+    for backend in [Backend::IptablesLegacy, Backend::Iptables] {
+        for family in families() {
+            let program = backend.program(family);
+            let saved = save(program);
+            for rule in iptables::rules(&saved) {
+                // Writing to a String cannot fail.
+                let _ = writeln!(shown, "{program} -t nat {rule}");
+            }
+        }
+    }
+    if shown.is_empty() {
+        shown.push_str("no connections are intercepted here; leno intercept up begins to\n");
+    }
+    Ok(shown)
+}
+
+/// What would be loaded, by the first allowed backend that is installed; needs no permission.
+pub(super) fn preview(options: &Options) -> String {
+    let is_installed = |backend: &&Backend| find_program(backend.program(Family::V4)).is_some();
+    let backends = allowed(options.backend);
+    let backend = backends.iter().find(is_installed).or(backends.first()).copied().unwrap_or(Backend::Nft);
+    match backend {
+        Backend::Nft => format!("# nft -f -\n{}", nft::up(options)),
+        _ => families()
+            .map(|family| {
+                let rules = iptables::up(options, family, "");
+                format!("# {}-restore --noflush\n{rules}", backend.program(family))
+            })
+            .collect(),
+    }
+}
+
+fn allowed(choice: Choice) -> &'static [Backend] {
+    match choice {
+        Choice::Nft => &[Backend::Nft],
+        Choice::Iptables => &[Backend::IptablesLegacy, Backend::Iptables],
+        Choice::Auto => &ALL,
+    }
+}
+
+impl Backend {
+    fn load(self, options: &Options) -> Result<(), ProgramError> {
+        if self == Self::Nft {
+            return program::run("nft", &["-f", "-"], &nft::up(options)).map(drop);
+        }
+        for family in families() {
+            let program = self.program(family);
+            let loaded = restore(program, &iptables::up(options, family, &save(program)));
+            if loaded.is_err() {
+                // One family without the other would be half a mesh; why it failed is the better news.
+                let _ = self.remove();
+                return loaded;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(self) -> Result<(), Error> {
+        if self == Self::Nft {
+            if nft_rules().is_some() {
+                program::run("nft", &["-f", "-"], nft::DOWN)?;
+            }
+            return Ok(());
+        }
+        for family in families() {
+            let program = self.program(family);
+            if let Some(removal) = iptables::down(&save(program)) {
+                restore(program, &removal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether both are one program: on some machines iptables is a link to iptables-legacy.
+    fn is_same(self, other: Self) -> bool {
+        let file = |backend: Self| find_program(backend.program(Family::V4)).and_then(|path| path.canonicalize().ok());
+        self == other || file(self).is_some_and(|own| file(other) == Some(own))
+    }
+
+    fn program(self, family: Family) -> &'static str {
+        match (self, family) {
+            (Self::Nft, _) => "nft",
+            (Self::IptablesLegacy, Family::V4) => "iptables-legacy",
+            (Self::IptablesLegacy, Family::V6) => "ip6tables-legacy",
+            (Self::Iptables, Family::V4) => "iptables",
+            (Self::Iptables, Family::V6) => "ip6tables",
+        }
+    }
+}
+
+/// The families that the kernel has.
+fn families() -> impl Iterator<Item = Family> {
+    let has_v6 = Path::new("/proc/net/if_inet6").exists();
+    [Family::V4, Family::V6].into_iter().filter(move |family| *family == Family::V4 || has_v6)
+}
+
+/// Our table; `None` if there is none, as when there is no nft or no nf_tables.
+fn nft_rules() -> Option<String> {
+    let [family, name] = nft::TABLE;
+    program::run("nft", &["list", "table", family, name], "").ok()
+}
+
+/// What iptables-save says; nothing where it is not installed or the kernel has no such tables.
+fn save(program: &str) -> String {
+    let none: [&str; 0] = [];
+    program::run(&format!("{program}-save"), &none, "").unwrap_or_default()
+}
+
+/// `--wait`: somebody else may be changing rules at this moment.
+fn restore(program: &str, rules: &str) -> Result<(), ProgramError> {
+    program::run(&format!("{program}-restore"), &["--noflush", "--wait", "5"], rules).map(drop)
+}
+
+fn need_permission() -> Result<(), Error> {
+    let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
+    if may { Ok(()) } else { Err(Error::NotPermitted) }
+}

@@ -1,0 +1,68 @@
+//! The rules as nftables has them: one table of our own, for both families.
+
+use std::fmt::Write as _;
+
+use super::options::{Options, PortRange, Subnet};
+
+/// The table's family and name, as nft's commands take them.
+pub(super) const TABLE: [&str; 2] = ["inet", "leno"];
+
+/// Removes the table, which must exist.
+pub(super) const DOWN: &str = "delete table inet leno\n";
+
+/// One transaction that puts the rules in force, whether or not some are already.
+///
+/// The chains come just before those that others have at netfilter's usual place for destination NAT (-100), so that
+/// an address is seen as the application called it.
+pub(super) fn up(options: &Options) -> String {
+    let mut inbound = String::new();
+    for port in options.proxy_ports() {
+        line(&mut inbound, &format!("tcp dport {port} return"));
+    }
+    options.skip_inbound_ports.iter().for_each(|range| line(&mut inbound, &skip_ports(range)));
+    let mut outbound = String::new();
+    options.skip_outbound_ports.iter().for_each(|range| line(&mut outbound, &skip_ports(range)));
+    options.skip_subnets.iter().for_each(|subnet| line(&mut outbound, &skip_subnet(subnet)));
+    let Options { proxy_uid, inbound_port, outbound_port, .. } = options;
+    format!(
+        "\
+add table inet leno
+delete table inet leno
+table inet leno {{
+  chain inbound {{
+    type nat hook prerouting priority -101; policy accept;
+    iifname \"lo\" return
+    fib daddr type != local return
+{inbound}    meta l4proto tcp redirect to :{inbound_port}
+  }}
+  chain outbound {{
+    type nat hook output priority -101; policy accept;
+    meta skuid {proxy_uid} return
+    oifname \"lo\" return
+{outbound}    meta l4proto tcp redirect to :{outbound_port}
+  }}
+}}
+"
+    )
+}
+
+fn line(chain: &mut String, rule: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(chain, "    {rule}");
+}
+
+fn skip_ports(range: &PortRange) -> String {
+    match (range.first, range.last) {
+        (first, last) if first == last => format!("tcp dport {first} return"),
+        (first, last) => format!("tcp dport {first}-{last} return"),
+    }
+}
+
+fn skip_subnet(subnet: &Subnet) -> String {
+    let family = if subnet.address.is_ipv4() { "ip" } else { "ip6" };
+    format!("{family} daddr {subnet} return")
+}
+
+#[cfg(test)]
+#[path = "nft_tests.rs"]
+mod tests;

@@ -1,0 +1,124 @@
+//! `leno enter`: how `leno run` starts the program and the proxy. Not for people.
+//!
+//! It moves into the run's network namespace, gives up root, makes sure that it ends with its parent, and then
+//! becomes the program, or is the proxy.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+use rustix::process::{
+    DumpableBehavior, Gid, Pid, Signal, Uid, getppid, set_dumpable_behavior, set_parent_process_death_signal,
+};
+use rustix::thread::{UnshareFlags, set_no_new_privs, set_thread_gid, set_thread_groups, set_thread_uid};
+
+use super::network;
+
+/// Options of `leno enter`.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// The process that must still be the parent
+    #[arg(long)]
+    pub(super) parent: u32,
+    /// The network namespace's file
+    #[arg(long)]
+    pub(super) namespace: PathBuf,
+    /// A file to have as /etc/hosts, in a mount namespace of its own
+    #[arg(long)]
+    pub(super) hosts: Option<PathBuf>,
+    /// The user to become; the caller when not given
+    #[arg(long, requires = "gid")]
+    pub(super) uid: Option<u32>,
+    /// Its group
+    #[arg(long)]
+    pub(super) gid: Option<u32>,
+    /// Its other groups
+    #[arg(long)]
+    pub(super) group: Vec<u32>,
+    /// Be the proxy, with the arguments that follow
+    #[arg(long)]
+    pub(super) proxy: bool,
+    /// The program and its arguments, or those of the proxy
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+    pub(super) args: Vec<OsString>,
+}
+
+impl Options {
+    /// The command line that is read as these options.
+    pub(super) fn to_args(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["enter".into(), format!("--parent={}", self.parent).into()];
+        let mut path = |name: &str, path: &Path| {
+            let mut arg = OsString::from(name);
+            arg.push(path);
+            args.push(arg);
+        };
+        path("--namespace=", &self.namespace);
+        if let Some(hosts) = &self.hosts {
+            path("--hosts=", hosts);
+        }
+        args.extend(self.uid.map(|uid| format!("--uid={uid}").into()));
+        args.extend(self.gid.map(|gid| format!("--gid={gid}").into()));
+        args.extend(self.group.iter().map(|gid| format!("--group={gid}").into()));
+        args.extend(self.proxy.then(|| "--proxy".into()));
+        args.push("--".into());
+        args.extend(self.args.iter().cloned());
+        args
+    }
+
+    /// Becomes the program, or is the proxy until its end.
+    ///
+    /// # Errors
+    /// When the system refuses any of what comes before; a program that cannot be run is an exit code.
+    pub(crate) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
+        network::enter(&self.namespace).map_err(|error| format!("{}: {error}", self.namespace.display()))?;
+        if let Some(hosts) = &self.hosts {
+            replace_hosts(hosts).map_err(|error| format!("replacing /etc/hosts: {error}"))?;
+        }
+        self.become_user().map_err(|error| format!("giving up root: {error}"))?;
+        // After the change of user, which would undo it.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid().map(Pid::as_raw_pid) != i32::try_from(self.parent).ok() {
+            return Err("the parent has ended".into());
+        }
+        if self.proxy {
+            set_no_new_privs(true)?;
+            // A process that changed its user may not look at itself in /proc, where its metrics come from.
+            set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+            let name = OsString::from("leno-proxy");
+            return Ok(leno_proxy::main_with_args([name].into_iter().chain(self.args)));
+        }
+        let (program, args) = self.args.split_first().ok_or("no program is named")?;
+        let error = Command::new(program).args(args).exec();
+        eprintln!("leno: {}: {error}", program.display());
+        // As shells have it.
+        Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
+    }
+
+    /// There is only one thread yet, so the thread's ids are the process's.
+    fn become_user(&self) -> io::Result<()> {
+        let (Some(uid), Some(gid)) = (self.uid, self.gid) else {
+            return Ok(());
+        };
+        let groups: Vec<Gid> = self.group.iter().copied().map(Gid::from_raw).collect();
+        set_thread_groups(&groups)?;
+        set_thread_gid(Gid::from_raw(gid))?;
+        set_thread_uid(Uid::from_raw(uid))?;
+        Ok(())
+    }
+}
+
+#[allow(deprecated, reason = "the function that replaces it is unsafe for the sake of other flags than this one")]
+fn replace_hosts(hosts: &Path) -> io::Result<()> {
+    rustix::thread::unshare(UnshareFlags::NEWNS)?;
+    // Nobody outside of this mount namespace is to see it.
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    Ok(mount_bind(hosts, "/etc/hosts")?)
+}
+
+#[cfg(test)]
+#[path = "enter_tests.rs"]
+mod tests;

@@ -1,0 +1,28 @@
+//! Which ports a network namespace listens on, without connecting to them.
+
+use std::fs;
+
+/// The state of a listening socket in proc_pid_net(5): TCP_LISTEN.
+const LISTEN: &str = "0A";
+
+/// Whether the network namespace of a process listens on every one of these TCP ports.
+pub(super) fn listens_on(pid: u32, ports: &[u16]) -> bool {
+    // A kernel without IPv6 has only the first.
+    let tables =
+        ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    ports.iter().all(|port| tables.iter().any(|table| has_listener(table, *port)))
+}
+
+fn has_listener(table: &str, port: u16) -> bool {
+    table.lines().skip(1).any(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (local, _remote, state) = (fields.next(), fields.next(), fields.next());
+        let local = local.and_then(|address| address.rsplit_once(':'));
+        let local_port = local.and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
+        state == Some(LISTEN) && local_port == Some(port)
+    })
+}
+
+#[cfg(test)]
+#[path = "listening_tests.rs"]
+mod tests;

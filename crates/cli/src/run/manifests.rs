@@ -1,0 +1,196 @@
+//! What a run tells the mesh about itself: a Service, shared by the runs of one service, and an EndpointSlice of its
+//! own.
+//!
+//! A Service stays while any run does, so that calls to a service that is restarted fail as calls to a service
+//! without endpoints do, and not as calls to an unknown name. One that the user's own manifests have comes first.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::object::{Object, Service};
+use leno_model::spiffe::Workload;
+
+use super::error::{Error, Result, io};
+use super::files;
+use super::options::Subnet;
+
+/// The namespace of manifests that name none, as the proxy reads them.
+const DEFAULT_NAMESPACE: &str = "default";
+/// What the names of the Services' files begin with.
+pub(super) const SERVICE_PREFIX: &str = "service.";
+
+/// A service's name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name<'a> {
+    /// Its namespace.
+    pub(super) namespace: &'a str,
+    /// Its name there.
+    pub(super) name: &'a str,
+}
+
+/// A run as the mesh sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endpoint<'a> {
+    /// The number of the run.
+    pub(super) run: u16,
+    /// The service that it belongs to.
+    pub(super) service: Name<'a>,
+    /// Its address.
+    pub(super) address: Ipv4Addr,
+    /// The identity of its proxy.
+    pub(super) workload: &'a Workload,
+    /// The ports that it serves.
+    pub(super) ports: &'a [u16],
+}
+
+/// Every Service in a directory of manifests. Files with mistakes are left out: the proxy's log says what they are.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
+    let listed = files::list(directory).map_err(io(format!("listing {}", directory.display())))?;
+    let parse = |path: PathBuf| {
+        let file = SourceFile { path: path.to_string_lossy().into_owned(), text: fs::read_to_string(&path).ok()? };
+        parse_file(&file, DEFAULT_NAMESPACE).ok()
+    };
+    let manifests = listed.into_iter().filter(|path| files::is_manifest(path)).filter_map(parse);
+    let service = |object| if let Object::Service(service) = object { Some(service) } else { None };
+    Ok(manifests.flat_map(|manifest| manifest.objects).filter_map(service).collect())
+}
+
+/// Makes sure that there is a Service with an address and with these ports, of which there is at least one.
+///
+/// # Errors
+/// When the user's own has no address, when all addresses are taken, or when the file cannot be written.
+pub(super) fn put_service(directory: &Path, name: Name<'_>, ports: &[u16], subnet: Subnet) -> Result<()> {
+    let path = service_file(directory, name);
+    let all = services(directory)?;
+    let (ours, theirs): (Vec<&Service>, Vec<&Service>) =
+        all.iter().filter(|service| is_named(service, name)).partition(|service| is_in(service, &path));
+    if let Some(service) = theirs.first() {
+        files::remove_if_there(&path).map_err(io(format!("removing {}", path.display())))?;
+        if service.cluster_ips.is_empty() {
+            let (file, service) = (service.identity.file.to_string(), service.identity.name.to_string());
+            return Err(Error::NoClusterIp { file, service, subnet });
+        }
+        return Ok(());
+    }
+    let known = ours.first();
+    let mut all_ports: BTreeSet<u16> = ports.iter().copied().collect();
+    all_ports.extend(known.iter().flat_map(|service| &service.ports).map(|port| port.port));
+    let address = match known.and_then(|service| service.cluster_ips.first()) {
+        Some(address) => *address,
+        None => free_address(name, &all, subnet)?.into(),
+    };
+    let text = service_manifest(name, address, &all_ports);
+    if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    write(&path, &text)
+}
+
+/// Tells the mesh of an endpoint.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn put_endpoint(directory: &Path, endpoint: &Endpoint<'_>) -> Result<()> {
+    let services = services(directory)?;
+    let service = services.iter().find(|service| is_named(service, endpoint.service));
+    write(&endpoint_file(directory, endpoint.run), &endpoint_manifest(endpoint, service))
+}
+
+/// Takes an endpoint from the mesh; says whether it was there.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub(super) fn remove_endpoint(directory: &Path, run: u16) -> Result<bool> {
+    let path = endpoint_file(directory, run);
+    let was_there = path.exists();
+    files::remove_if_there(&path).map_err(io(format!("removing {}", path.display())))?;
+    Ok(was_there)
+}
+
+fn service_file(directory: &Path, Name { namespace, name }: Name<'_>) -> PathBuf {
+    directory.join(format!("{SERVICE_PREFIX}{namespace}.{name}.yaml"))
+}
+
+fn endpoint_file(directory: &Path, run: u16) -> PathBuf {
+    directory.join(format!("endpoint.{run}.yaml"))
+}
+
+fn is_named(service: &Service, name: Name<'_>) -> bool {
+    *service.identity.namespace == *name.namespace && *service.identity.name == *name.name
+}
+
+fn is_in(service: &Service, path: &Path) -> bool {
+    Path::new(&*service.identity.file) == path
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    files::replace(path, text.as_bytes(), files::PUBLIC, None).map_err(io(format!("writing {}", path.display())))
+}
+
+/// An address that no Service has. The search begins where the name says, so that a service has the same one again
+/// as a rule.
+fn free_address(name: Name<'_>, services: &[Service], subnet: Subnet) -> Result<Ipv4Addr> {
+    let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| &service.cluster_ips).copied().collect();
+    let mut hasher = DefaultHasher::new();
+    (name.namespace, name.name).hash(&mut hasher);
+    let hosts = u64::from(subnet.hosts());
+    let first = hasher.finish() % hosts;
+    let candidates = (first..hosts).chain(0..first).filter_map(|index| u16::try_from(index + 1).ok());
+    let free = candidates.map(|number| subnet.host(number)).find(|address| !taken.contains(&IpAddr::V4(*address)));
+    free.ok_or(Error::SubnetFull { subnet, option: "--service-subnet" })
+}
+
+fn service_manifest(Name { namespace, name }: Name<'_>, address: IpAddr, ports: &BTreeSet<u16>) -> String {
+    let ports: String = ports.iter().map(|port| format!("  - name: p{port}\n    port: {port}\n")).collect();
+    format!(
+        "\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {name}
+  namespace: {namespace}
+spec:
+  clusterIP: {address}
+  ports:
+{ports}"
+    )
+}
+
+/// Its ports have the names that the Service gives them, for by these they belong together.
+fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
+    let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
+    let port_name = |port: u16| {
+        let of_service = service.and_then(|service| service.ports.iter().find(|known| known.port == port));
+        of_service.map_or_else(|| format!("p{port}"), |known| known.name.to_string())
+    };
+    let ports: String =
+        ports.iter().map(|&port| format!("- name: \"{}\"\n  port: {port}\n", port_name(port))).collect();
+    format!(
+        "\
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: {name}-{run}
+  namespace: {namespace}
+  labels:
+    kubernetes.io/service-name: {name}
+  annotations:
+    leno.dev/identity: {workload}
+addressType: IPv4
+endpoints:
+- addresses: [\"{address}\"]
+ports:
+{ports}"
+    )
+}
+
+#[cfg(test)]
+#[path = "manifests_tests.rs"]
+mod tests;

@@ -1,0 +1,233 @@
+//! A run's membership of the mesh: its number, its place on the network, and its files.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use leno_identity::authority::Authority;
+use leno_identity::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
+use leno_model::spiffe::Workload;
+
+use super::error::{Error, Result, io};
+use super::files;
+use super::hosts::hosts;
+use super::manifests::{self, Endpoint, Name};
+use super::mesh::Mesh;
+use super::mirror::Mirror;
+use super::network::FIRST_RUN;
+use super::options::Options;
+
+/// The user that the proxies run as; it needs no line in /etc/passwd.
+pub(super) const PROXY_UID: u32 = 2102;
+
+/// How long the other proxies may take to notice that an endpoint is gone.
+pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
+
+/// More than a step of the clock that files' times are taken from.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
+
+/// A run that is a member; dropping it removes it.
+pub(super) struct Member<'a> {
+    /// What it is a member of.
+    pub(super) mesh: &'a Mesh,
+    /// The number of the run.
+    pub(super) run: u16,
+    /// The identity of its proxy.
+    pub(super) workload: Workload,
+    options: &'a Options,
+    service: Name<'a>,
+    mirrors: Vec<Mirror>,
+    /// When the manifests were last read.
+    manifests_read: Option<SystemTime>,
+    _alive: File,
+}
+
+impl<'a> Member<'a> {
+    /// Joins the mesh, without serving yet.
+    ///
+    /// # Errors
+    /// When there is no address left, or the system refuses something; nothing is left behind then.
+    pub(super) fn join(mesh: &'a Mesh, options: &'a Options, service: &'a str) -> Result<Self> {
+        let subnet = options.subnet;
+        let claimed = mesh.state.lock().and_then(|_lock| mesh.state.claim(FIRST_RUN, subnet.hosts()))?;
+        let (run, alive) = claimed.ok_or(Error::SubnetFull { subnet, option: "--subnet" })?;
+        let mut this = Self {
+            mesh,
+            run,
+            workload: options.workload(service),
+            options,
+            service: Name { namespace: &options.namespace, name: service },
+            mirrors: Vec::new(),
+            manifests_read: None,
+            _alive: alive,
+        };
+        this.set_up()?;
+        Ok(this)
+    }
+
+    fn set_up(&mut self) -> Result<()> {
+        let state = &self.mesh.state;
+        let _lock = state.lock()?;
+        self.mesh.network.add(self.run)?;
+        self.mirrors.push(self.issuer_mirror()?);
+        if let Some(directory) = &self.options.config {
+            self.mirrors.push(self.config_mirror(directory)?);
+        }
+        for mirror in &self.mirrors {
+            mirror.refresh().map_err(io(format!("copying {}", mirror.from.display())))?;
+        }
+        let (ports, subnet) = (self.ports(), self.options.service_subnet);
+        if !ports.is_empty() {
+            manifests::put_service(&state.manifests(), self.service, &ports, subnet)?;
+        }
+        self.write_hosts()
+    }
+
+    /// Keys may be their owner's only, and the proxy is somebody else.
+    fn issuer_mirror(&self) -> Result<Mirror> {
+        let from = match &self.options.issuer {
+            Some(directory) => directory.clone(),
+            None => self.shared_authority()?,
+        };
+        make_private(&self.issuer())?;
+        Ok(Mirror {
+            from,
+            to: self.issuer(),
+            prefix: String::new(),
+            takes: is_of_authority,
+            mode: files::PRIVATE,
+            owner: Some(PROXY_UID),
+        })
+    }
+
+    fn config_mirror(&self, directory: &Path) -> Result<Mirror> {
+        let state = &self.mesh.state;
+        let prefix = config_prefix(directory)?;
+        state.set_config_prefix(self.run, &prefix)?;
+        Ok(Mirror {
+            from: directory.to_owned(),
+            to: state.manifests(),
+            prefix,
+            takes: files::is_manifest,
+            mode: files::PUBLIC,
+            owner: None,
+        })
+    }
+
+    /// The certificate authority of runs that name none, made by the first.
+    fn shared_authority(&self) -> Result<PathBuf> {
+        let directory = self.mesh.state.authority();
+        if !directory.exists() {
+            let making = || format!("making the certificate authority {}", directory.display());
+            let authority = Authority::create(self.options.trust_domain.clone(), SystemTime::now());
+            let authority = authority.map_err(|error| io(making())(std::io::Error::other(error)))?;
+            write_authority(&directory, &authority)?;
+        }
+        Ok(directory)
+    }
+
+    /// Where the copies of the certificate authority's files are.
+    pub(super) fn issuer(&self) -> PathBuf {
+        self.mesh.state.run(self.run).join("issuer")
+    }
+
+    /// Where the run's /etc/hosts is.
+    pub(super) fn hosts(&self) -> PathBuf {
+        self.mesh.state.run(self.run).join("hosts")
+    }
+
+    /// Where the proxy writes its log.
+    pub(super) fn proxy_log(&self) -> PathBuf {
+        self.mesh.state.run(self.run).join("proxy.log")
+    }
+
+    /// The ports that the program serves.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        self.options.ports.iter().map(|port| port.get()).collect()
+    }
+
+    /// Takes in what changed: the copied directories, and the services of the mesh.
+    pub(super) fn refresh(&mut self) {
+        for mirror in &self.mirrors {
+            // What cannot be read for a moment keeps its last copy.
+            let _ = mirror.refresh();
+        }
+        let changed = fs::metadata(self.mesh.state.manifests()).and_then(|metadata| metadata.modified()).ok();
+        if changed != self.manifests_read && self.write_hosts().is_ok() {
+            // A change at the same moment of a coarse clock would look like this one.
+            let is_past = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > CLOCK_STEP);
+            self.manifests_read = changed.filter(is_past);
+        }
+    }
+
+    /// Tells the mesh that the program serves.
+    ///
+    /// # Errors
+    /// When the manifest cannot be written.
+    pub(super) fn publish(&self) -> Result<()> {
+        let (service, workload, ports) = (self.service, &self.workload, &self.ports());
+        let endpoint =
+            Endpoint { run: self.run, service, address: self.mesh.network.address(self.run), workload, ports };
+        let _lock = self.mesh.state.lock()?;
+        manifests::put_endpoint(&self.mesh.state.manifests(), &endpoint)
+    }
+
+    /// Tells the mesh that the program serves no more; says whether it did.
+    ///
+    /// # Errors
+    /// When the manifest cannot be removed.
+    pub(super) fn withdraw(&self) -> Result<bool> {
+        manifests::remove_endpoint(&self.mesh.state.manifests(), self.run)
+    }
+
+    /// In place, because what is mounted over /etc/hosts is this very file.
+    fn write_hosts(&self) -> Result<()> {
+        let services = manifests::services(&self.mesh.state.manifests())?;
+        // A machine without the file has no lines of its own.
+        let own_lines = fs::read_to_string("/etc/hosts").unwrap_or_default();
+        let text = hosts(&own_lines, &services, &self.options.namespace);
+        let path = self.hosts();
+        if fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            return Ok(());
+        }
+        let write = || {
+            fs::write(&path, &text)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(files::PUBLIC))
+        };
+        write().map_err(io(format!("writing {}", path.display())))
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        let removed = self.mesh.state.lock().and_then(|_lock| self.mesh.remove(self.run));
+        if let Err(error) = removed {
+            eprintln!("leno: {error}; leno run --clean tries again");
+        }
+    }
+}
+
+/// A directory that only the proxy may look into.
+fn make_private(path: &Path) -> Result<()> {
+    let make = || {
+        fs::create_dir_all(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+        chown(path, Some(PROXY_UID), Some(PROXY_UID))
+    };
+    make().map_err(io(format!("making the directory {}", path.display())))
+}
+
+/// Whether a proxy needs a file to have its identity issued.
+fn is_of_authority(path: &Path) -> bool {
+    [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
+}
+
+/// One prefix for each directory, so that runs which bring the same one share its copies.
+fn config_prefix(directory: &Path) -> Result<String> {
+    let path = directory.canonicalize().map_err(io(format!("--config {}", directory.display())))?;
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    Ok(format!("config.{:016x}.", hasher.finish()))
+}

@@ -1,0 +1,175 @@
+//! The two processes of a run: the program and its proxy.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leno_model::spiffe::Workload;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::enter;
+use super::error::{Error, Result, io as io_error};
+use super::member::{Member, PROXY_UID};
+use super::network::namespace;
+use super::user::User;
+
+/// How long a proxy may take until it serves.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const READY_POLL: Duration = Duration::from_millis(20);
+/// How long calls in flight may take when the program has ended, and how much longer its proxy is waited for.
+const GRACE: Duration = Duration::from_secs(5);
+const AFTER_GRACE: Duration = Duration::from_secs(1);
+/// Where the proxy answers, within its namespace.
+const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
+/// The longest answer of /ready that is read.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+/// A proxy; dropping it kills it.
+pub(super) struct Proxy(Child);
+
+impl Proxy {
+    /// Starts the proxy of a run and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not; the error has the last line of its log.
+    pub(super) fn start(member: &Member<'_>) -> Result<Self> {
+        let log = member.proxy_log();
+        let open = || File::options().create(true).append(true).open(&log);
+        let (output, errors) =
+            open().and_then(|file| Ok((file.try_clone()?, file))).map_err(io_error(log.display().to_string()))?;
+        let has_v6 = Path::new("/proc/net/if_inet6").exists();
+        let args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
+        let mut command = enter_command(member, None, Some(User::new(PROXY_UID)), args)?;
+        // A group of its own: Ctrl-C is for the program, and the proxy ends after it.
+        command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+        let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
+        this.wait_until_ready(member)?;
+        Ok(this)
+    }
+
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// How it ended, if it did.
+    pub(super) fn status(&mut self) -> Option<String> {
+        self.0.try_wait().ok().flatten().map(|status| status.to_string())
+    }
+
+    /// Lets it finish the calls that it has.
+    pub(super) fn drain(mut self) {
+        // One that has ended has no calls.
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let latest = Instant::now() + GRACE + AFTER_GRACE;
+        while self.status().is_none() && Instant::now() < latest {
+            thread::sleep(READY_POLL);
+        }
+    }
+
+    fn wait_until_ready(&mut self, member: &Member<'_>) -> Result<()> {
+        let latest = Instant::now() + READY_TIMEOUT;
+        let (network, log) = (&member.mesh.network, member.proxy_log());
+        while !network.inside(member.run, || is_ready().unwrap_or(false))? {
+            if let Some(status) = self.status() {
+                return Err(Error::ProxyEnded { status, last_line: last_line(&log) });
+            }
+            if Instant::now() > latest {
+                let (waited_s, last_line) = (READY_TIMEOUT.as_secs(), last_line(&log));
+                return Err(Error::ProxyNotReady { waited_s, last_line, log });
+            }
+            thread::sleep(READY_POLL);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        // It has ended, as a rule.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the program of a run, with our own standard input and output.
+///
+/// # Errors
+/// When no process can be made; that there is no such program is for the new process to say.
+pub(super) fn start_program(member: &Member<'_>, user: Option<User>, program: &[OsString]) -> Result<Child> {
+    let mut command = enter_command(member, Some(&member.hosts()), user, program.to_vec())?;
+    command.spawn().map_err(io_error("starting the program"))
+}
+
+/// Where the proxy takes connections is where interception sends them, by default.
+fn proxy_args(config: &Path, workload: &Workload, issuer: &Path, has_v6: bool) -> Vec<OsString> {
+    let any = if has_v6 { "[::]" } else { "0.0.0.0" };
+    let path = |name: &str, path: &Path| {
+        let mut arg = OsString::from(name);
+        arg.push(path);
+        arg
+    };
+    let mut args = vec![path("--config=", config), path("--issuer=", issuer)];
+    let words = [
+        format!("--identity={workload}"),
+        "--outbound=127.0.0.1:4140".to_owned(),
+        format!("--inbound={any}:4143"),
+        format!("--tunnel={any}:15008"),
+        format!("--admin={ADMIN}"),
+        format!("--grace={}s", GRACE.as_secs()),
+    ];
+    args.extend(words.map(OsString::from));
+    args.extend(has_v6.then(|| "--outbound=[::1]:4140".into()));
+    args
+}
+
+fn enter_command(
+    member: &Member<'_>,
+    hosts: Option<&Path>,
+    user: Option<User>,
+    args: Vec<OsString>,
+) -> Result<Command> {
+    let name = member.mesh.network.name(member.run);
+    let options = enter::Options {
+        parent: std::process::id(),
+        namespace: namespace(&name),
+        hosts: hosts.map(Path::to_owned),
+        uid: user.as_ref().map(|user| user.uid),
+        gid: user.as_ref().map(|user| user.gid),
+        group: user.map(|user| user.groups).unwrap_or_default(),
+        // Only programs have a hosts file of their own: proxies call addresses.
+        proxy: hosts.is_none(),
+        args,
+    };
+    let leno = std::env::current_exe().map_err(io_error("finding leno's own executable"))?;
+    let mut command = Command::new(leno);
+    command.args(options.to_args());
+    Ok(command)
+}
+
+/// Whether GET /ready is answered with 200; to be asked within the namespace.
+fn is_ready() -> io::Result<bool> {
+    let mut stream = TcpStream::connect_timeout(&ADMIN, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    write!(stream, "GET /ready HTTP/1.0\r\nhost: {ADMIN}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
+    Ok(answer.split(' ').nth(1) == Some("200"))
+}
+
+/// The last line of a log, for an error of one line.
+fn last_line(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+    line.unwrap_or("it wrote nothing").to_owned()
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,126 @@
+//! The directory that the runs of one mesh share.
+//!
+//! ```text
+//! lock            held while anything below is added or removed
+//! manifests/      what every proxy reads
+//! ca/             the certificate authority, unless --issuer names another
+//! runs/<number>/  one run's own: its hosts file, its proxy's log and keys; lock is held while the run lives
+//! ```
+//!
+//! A lock is the kernel's, and ends with the process that holds it however that ends: a run whose lock is free is
+//! dead.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use super::error::{Result, io};
+use super::files;
+
+const LOCK: &str = "lock";
+/// What a run's file says of the manifests that it brought along: what their names begin with.
+const CONFIG: &str = "config";
+
+/// The directory.
+#[derive(Clone, Debug)]
+pub(super) struct State(PathBuf);
+
+impl State {
+    /// The directory at `path`, made if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let this = Self(std::path::absolute(path).map_err(io(format!("--state {}", path.display())))?);
+        for directory in [&this.0, &this.manifests(), &this.runs()] {
+            files::make_directory(directory)?;
+        }
+        Ok(this)
+    }
+
+    /// Waits until nobody else changes it; whoever holds the file may.
+    ///
+    /// # Errors
+    /// When the system has no locks for it.
+    pub(super) fn lock(&self) -> Result<File> {
+        let path = self.0.join(LOCK);
+        let lock = || File::create(&path).and_then(|file| file.lock().map(|()| file));
+        lock().map_err(io(format!("locking {}", path.display())))
+    }
+
+    /// Where the manifests are.
+    pub(super) fn manifests(&self) -> PathBuf {
+        self.0.join("manifests")
+    }
+
+    /// Where the runs' own certificate authority is.
+    pub(super) fn authority(&self) -> PathBuf {
+        self.0.join("ca")
+    }
+
+    /// Where a run's own files are.
+    pub(super) fn run(&self, number: u16) -> PathBuf {
+        self.runs().join(number.to_string())
+    }
+
+    /// Takes the lowest free number from `first` to `last`; it is ours while the file is open. `None` if all are taken.
+    ///
+    /// # Errors
+    /// When the run's directory cannot be made.
+    pub(super) fn claim(&self, first: u16, last: u16) -> Result<Option<(u16, File)>> {
+        let Some(number) = (first..=last).find(|number| !self.run(*number).exists()) else {
+            return Ok(None);
+        };
+        let directory = self.run(number);
+        files::make_directory(&directory)?;
+        let path = directory.join(LOCK);
+        let lock = || File::create(&path).and_then(|file| file.lock().map(|()| file));
+        Ok(Some((number, lock().map_err(io(format!("locking {}", path.display())))?)))
+    }
+
+    /// The numbers of all runs, dead ones too.
+    ///
+    /// # Errors
+    /// When they cannot be listed.
+    pub(super) fn numbers(&self) -> Result<Vec<u16>> {
+        let entries = fs::read_dir(self.runs()).map_err(io(format!("listing {}", self.runs().display())))?;
+        let number = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+        Ok(entries.filter_map(number).collect())
+    }
+
+    /// Whether a run has ended, or was killed, without being forgotten.
+    pub(super) fn is_dead(&self, number: u16) -> bool {
+        let lock = File::create(self.run(number).join(LOCK));
+        lock.is_ok_and(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Remembers that a run brought manifests along whose names begin with `prefix`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn set_config_prefix(&self, number: u16, prefix: &str) -> Result<()> {
+        let path = self.run(number).join(CONFIG);
+        fs::write(&path, prefix).map_err(io(format!("writing {}", path.display())))
+    }
+
+    /// What the names of the manifests begin with that a run brought along, if it did.
+    pub(super) fn config_prefix(&self, number: u16) -> Option<String> {
+        fs::read_to_string(self.run(number).join(CONFIG)).ok().filter(|prefix| !prefix.is_empty())
+    }
+
+    /// Removes a run's own files.
+    ///
+    /// # Errors
+    /// When they cannot be removed.
+    pub(super) fn forget(&self, number: u16) -> Result<()> {
+        let path = self.run(number);
+        fs::remove_dir_all(&path).map_err(io(format!("removing {}", path.display())))
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.0.join("runs")
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,169 @@
+//! Ends: of the peer's side, of an exchange before its time, of the connection.
+
+use leno_http1::ErrorCode;
+use leno_http1::Section::{Request, Response};
+
+use crate::endpoint::{Endpoint, GET, Happening, POST, content, headers};
+
+fn reset(code: ErrorCode) -> Happening {
+    Happening::Reset { code, by_peer: true }
+}
+
+#[test]
+fn the_end_of_the_connection_ends_content_that_has_no_other_end() {
+    let mut client = Endpoint::client(GET, true);
+    client.feed(b"HTTP/1.1 200 OK\r\n\r\nabc");
+    assert!(!client.http1.takes_streams());
+    client.end();
+    let head = headers(Response, &[(":status", "200")], false);
+    assert_eq!(client.take(), [head, content("abc", true)]);
+    assert!(client.http1.must_close() && client.http1.is_drained());
+}
+
+#[test]
+fn the_end_of_the_connection_before_the_end_of_a_response_is_a_reset() {
+    for part in [
+        "",
+        "HTTP/1.1 200 OK\r\nContent-",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
+    ] {
+        let mut client = Endpoint::client(GET, true);
+        client.feed(part.as_bytes());
+        client.end();
+        assert_eq!(client.take().last(), Some(&reset(ErrorCode::INTERNAL_ERROR)), "{part:?}");
+        assert!(client.http1.must_close() && client.http1.is_drained());
+    }
+}
+
+#[test]
+fn a_server_that_closes_after_its_answer_wants_no_more_of_the_request() {
+    let mut client = Endpoint::client(POST, false);
+    client.feed(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    assert!(client.http1.can_send(client.key), "it may still be reading");
+    client.take();
+    client.end();
+    assert_eq!(client.take(), [reset(ErrorCode::NO_ERROR)]);
+}
+
+#[test]
+fn a_client_that_closes_in_the_middle_of_a_request_resets_it() {
+    let mut server = Endpoint::server();
+    server.feed(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nabc");
+    server.take();
+    server.end();
+    assert_eq!(server.take(), [reset(ErrorCode::CANCEL)]);
+    assert!(server.http1.must_close());
+}
+
+#[test]
+fn a_client_that_closes_its_side_after_the_request_is_answered() {
+    let mut server = Endpoint::server();
+    server.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.end();
+    assert_eq!(server.take(), [headers(Request, GET, true)]);
+    assert!(!server.http1.must_close());
+    server.respond(&[(":status", "200"), ("content-length", "2")], false);
+    server.data("ok", true);
+    assert_eq!(server.written(), "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+    assert!(server.http1.must_close());
+}
+
+#[test]
+fn a_peer_that_closes_between_exchanges_is_gone_in_silence() {
+    for part in ["", "GET / HT"] {
+        let mut server = Endpoint::server();
+        server.feed(part.as_bytes());
+        server.end();
+        assert_eq!(server.take(), []);
+        assert!(server.http1.must_close() && server.written().is_empty());
+    }
+}
+
+#[test]
+fn a_reset_is_the_end_of_the_connection() {
+    let mut server = Endpoint::server();
+    server.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.respond(&[(":status", "200")], false);
+    server.data("part", false);
+    server.http1.reset(server.key, ErrorCode::INTERNAL_ERROR);
+    assert!(server.http1.must_close() && !server.http1.is_open(server.key));
+    assert!(!server.http1.must_abort(), "chunks that do not end tell enough");
+    assert!(server.written().ends_with("4\r\npart\r\n"));
+}
+
+#[test]
+fn a_reset_of_content_that_closing_would_end_needs_an_abort() {
+    let mut server = Endpoint::server();
+    server.feed(b"GET / HTTP/1.0\r\n\r\n");
+    server.respond(&[(":status", "200")], false);
+    server.data("part", false);
+    server.http1.reset(server.key, ErrorCode::INTERNAL_ERROR);
+    assert!(server.http1.must_close() && server.http1.must_abort());
+}
+
+#[test]
+fn a_server_that_stops_receiving_closes_once_it_has_answered() {
+    for stops_first in [true, false] {
+        let mut server = Endpoint::server();
+        server.feed(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
+        if stops_first {
+            server.http1.stop_receiving(server.key);
+            assert!(!server.http1.must_close());
+        }
+        server.respond(&[(":status", "413")], true);
+        if !stops_first {
+            assert!(!server.http1.must_close());
+            server.http1.stop_receiving(server.key);
+        }
+        assert_eq!(server.written().contains("connection: close"), stops_first);
+        assert!(server.http1.must_close() && server.http1.is_drained());
+    }
+}
+
+#[test]
+fn a_server_that_has_the_whole_request_has_nothing_to_stop() {
+    let mut server = Endpoint::server();
+    server.feed(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    server.http1.stop_receiving(server.key);
+    server.respond(&[(":status", "200")], true);
+    server.http1.stop_receiving(server.key);
+    assert!(!server.written().contains("close") && !server.http1.must_close());
+}
+
+#[test]
+fn a_shutdown_ends_an_idle_connection_at_once_and_a_busy_one_with_its_answer() {
+    let mut server = Endpoint::server();
+    server.http1.shut_down();
+    assert!(server.http1.must_close() && server.http1.is_drained());
+
+    let mut server = Endpoint::server();
+    server.feed(b"GET / HTTP/1.1\r\nHo");
+    server.http1.shut_down();
+    assert!(!server.http1.must_close(), "a request has begun");
+    server.feed(b"st: a\r\n\r\nGET / HTTP/1.1\r\n");
+    server.respond(&[(":status", "200"), ("content-length", "0")], true);
+    assert!(server.written().contains("connection: close\r\n"));
+    assert!(server.http1.must_close() && server.http1.is_drained());
+
+    let mut client = Endpoint::client(GET, true);
+    client.http1.shut_down();
+    assert!(!client.http1.takes_streams() && !client.http1.is_drained());
+    client.feed(b"HTTP/1.1 204 No Content\r\n\r\n");
+    assert!(client.http1.is_drained());
+}
+
+#[test]
+fn an_answer_that_ends_with_the_connection_closes_our_side_before_the_request_has_come() {
+    let mut server = Endpoint::server();
+    server.feed(b"POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\nab");
+    server.respond(&[(":status", "200")], false);
+    assert!(!server.http1.ends_output());
+    server.data("answer", true);
+    assert!(server.http1.ends_output() && !server.http1.must_close());
+    server.feed(b"cd");
+    assert!(server.http1.must_close());
+}

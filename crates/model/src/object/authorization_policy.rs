@@ -1,0 +1,232 @@
+//! A leno.dev/v1alpha1 AuthorizationPolicy: who may call some workloads of its namespace.
+//!
+//! Whatever could be read as allowing more than was meant (an empty rule, an empty list, a field without a value) is a
+//! mistake here.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+
+use super::{DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_dns_subdomain};
+use crate::manifest::Review;
+use crate::policy::{self, Mode, Rule};
+use crate::problem::quoted;
+use crate::spelling::closest;
+
+/// Its `apiVersion`.
+pub(crate) const API_VERSION: &str = "leno.dev/v1alpha1";
+/// Its `kind`.
+pub(crate) const KIND: &str = "AuthorizationPolicy";
+
+/// What the mesh keeps of an AuthorizationPolicy.
+#[derive(Clone, Debug)]
+pub struct AuthorizationPolicy {
+    /// Its name.
+    pub identity: Identity,
+    /// What it says.
+    pub policy: Arc<policy::AuthorizationPolicy>,
+}
+
+/// The object as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "AuthorizationPolicy", rename_all = "camelCase")]
+pub(crate) struct Written {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Option<Spec>,
+    // Known, so that they are not taken for mistakes: the reader chose this type by the first two, and the last is
+    // what a cluster adds.
+    #[serde(default, rename = "apiVersion", deserialize_with = "pass_over")]
+    _api_version: (),
+    #[serde(default, rename = "kind", deserialize_with = "pass_over")]
+    _kind: (),
+    #[serde(default, rename = "status", deserialize_with = "pass_over")]
+    _status: (),
+}
+
+/// Who may call which workloads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "AuthorizationPolicySpec", rename_all = "camelCase", default)]
+struct Spec {
+    /// The workloads. Without it, all of the policy's namespace.
+    #[serde(deserialize_with = "given")]
+    target_ref: Option<TargetRef>,
+    /// The ports that the workload itself listens on, which a Service calls its target ports. Without it, all.
+    #[serde(deserialize_with = "given")]
+    ports: Option<Vec<i32>>,
+    /// `Enforce`, the default: what no rule allows is denied. `Audit`: what would be denied is told, and nothing else.
+    #[serde(deserialize_with = "given")]
+    mode: Option<String>,
+    /// Who may call. A caller needs one rule that allows it; an empty list allows nobody.
+    #[serde(deserialize_with = "given")]
+    allow: Option<Vec<AllowRule>>,
+    /// What everybody may GET, with an identity or without one, for those who check the workload's health: paths such
+    /// as `/healthz`. Of gRPC, `/grpc.health.v1.Health/Check`.
+    health_checks: Vec<String>,
+}
+
+/// What a policy is about; a reference as Gateway API's policies have it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TargetRef {
+    /// Empty: both kinds are of Kubernetes' core group.
+    group: String,
+    /// `ServiceAccount`: the workloads that run as it. `Namespace`: all of the policy's own.
+    kind: String,
+    /// The name of the service account, or of the policy's own namespace.
+    name: String,
+}
+
+/// Allows callers for whom everything that it names is true; it must name something.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AllowRule {
+    /// The caller's certificate has one of these identities: `ns/<namespace>/sa/<service-account>`, either of which
+    /// may be `*`; with `spiffe://<trust-domain>/` before it, of another trust domain; `*` alone, any.
+    #[serde(deserialize_with = "given")]
+    identities: Option<Vec<String>>,
+    /// The caller's address is in one of these: `10.0.0.0/8`, `fd00::/8`, `10.1.2.3`.
+    #[serde(deserialize_with = "given")]
+    networks: Option<Vec<String>>,
+}
+
+/// Checks an AuthorizationPolicy and takes what the mesh needs.
+pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
+    let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
+    let Some(spec) = written.spec else {
+        review.problem("spec", "missing", "say who may call, as `spec: {allow: [{identities: [ns/shop/sa/web]}]}`");
+        return None;
+    };
+    let policy = policy::AuthorizationPolicy {
+        namespace: identity.namespace.clone(),
+        name: identity.name.clone(),
+        service_account: spec.target_ref.and_then(|target| service_account(target, &identity.namespace, review)),
+        ports: spec.ports.map(|written| ports(&written, review)),
+        mode: mode(spec.mode.as_deref(), review),
+        allow: rules(spec.allow, review),
+        health_checks: read_all("spec.healthChecks", "a path for health checks", &spec.health_checks, review),
+    };
+    let policy = AuthorizationPolicy { identity, policy: Arc::new(policy) };
+    review.is_clean().then_some(Object::AuthorizationPolicy(policy))
+}
+
+fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) -> Option<Box<str>> {
+    let TargetRef { group, kind, name } = target;
+    if !group.is_empty() {
+        let what = format!("{} has no kind that a policy can be about", quoted(&group));
+        review.problem("spec.targetRef.group", what, "remove it");
+    }
+    let fix = match kind.as_str() {
+        "ServiceAccount" if is_dns_subdomain(&name) => return Some(name.into()),
+        "ServiceAccount" => {
+            let what = format!("{} is not the name of a service account", quoted(&name));
+            review.problem("spec.targetRef.name", what, DNS_SUBDOMAIN_RULE);
+            return None;
+        }
+        "Namespace" => {
+            if name != namespace {
+                let what = format!("{} is not the policy's own namespace", quoted(&name));
+                review.problem("spec.targetRef.name", what, format!("write {namespace}, or move the policy there"));
+            }
+            return None;
+        }
+        other => match closest(other, ["ServiceAccount", "Namespace"]) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "use ServiceAccount or Namespace".to_owned(),
+        },
+    };
+    review.problem("spec.targetRef.kind", format!("{} is nothing that a policy can be about", quoted(&kind)), fix);
+    None
+}
+
+fn ports(written: &[i32], review: &mut Review<'_>) -> Box<[u16]> {
+    const FIELD: &str = "spec.ports";
+    if written.is_empty() {
+        review.problem(FIELD, "an empty list", "list a port, or remove the field to mean all of them");
+    }
+    let mut ports = Vec::new();
+    for (index, port) in written.iter().enumerate() {
+        match super::port_number(*port) {
+            Some(port) => ports.push(port),
+            None => review.problem(&format!("{FIELD}[{index}]"), format!("{port} is not a port"), "use 1 to 65535"),
+        }
+    }
+    ports.into()
+}
+
+fn mode(written: Option<&str>, review: &mut Review<'_>) -> Mode {
+    match written.unwrap_or("Enforce") {
+        "Enforce" => Mode::Enforce,
+        "Audit" => Mode::Audit,
+        other => {
+            review.problem("spec.mode", format!("{} is not a mode", quoted(other)), "use Enforce or Audit");
+            Mode::Enforce
+        }
+    }
+}
+
+fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Box<[Rule]> {
+    let Some(written) = written else {
+        review.problem("spec.allow", "missing", "list who may call, or write [] for nobody");
+        return Box::default();
+    };
+    let mut rules = Vec::new();
+    for (index, rule) in written.into_iter().enumerate() {
+        let field = format!("spec.allow[{index}]");
+        if rule.identities.is_none() && rule.networks.is_none() {
+            let what = "names nobody";
+            review.problem(&field, what, "add identities, networks or both; networks [0.0.0.0/0, ::/0] are everybody");
+        }
+        let identities = rule.identities.map(|all| members(&field, "identities", "an identity", &all, review));
+        let networks = rule.networks.map(|all| members(&field, "networks", "a network", &all, review));
+        rules.push(Rule { identities, networks });
+    }
+    rules.into()
+}
+
+/// Reads a list of a rule, in which nothing is not everything.
+fn members<T>(rule: &str, key: &str, noun: &str, written: &[String], review: &mut Review<'_>) -> Box<[T]>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    let field = format!("{rule}.{key}");
+    if written.is_empty() {
+        review.problem(&field, "an empty list", "list one, or remove the field if it does not matter");
+    }
+    read_all(&field, noun, written, review)
+}
+
+fn read_all<T>(field: &str, noun: &str, written: &[String], review: &mut Review<'_>) -> Box<[T]>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    let mut read = Vec::new();
+    for (index, text) in written.iter().enumerate() {
+        match text.parse() {
+            Ok(member) => read.push(member),
+            Err(fix) => {
+                let what = format!("{} is not {noun}", quoted(text));
+                review.problem(&format!("{field}[{index}]"), what, T::Err::to_string(&fix));
+            }
+        }
+    }
+    read.into()
+}
+
+/// Reads a field that is there and must have a value, which Kubernetes' own types take for one that is not there.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+fn pass_over<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    deserializer.deserialize_any(IgnoredAny).map(|_| ())
+}
+
+#[cfg(test)]
+#[path = "authorization_policy_tests.rs"]
+mod tests;

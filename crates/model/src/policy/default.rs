@@ -1,0 +1,91 @@
+//! What decides where no policy is enforced.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use super::{Caller, Decision, Reason};
+use crate::spiffe::TrustDomain;
+
+/// Who may call a port that no policy is enforced on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum DefaultInboundPolicy {
+    /// Everybody.
+    #[default]
+    AllUnauthenticated,
+    /// Whoever has an identity, of any trust domain that we have anchors of.
+    AllAuthenticated,
+    /// Whoever has an identity of the workload's own trust domain.
+    ClusterAuthenticated,
+    /// Nobody.
+    Deny,
+    /// Everybody, but whatever `deny` would deny is told.
+    Audit,
+}
+
+impl DefaultInboundPolicy {
+    /// Every policy, in the order in which they are named to users.
+    pub const ALL: [Self; 5] =
+        [Self::AllUnauthenticated, Self::AllAuthenticated, Self::ClusterAuthenticated, Self::Deny, Self::Audit];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllUnauthenticated => "all-unauthenticated",
+            Self::AllAuthenticated => "all-authenticated",
+            Self::ClusterAuthenticated => "cluster-authenticated",
+            Self::Deny => "deny",
+            Self::Audit => "audit",
+        }
+    }
+
+    pub(super) fn decide(self, caller: &Caller<'_>, own: &TrustDomain) -> Decision {
+        let allowed = match self {
+            Self::AllUnauthenticated => true,
+            Self::AllAuthenticated => caller.identity.is_some(),
+            Self::ClusterAuthenticated => caller.identity.is_some_and(|identity| identity.trust_domain == *own),
+            Self::Deny => false,
+            Self::Audit => return Decision::AllowAudited(Reason::Default(self)),
+        };
+        if allowed { Decision::Allow } else { Decision::Deny(Reason::Default(self)) }
+    }
+
+    /// What it asks of a caller, to follow "which".
+    pub(super) const fn demand(self) -> &'static str {
+        match self {
+            Self::AllUnauthenticated => "allows everybody",
+            Self::AllAuthenticated => "wants a client certificate",
+            Self::ClusterAuthenticated => "wants a client certificate of this trust domain",
+            Self::Deny => "allows only what an AuthorizationPolicy lists",
+            Self::Audit => "tells what no AuthorizationPolicy lists",
+        }
+    }
+}
+
+impl fmt::Display for DefaultInboundPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for DefaultInboundPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// The text names no [`DefaultInboundPolicy`]; it says which there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "not a default inbound policy; use all-unauthenticated, all-authenticated, cluster-authenticated, deny or audit"
+)]
+pub struct UnknownDefault;
+
+impl FromStr for DefaultInboundPolicy {
+    type Err = UnknownDefault;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDefault> {
+        Self::ALL.into_iter().find(|policy| policy.name() == text).ok_or(UnknownDefault)
+    }
+}

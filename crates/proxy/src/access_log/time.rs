@@ -1,0 +1,50 @@
+//! Times and durations as lines have them.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use time::OffsetDateTime;
+
+/// Writes `2026-11-22T03:10:00.123Z` (RFC 3339).
+pub(super) struct Rfc3339(pub(super) SystemTime);
+
+/// Writes `22/Nov/2026:03:10:00 +0000`.
+pub(super) struct Apache(pub(super) SystemTime);
+
+/// Writes `12.345`.
+pub(super) struct Milliseconds(pub(super) Duration);
+
+/// The time in UTC, and its milliseconds. A clock before 1970 or after 9999 reads as 1970.
+fn utc(time: SystemTime) -> (OffsetDateTime, u32) {
+    let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since_1970.as_secs()).unwrap_or_default();
+    let utc = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    (utc, since_1970.subsec_millis())
+}
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (utc, ms) = utc(self.0);
+        let (year, month, day) = (utc.year(), u8::from(utc.month()), utc.day());
+        write!(f, "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{ms:03}Z", utc.hour(), utc.minute(), utc.second())
+    }
+}
+
+impl fmt::Display for Apache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let (utc, _) = utc(self.0);
+        let (day, month, year) = (utc.day(), MONTHS[usize::from(u8::from(utc.month()) - 1)], utc.year());
+        write!(f, "{day:02}/{month}/{year:04}:{:02}:{:02}:{:02} +0000", utc.hour(), utc.minute(), utc.second())
+    }
+}
+
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0.as_millis(), self.0.subsec_micros() % 1_000)
+    }
+}
+
+#[cfg(test)]
+#[path = "time_tests.rs"]
+mod tests;

@@ -1,0 +1,115 @@
+//! A worker's end of the access log.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::writer::{Offer, Pending};
+use super::{Format, Queries, Record, format_line};
+use crate::metrics::WorkerMetrics;
+
+/// Lines of one turn of the loop that are held; further ones are dropped.
+const MAX_TURN_BYTES: usize = 256 * 1024;
+
+/// Memory for lines that is kept between turns.
+const KEPT_BYTES: usize = 16 * 1024;
+
+/// How often it is said that lines were dropped.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+
+/// One worker's access log, on or off.
+#[derive(Debug, Default)]
+pub struct AccessLog(Option<Lines>);
+
+#[derive(Debug)]
+struct Lines {
+    format: Format,
+    queries: Queries,
+    pending: Arc<Pending>,
+    metrics: Arc<WorkerMetrics>,
+    /// Lines that have not been handed over.
+    text: Vec<u8>,
+    count: u64,
+    /// Dropped lines of which the log has not been told, and when it was told of others.
+    unsaid: u64,
+    said_at: Option<Instant>,
+}
+
+impl AccessLog {
+    /// A log that is off.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn on(format: Format, queries: Queries, pending: Arc<Pending>, metrics: Arc<WorkerMetrics>) -> Self {
+        let (text, count, unsaid, said_at) = (Vec::new(), 0, 0, None);
+        Self(Some(Lines { format, queries, pending, metrics, text, count, unsaid, said_at }))
+    }
+
+    /// Whether records are written: if not, there is no need to make any.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Formats a record's line, to be handed over at the end of this turn of the loop.
+    pub fn write(&mut self, record: &Record) {
+        let Some(lines) = &mut self.0 else { return };
+        if lines.text.len() >= MAX_TURN_BYTES {
+            return lines.drop_lines(1);
+        }
+        format_line(&mut lines.text, lines.format, lines.queries, record);
+        lines.count += 1;
+    }
+
+    /// Gives this turn's lines to the writer, without waiting for it. To be called at the end of every turn.
+    pub fn hand_over(&mut self, now: Instant) {
+        if let Some(lines) = &mut self.0 {
+            lines.hand_over(now);
+        }
+    }
+}
+
+impl Lines {
+    fn hand_over(&mut self, now: Instant) {
+        if !self.text.is_empty() {
+            match self.pending.offer(&mut self.text) {
+                Offer::Taken => self.count = 0,
+                // The writer, or another worker, is at it this very moment.
+                Offer::Busy => {}
+                Offer::Full => {
+                    self.text.clear();
+                    let count = std::mem::take(&mut self.count);
+                    self.drop_lines(count);
+                }
+            }
+            if self.text.is_empty() && self.text.capacity() > KEPT_BYTES {
+                self.text = Vec::new();
+            }
+        }
+        if self.unsaid > 0 && self.said_at.is_none_or(|said_at| now.duration_since(said_at) >= SAY_EVERY) {
+            let lines = std::mem::take(&mut self.unsaid);
+            tracing::warn!(
+                lines,
+                "the access log was not written fast enough and lost lines; write it to a faster file"
+            );
+            self.said_at = Some(now);
+        }
+    }
+
+    fn drop_lines(&mut self, count: u64) {
+        self.metrics.access_log_dropped_total.add(count);
+        self.unsaid += count;
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if !self.text.is_empty() && self.pending.take_last(&mut self.text) != Offer::Taken {
+            self.drop_lines(self.count);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

@@ -1,0 +1,176 @@
+//! The thread that writes the access log, and what waits for it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::{AccessLog, Format, Queries};
+use crate::metrics::WorkerMetrics;
+
+/// Lines that wait for the writer; when there are more, they are dropped.
+const MAX_PENDING_BYTES: usize = 2 << 20;
+
+/// How long lines are gathered, so that one system call writes many.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// Memory for lines that is kept after they are written.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// How often it is said that the log cannot be written.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+
+/// The thread's own stack.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// Where the access log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// Standard error, between the lines of the proxy's own log.
+    Stderr,
+    /// The end of a file, which is made if it is not there. To rotate it, copy and truncate it.
+    File(PathBuf),
+}
+
+/// The writer thread of all workers' access logs.
+#[derive(Debug)]
+pub struct Writer(Arc<Pending>);
+
+/// Lines that wait to be written.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    text: Vec<u8>,
+    /// Nothing more comes: the writer ends when it has written the rest.
+    closed: bool,
+    ended: bool,
+}
+
+/// What became of lines that were offered to the writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// They will be written.
+    Taken,
+    /// Somebody else held the lock: they may be offered again.
+    Busy,
+    /// There is no room.
+    Full,
+}
+
+impl Writer {
+    /// Opens the destination and starts the thread.
+    ///
+    /// # Errors
+    /// The destination cannot be opened, or the kernel gives no thread.
+    pub fn start(destination: &Destination) -> io::Result<Self> {
+        let output = destination.open()?;
+        let pending = Arc::new(Pending::default());
+        let theirs = pending.clone();
+        let thread = std::thread::Builder::new().name("access-log".to_owned()).stack_size(STACK_BYTES);
+        thread.spawn(move || theirs.write_all_to(output))?;
+        Ok(Self(pending))
+    }
+
+    /// The access log of a worker, which counts in `metrics`.
+    pub fn access_log(&self, format: Format, queries: Queries, metrics: Arc<WorkerMetrics>) -> AccessLog {
+        AccessLog::on(format, queries, self.0.clone(), metrics)
+    }
+
+    /// Writes what is pending and ends the thread; gives up after `patience`, if nobody reads the log.
+    pub fn finish(self, patience: Duration) {
+        let mut state = self.0.lock();
+        state.closed = true;
+        self.0.changed.notify_all();
+        let waited = self.0.changed.wait_timeout_while(state, patience, |state| !state.ended);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Destination {
+    /// A file of our own for it, so that no buffer is in between.
+    fn open(&self) -> io::Result<File> {
+        match self {
+            Self::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
+            Self::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
+            // It names people's addresses and what they asked for: not for everybody to read.
+            Self::File(path) => OpenOptions::new().append(true).create(true).mode(0o640).open(path),
+        }
+    }
+}
+
+impl Pending {
+    /// Takes the lines out of `text`, if that needs no waiting and there is room.
+    pub(super) fn offer(&self, text: &mut Vec<u8>) -> Offer {
+        match self.state.try_lock() {
+            Ok(state) => self.add(state, text),
+            Err(TryLockError::WouldBlock) => Offer::Busy,
+            Err(TryLockError::Poisoned(poisoned)) => self.add(poisoned.into_inner(), text),
+        }
+    }
+
+    /// Takes the last lines of a worker that ends, for which it may wait.
+    pub(super) fn take_last(&self, text: &mut Vec<u8>) -> Offer {
+        self.add(self.lock(), text)
+    }
+
+    fn add(&self, mut state: MutexGuard<'_, State>, text: &mut Vec<u8>) -> Offer {
+        if state.closed || state.text.len() + text.len() > MAX_PENDING_BYTES {
+            return Offer::Full;
+        }
+        let was_empty = state.text.is_empty();
+        state.text.append(text);
+        drop(state);
+        if was_empty {
+            self.changed.notify_one();
+        }
+        Offer::Taken
+    }
+
+    /// The thread's loop.
+    fn write_all_to(&self, mut output: impl Write) {
+        let (mut text, mut said_at) = (Vec::new(), None::<Instant>);
+        while self.take(&mut text) {
+            let written = output.write_all(&text).and_then(|()| output.flush());
+            if let Err(error) = written
+                && said_at.is_none_or(|said_at| said_at.elapsed() >= SAY_EVERY)
+            {
+                tracing::warn!("the access log cannot be written and lost lines: {error}; check its destination");
+                said_at = Some(Instant::now());
+            }
+            text.clear();
+            if text.capacity() > KEPT_BYTES {
+                text = Vec::new();
+            }
+        }
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for lines and takes them; `false` once all are written and nothing more comes.
+    fn take(&self, text: &mut Vec<u8>) -> bool {
+        let none_came = |state: &mut State| state.text.is_empty() && !state.closed;
+        let state = self.changed.wait_while(self.lock(), none_came).unwrap_or_else(PoisonError::into_inner);
+        let gathering = self.changed.wait_timeout_while(state, GATHER, |state| !state.closed);
+        let (mut state, _) = gathering.unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut state.text, text);
+        !text.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

@@ -1,0 +1,83 @@
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::{Destination, Offer, Pending, Writer};
+use crate::access_log::fixtures::connection;
+use crate::access_log::{Format, Queries};
+use crate::metrics::WorkerMetrics;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[test]
+fn all_lines_of_all_workers_are_in_the_file_in_the_end() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let path = directory.path().join("access.log");
+    fs::write(&path, "before\n").expect("it can be written");
+
+    let writer = Writer::start(&Destination::File(path.clone())).expect("it starts");
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let mut log = writer.access_log(Format::Json, Queries::Drop, WorkerMetrics::new());
+            std::thread::spawn(move || {
+                for _ in 0..500 {
+                    log.write(&connection());
+                    log.hand_over(Instant::now());
+                }
+                // What found the lock held is handed over as the log is dropped.
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().expect("it ends well");
+    }
+    writer.finish(PATIENCE);
+
+    let text = fs::read_to_string(&path).expect("it is text");
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("before"));
+    let written: Vec<_> = lines.collect();
+    assert_eq!(written.len(), 2_000);
+    assert!(written.iter().all(|line| line.starts_with('{') && line.ends_with('}')));
+}
+
+#[test]
+fn lines_are_written_while_the_proxy_runs() {
+    let directory = tempfile::tempdir().expect("there is room");
+    let path = directory.path().join("access.log");
+    let writer = Writer::start(&Destination::File(path.clone())).expect("it starts");
+    let mut log = writer.access_log(Format::Apache, Queries::Drop, WorkerMetrics::new());
+    log.write(&connection());
+    log.hand_over(Instant::now());
+    let began = Instant::now();
+    while fs::read(&path).expect("it is there").is_empty() {
+        assert!(began.elapsed() < PATIENCE, "nothing is written");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_an_error() {
+    let nowhere = Destination::File("/proc/no/such/directory/access.log".into());
+    assert!(Writer::start(&nowhere).is_err());
+}
+
+#[test]
+fn a_worker_never_waits_for_the_lock() {
+    let pending = Pending::default();
+    let held = pending.lock();
+    let mut text = b"line\n".to_vec();
+    assert_eq!(pending.offer(&mut text), Offer::Busy);
+    assert_eq!(text, b"line\n");
+    drop(held);
+    assert_eq!(pending.offer(&mut text), Offer::Taken);
+    assert!(text.is_empty());
+}
+
+#[test]
+fn nobody_waits_for_a_writer_that_is_stuck() {
+    // No thread writes.
+    let writer = Writer(std::sync::Arc::default());
+    let began = Instant::now();
+    writer.finish(Duration::from_millis(10));
+    assert!(began.elapsed() < PATIENCE);
+}

@@ -1,0 +1,221 @@
+//! Connections that fail, each told in one line that says which side, why and what to do, and counted by reason.
+
+mod handshake;
+mod log;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use leno_identity::PeerIdError;
+use leno_model::spiffe::SpiffeId;
+
+pub use log::FailureLog;
+
+use crate::metrics::{Direction, Peer};
+
+/// Longest text of others within a line, in characters.
+const QUOTED_MAX_CHARS: usize = 500;
+
+/// A connection that failed, or that was turned away. Its text is the line for the log.
+#[derive(Debug)]
+pub struct FailedConnection {
+    /// Which side this proxy is.
+    pub direction: Direction,
+    /// Whether the connection is from a client or to a server.
+    pub peer: Peer,
+    /// The address of the client or of the server.
+    pub address: SocketAddr,
+    /// Why it failed.
+    pub why: ConnectionFailure,
+}
+
+/// Why a connection failed. Its text says that and what to do.
+#[derive(Debug)]
+pub enum ConnectionFailure {
+    /// The TLS handshake failed.
+    Handshake(rustls::Error),
+    /// The peer closed the connection within the TLS handshake.
+    HandshakeCut,
+    /// The TLS handshake took too long.
+    HandshakeTimeout,
+    /// The client does not speak HTTP/2 within the mesh's TLS.
+    NoAlpn,
+    /// The client wants the mesh's TLS, and we have no identity.
+    NoIdentity,
+    /// The peer's certificate names no workload of the mesh.
+    BadPeerId(PeerIdError),
+    /// The server's certificate is good, and another workload's than it must be.
+    WrongIdentity {
+        /// What the certificate says.
+        found: SpiffeId,
+        /// What the endpoint must be.
+        expected: SpiffeId,
+    },
+    /// Policy wants to know the client, and it showed no certificate.
+    NoClientCertificate {
+        /// The application's port.
+        port: u16,
+    },
+    /// Policy wants mutual TLS, and the client began without.
+    Plaintext {
+        /// The application's port.
+        port: u16,
+    },
+    /// The tunnel takes mutual TLS only, and the client began without.
+    PlaintextInTunnel,
+    /// The client did not send enough in time to tell what it speaks.
+    DetectionTimeout,
+    /// The connection's destination is this proxy.
+    Loop {
+        /// The destination.
+        destination: SocketAddr,
+    },
+    /// The connection is for a port that the workload does not serve.
+    UnknownPort {
+        /// The port.
+        port: u16,
+    },
+    /// Policy does not allow it.
+    Denied {
+        /// The client's identity, if it proved one.
+        client: Option<SpiffeId>,
+        /// Our own, if we have one.
+        server: Option<SpiffeId>,
+        /// The application's port.
+        port: u16,
+        /// What decided, and how.
+        reason: String,
+    },
+    /// The connection to the server was not established.
+    Connect {
+        /// What the system says.
+        error: String,
+    },
+}
+
+impl ConnectionFailure {
+    /// Its label in metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Handshake(error) => handshake::label(error),
+            Self::HandshakeCut => "tls-cut",
+            Self::HandshakeTimeout => "tls-timeout",
+            Self::NoAlpn => "no-alpn",
+            Self::NoIdentity => "no-identity",
+            Self::BadPeerId(_) => "certificate-identity",
+            Self::WrongIdentity { .. } => "wrong-identity",
+            Self::NoClientCertificate { .. } => "no-client-certificate",
+            Self::Plaintext { .. } => "plaintext",
+            Self::PlaintextInTunnel => "plaintext-in-tunnel",
+            Self::DetectionTimeout => "detection-timeout",
+            Self::Loop { .. } => "loop",
+            Self::UnknownPort { .. } => "unknown-port",
+            Self::Denied { .. } => "denied",
+            Self::Connect { .. } => "connect-failed",
+        }
+    }
+}
+
+impl fmt::Display for FailedConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (side, address, why) = (self.direction.label(), self.address, &self.why);
+        match self.peer {
+            Peer::Source => write!(f, "{side} connection from {address} failed: {why}"),
+            Peer::Destination => write!(f, "{side} connection to {address} failed: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for ConnectionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(error) => Quoted(&leno_identity::explain(error)).fmt(f),
+            Self::HandshakeCut => f.write_str("the peer closed it within the TLS handshake; its log says why"),
+            Self::HandshakeTimeout => f.write_str(
+                "the TLS handshake took longer than handshake_timeout_ms; look at the peer's load and at the network \
+                 between",
+            ),
+            Self::NoAlpn => f.write_str(
+                "the client does not offer HTTP/2 by ALPN; connect to this port from a proxy of this mesh, or without \
+                 a server name of the mesh's",
+            ),
+            Self::NoIdentity => f.write_str(
+                "the client wants the mesh's TLS and this proxy has no identity; give it one, or do not name it as part \
+                 of the mesh",
+            ),
+            Self::BadPeerId(error) => Quoted(&error.to_string()).fmt(f),
+            Self::WrongIdentity { found, expected } => write!(
+                f,
+                "the server is {found} and must be {expected}; correct the endpoint if its service account has changed, \
+                 or else find out what listens there"
+            ),
+            Self::NoClientCertificate { port } => write!(
+                f,
+                "policy wants a client certificate on port {port} and the client showed none; run it behind a proxy of \
+                 this mesh that has an identity, or allow its network"
+            ),
+            Self::Plaintext { port } => write!(
+                f,
+                "policy wants mutual TLS on port {port} and the client began without; run it behind a proxy of this \
+                 mesh, or allow its network"
+            ),
+            Self::PlaintextInTunnel => f.write_str(
+                "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
+            ),
+            Self::DetectionTimeout => f.write_str(
+                "too little came in time to tell what the client speaks; declare the port opaque if its server speaks \
+                 first",
+            ),
+            Self::Loop { destination } => write!(
+                f,
+                "its destination {destination} is this proxy; connect to the application's own port, and exempt the \
+                 proxy's user from interception"
+            ),
+            Self::UnknownPort { port } => {
+                write!(f, "the workload serves no port {port}; connect to one that it serves")
+            }
+            Self::Denied { client, server, port, reason } => write!(
+                f,
+                "{} may not use port {port} of {}: {}; add a rule if it should",
+                OrUnknown(client.as_ref(), "a client without identity"),
+                OrUnknown(server.as_ref(), "this workload"),
+                Quoted(reason)
+            ),
+            Self::Connect { error } => write!(
+                f,
+                "{}; look whether anything listens there and whether the network lets connections through",
+                Quoted(error)
+            ),
+        }
+    }
+}
+
+struct OrUnknown<'a>(Option<&'a SpiffeId>, &'static str);
+
+impl fmt::Display for OrUnknown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => id.fmt(f),
+            None => f.write_str(self.1),
+        }
+    }
+}
+
+/// A text that may hold what a peer sent: shown on one line and not without end.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars().take(QUOTED_MAX_CHARS) {
+            match c {
+                ' '..='~' => write!(f, "{c}")?,
+                other => write!(f, "{}", other.escape_unicode())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+//! How many failures are told: a few of each kind a second, and how many there were beside them.
+
+use std::time::{Duration, Instant};
+
+use super::FailedConnection;
+use crate::metrics::Direction;
+
+/// Most lines of one kind and side that are written in one [`WINDOW`].
+const MAX_LINES: u32 = 5;
+
+/// The time in which lines are counted.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Decides which failures are written to the log. There are as many kinds as the code has labels.
+#[derive(Debug, Default)]
+pub struct FailureLog {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Debug)]
+struct Kind {
+    direction: Direction,
+    label: &'static str,
+    window_began: Instant,
+    lines: u32,
+    /// Failures of which nothing has been written.
+    left_out: u64,
+}
+
+impl Kind {
+    fn is_over(&self, now: Instant) -> bool {
+        now.duration_since(self.window_began) >= WINDOW
+    }
+}
+
+impl FailureLog {
+    /// The line to be written for a failure, if it is to be written.
+    pub fn line(&mut self, failed: &FailedConnection, now: Instant) -> Option<String> {
+        let kind = self.kind(failed.direction, failed.why.label(), now);
+        if kind.is_over(now) {
+            (kind.window_began, kind.lines) = (now, 0);
+        }
+        if kind.lines >= MAX_LINES {
+            kind.left_out += 1;
+            return None;
+        }
+        kind.lines += 1;
+        Some(match std::mem::take(&mut kind.left_out) {
+            0 => failed.to_string(),
+            left_out => format!("{failed} ({left_out} more like it were not logged)"),
+        })
+    }
+
+    /// The lines to be written for what was left out of windows that are over. To be called about once a second.
+    pub fn left_out(&mut self, now: Instant) -> Vec<String> {
+        let over = self.kinds.iter_mut().filter(|kind| kind.left_out > 0 && kind.is_over(now));
+        over.map(|kind| {
+            let (side, label, left_out) = (kind.direction.label(), kind.label, std::mem::take(&mut kind.left_out));
+            format!("{left_out} more {side} connections failed and were not logged: {label}")
+        })
+        .collect()
+    }
+
+    fn kind(&mut self, direction: Direction, label: &'static str, now: Instant) -> &mut Kind {
+        let found = self.kinds.iter().position(|kind| kind.direction == direction && kind.label == label);
+        let index = found.unwrap_or_else(|| {
+            self.kinds.push(Kind { direction, label, window_began: now, lines: 0, left_out: 0 });
+            self.kinds.len() - 1
+        });
+        &mut self.kinds[index]
+    }
+}
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;

@@ -1,0 +1,91 @@
+//! Series by labels that are only known at run time, and how long they are kept.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a series that nobody holds is still exported: a client that returns within this time finds its counts,
+/// so that Prometheus sees them go on.
+const KEEP_UNHELD: Duration = Duration::from_secs(600);
+
+/// Up to a limit of series; the numbers in each are an `M`.
+///
+/// Locked when a connection or a cluster fetches its handle and when somebody scrapes, never for a call.
+#[derive(Debug)]
+pub(super) struct SeriesTable<L, M> {
+    limit: usize,
+    series: Mutex<HashMap<L, Series<M>>>,
+}
+
+#[derive(Debug)]
+struct Series<M> {
+    metrics: Arc<M>,
+    /// The first scrape at which nobody held it.
+    unheld_since: Option<Instant>,
+}
+
+impl<M> Series<M> {
+    /// Whether there is a handle outside the table. Only the table gives handles out, so none can appear unseen.
+    fn is_held(&self) -> bool {
+        Arc::strong_count(&self.metrics) > 1
+    }
+
+    /// Whether it is still to be kept after a scrape at `now`.
+    fn stays(&mut self, now: Instant) -> bool {
+        if self.is_held() {
+            self.unheld_since = None;
+            return true;
+        }
+        now.duration_since(*self.unheld_since.get_or_insert(now)) < KEEP_UNHELD
+    }
+}
+
+impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
+    /// A table of this many series.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, series: Mutex::default() }
+    }
+
+    /// The series with these labels.
+    ///
+    /// What does not fit shares the series that `beyond_limit` names, for which there is always room: so it must map
+    /// all labels onto a few.
+    pub(super) fn get(&self, labels: &L, beyond_limit: impl FnOnce(&L) -> L) -> Arc<M> {
+        let mut table = self.lock();
+        if let Some(series) = table.get(labels) {
+            return series.metrics.clone();
+        }
+        if table.len() >= self.limit {
+            table.retain(|_, series| series.is_held());
+        }
+        let labels = if table.len() < self.limit { labels.clone() } else { beyond_limit(labels) };
+        let create = || Series { metrics: Arc::default(), unheld_since: None };
+        table.entry(labels).or_insert_with(create).metrics.clone()
+    }
+
+    /// Every series, for an export; those that nobody has held for a while are forgotten after it.
+    pub(super) fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
+        let mut table = self.lock();
+        let mut taken = Vec::with_capacity(table.len());
+        table.retain(|labels, series| {
+            let stays = series.stays(now);
+            taken.push((labels.clone(), series.metrics.clone()));
+            stays
+        });
+        taken
+    }
+
+    /// The sum of a number over the series that there are.
+    pub(super) fn sum(&self, number: impl Fn(&L, &M) -> u64) -> u64 {
+        self.lock().iter().map(|(labels, series)| number(labels, &series.metrics)).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<L, Series<M>>> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "series_tests.rs"]
+mod tests;

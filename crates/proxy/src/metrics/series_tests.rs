@@ -1,0 +1,73 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{KEEP_UNHELD, SeriesTable};
+use crate::metrics::Counter;
+
+const OTHER: u32 = u32::MAX;
+
+fn get(table: &SeriesTable<u32, Counter>, label: u32) -> Arc<Counter> {
+    table.get(&label, |_| OTHER)
+}
+
+fn labels(table: &SeriesTable<u32, Counter>, now: Instant) -> Vec<u32> {
+    let mut labels: Vec<u32> = table.take(now).into_iter().map(|(label, _)| label).collect();
+    labels.sort_unstable();
+    labels
+}
+
+#[test]
+fn a_series_is_created_once() {
+    let table = SeriesTable::new(10);
+    let first = get(&table, 1);
+    assert!(Arc::ptr_eq(&first, &get(&table, 1)));
+    assert!(!Arc::ptr_eq(&first, &get(&table, 2)));
+}
+
+#[test]
+fn a_series_that_nobody_holds_goes_on_when_its_holder_returns_soon() {
+    let table = SeriesTable::new(10);
+    let start = Instant::now();
+    get(&table, 1).add(5);
+    assert_eq!(labels(&table, start), [1]);
+    assert_eq!(get(&table, 1).get(), 5);
+}
+
+#[test]
+fn a_series_that_nobody_holds_is_forgotten_after_a_while() {
+    let table = SeriesTable::new(10);
+    let start = Instant::now();
+    let _held = get(&table, 1);
+    get(&table, 2).add(5);
+    let almost = start + KEEP_UNHELD - Duration::from_millis(1);
+    for now in [start, almost, start + KEEP_UNHELD] {
+        assert_eq!(labels(&table, now), [1, 2], "its last counts are exported");
+    }
+    assert_eq!(labels(&table, start + KEEP_UNHELD), [1]);
+    assert_eq!(get(&table, 2).get(), 0);
+}
+
+#[test]
+fn a_holder_that_returns_starts_the_wait_again() {
+    let table = SeriesTable::new(10);
+    let start = Instant::now();
+    drop(get(&table, 1));
+    labels(&table, start);
+    let held = get(&table, 1);
+    labels(&table, start + KEEP_UNHELD);
+    drop(held);
+    labels(&table, start + KEEP_UNHELD);
+    assert_eq!(labels(&table, start + KEEP_UNHELD), [1]);
+}
+
+#[test]
+fn series_beyond_the_limit_share_one_until_others_are_given_up() {
+    let table = SeriesTable::new(2);
+    let held = [get(&table, 1), get(&table, 2)];
+    let (three, four) = (get(&table, 3), get(&table, 4));
+    assert!(Arc::ptr_eq(&three, &four));
+    assert_eq!(labels(&table, Instant::now()), [1, 2, OTHER]);
+
+    drop((held, three, four));
+    assert!(!Arc::ptr_eq(&get(&table, 3), &get(&table, OTHER)));
+}

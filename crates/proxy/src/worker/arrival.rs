@@ -1,0 +1,241 @@
+//! Arrival: finds out what a connection carries, takes part in its TLS if that is ours, and hands it on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_http2::{Connection, Role};
+use leno_model::spiffe::SpiffeId;
+
+use super::Worker;
+use super::accept::{Door, Origin};
+use super::client::Client;
+use super::codec::Codec;
+use super::detect::{Detected, detect};
+use super::link::{Fill, Link, LinkError, LinkId};
+use super::opaque::Opaque;
+use super::tls::{SERVER_NAME_SUFFIX, Tls};
+use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::metrics::Peer;
+
+/// What to do with a connection next.
+enum Step {
+    Wait,
+    Begin(Box<Tls>),
+    Admit(Speaks),
+    Refuse(ConnectionFailure),
+}
+
+/// What a connection turned out to carry.
+enum Speaks {
+    Http2,
+    Http1,
+    /// Bytes.
+    Opaque(Contents),
+}
+
+/// What is known of opaque bytes.
+enum Contents {
+    Unknown,
+    /// TLS of the application's own, to this server name if there is one.
+    Tls(Option<String>),
+}
+
+impl Worker {
+    /// Called with every event of an arrival, and when it has more to read.
+    pub(super) fn read_arrival(&mut self, index: usize) {
+        let mut buffers = std::mem::take(&mut self.buffers);
+        let Some(arrival) = self.arrivals.get_mut(index) else {
+            self.buffers = buffers;
+            return;
+        };
+        arrival.unfinished = false;
+        let (mut ended, mut more) = (false, false);
+        let mut outcome = match arrival.wire.read(&mut buffers) {
+            Ok(Fill::Bytes { bytes, more: follows }) => {
+                arrival.first.extend_from_slice(bytes);
+                more = follows;
+                Ok(())
+            }
+            Ok(Fill::End) => {
+                ended = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        if arrival.wire.tls.is_some() {
+            // Alerts too: they say why.
+            let flushed = arrival.wire.flush_tls(&mut buffers);
+            outcome = outcome.and(flushed);
+        }
+        self.buffers = buffers;
+        match outcome {
+            Ok(()) => self.step_arrival(index, ended, more),
+            Err(LinkError::Socket(_)) => self.drop_arrival(index),
+            Err(LinkError::Tls(error)) => self.refuse(index, ConnectionFailure::Handshake(error)),
+        }
+    }
+
+    fn step_arrival(&mut self, index: usize, ended: bool, more: bool) {
+        let Some(arrival) = self.arrivals.get(index) else { return };
+        let nothing_came = arrival.first.is_empty();
+        match self.next_step(index) {
+            Step::Wait if ended && self.is_in_handshake(index) => self.refuse(index, ConnectionFailure::HandshakeCut),
+            Step::Wait if ended && nothing_came => self.drop_arrival(index),
+            // The client has said all, and it is no protocol that we know.
+            Step::Wait if ended => self.admit_opaque(index),
+            Step::Wait => {
+                if more {
+                    self.mark_arrival_unfinished(index);
+                }
+            }
+            Step::Begin(tls) => self.begin_tls(index, tls),
+            Step::Admit(speaks) => self.admit_client(index, speaks),
+            Step::Refuse(failure) => self.refuse(index, failure),
+        }
+    }
+
+    fn is_in_handshake(&self, index: usize) -> bool {
+        self.arrivals.get(index).is_some_and(|arrival| arrival.wire.tls.is_some())
+    }
+
+    fn mark_arrival_unfinished(&mut self, index: usize) {
+        if let Some(arrival) = self.arrivals.get_mut(index)
+            && !std::mem::replace(&mut arrival.unfinished, true)
+        {
+            self.unfinished.push(LinkId::arrival(index));
+        }
+    }
+
+    fn next_step(&self, index: usize) -> Step {
+        let Some(arrival) = self.arrivals.get(index) else { return Step::Wait };
+        if let Some(tls) = &arrival.wire.tls {
+            return match (tls.is_established(), tls.is_http2()) {
+                (false, _) => Step::Wait,
+                (true, true) => Step::Admit(Speaks::Http2),
+                (true, false) => Step::Refuse(ConnectionFailure::NoAlpn),
+            };
+        }
+        match (detect(&arrival.first), arrival.origin.door) {
+            (Detected::Undecided, _) => Step::Wait,
+            (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => self.begin(),
+            (Detected::Tls { .. }, Door::Tunnel) => self.begin(),
+            (_, Door::Tunnel) => Step::Refuse(ConnectionFailure::PlaintextInTunnel),
+            (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(Contents::Tls(server_name))),
+            (Detected::Http2, _) => Step::Admit(Speaks::Http2),
+            (Detected::Http1, _) => Step::Admit(Speaks::Http1),
+            (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
+        }
+    }
+
+    fn begin(&self) -> Step {
+        let Some(identity) = &self.identity else { return Step::Refuse(ConnectionFailure::NoIdentity) };
+        match Tls::accept(&identity.server) {
+            Ok(tls) => Step::Begin(Box::new(tls)),
+            Err(error) => Step::Refuse(ConnectionFailure::Handshake(error)),
+        }
+    }
+
+    /// Gives the ClientHello, which was only looked at so far, to our side of the handshake.
+    fn begin_tls(&mut self, index: usize, mut tls: Box<Tls>) {
+        let Some(arrival) = self.arrivals.get_mut(index) else { return };
+        let mut hello = std::mem::take(&mut arrival.first);
+        if let Detected::Tls { server_name } = detect(&hello) {
+            arrival.named_port = server_name.as_deref().and_then(target_port);
+        }
+        let opened = tls.open(&mut hello, &mut arrival.first);
+        arrival.wire.tls = Some(tls);
+        let _ = arrival.wire.flush_tls(&mut self.buffers);
+        match opened {
+            Ok(()) => self.mark_arrival_unfinished(index),
+            Err(error) => self.refuse(index, ConnectionFailure::Handshake(error)),
+        }
+    }
+
+    pub(super) fn admit_opaque(&mut self, index: usize) {
+        self.admit_client(index, Speaks::Opaque(Contents::Unknown));
+    }
+
+    /// It is known what the connection carries: from now on it is a client's.
+    fn admit_client(&mut self, index: usize, speaks: Speaks) {
+        let Some(mut arrival) = self.arrivals.try_remove(index) else { return };
+        let origin = arrival.origin;
+        let peer_id = match self.peer_of(arrival.wire.tls.as_deref()) {
+            Ok(peer_id) => peer_id.map(Arc::new),
+            Err(failure) => {
+                return self.report(origin, failure);
+            }
+        };
+        let named = arrival.named_port.map(|port| SocketAddr::new(origin.local.ip(), port));
+        let target = origin.original_destination.or(named);
+        let codec = match speaks {
+            Speaks::Http2 => Codec::Http2(Connection::new(Role::Server, self.limits.client.clone(), self.now)),
+            Speaks::Http1 => {
+                Codec::Http1(leno_http1::Connection::new(Role::Server, self.limits.http1_client.clone(), self.now))
+            }
+            Speaks::Opaque(contents) => {
+                let (name, carries_tls) = match contents {
+                    Contents::Unknown => (None, false),
+                    Contents::Tls(server_name) => (server_name.map(|name| format!("{name}:443")), true),
+                };
+                let target = target.map(|target| target.to_string()).or(name).unwrap_or_default();
+                Codec::Opaque(Opaque::accepted(target, carries_tls))
+            }
+        };
+        let mut link = Link::new(arrival.wire, codec, self.now);
+        link.held = std::mem::take(&mut arrival.first);
+        link.opened = arrival.since;
+        let serial = self.take_serial();
+        let client = self.clients.insert(Client::new(link, origin, target, peer_id, serial, self.now));
+        self.watch_client(client);
+    }
+
+    /// The SPIFFE id in the certificate of whoever is at the other end; none if it shows no certificate.
+    pub(super) fn peer_of(&self, tls: Option<&Tls>) -> Result<Option<SpiffeId>, ConnectionFailure> {
+        let certificates = tls.map(Tls::peer_certificates).unwrap_or_default();
+        if certificates.is_empty() {
+            return Ok(None);
+        }
+        leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::BadPeerId)
+    }
+
+    /// Time is up: a connection whose client says nothing may have a server that speaks first.
+    pub(super) fn decide_late(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get(index) else { return };
+        if arrival.wire.tls.is_some() || arrival.origin.door == Door::Tunnel {
+            return self.refuse(index, ConnectionFailure::HandshakeTimeout);
+        }
+        self.admit_opaque(index);
+    }
+
+    /// Says why, and forgets the connection.
+    fn refuse(&mut self, index: usize, failure: ConnectionFailure) {
+        let Some(arrival) = self.arrivals.get(index) else { return };
+        let origin = arrival.origin;
+        self.report(origin, failure);
+        self.drop_arrival(index);
+    }
+
+    /// Counts a connection that was turned away, and says why.
+    pub(super) fn report(&mut self, origin: Origin, why: ConnectionFailure) {
+        let direction = origin.door.direction();
+        self.metrics.count_failed_connection(direction, why.label());
+        let failed = FailedConnection { direction, peer: Peer::Source, address: origin.peer, why };
+        if let Some(line) = self.failures.line(&failed, self.now) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    pub(super) fn drop_arrival(&mut self, index: usize) {
+        self.arrivals.try_remove(index);
+    }
+}
+
+/// Whether a ClientHello is for us and not for the application.
+fn is_ours(server_name: Option<&str>) -> bool {
+    server_name.is_some_and(|name| name.ends_with(SERVER_NAME_SUFFIX))
+}
+
+/// The port that a proxy's server name asks for.
+fn target_port(server_name: &str) -> Option<u16> {
+    server_name.strip_suffix(SERVER_NAME_SUFFIX)?.parse().ok().filter(|&port| port != 0)
+}

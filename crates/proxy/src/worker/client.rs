@@ -1,0 +1,124 @@
+//! A client's connection: of the application beside us, or of somebody who calls it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use leno_model::spiffe::SpiffeId;
+use mio::Interest;
+
+use super::Worker;
+use super::accept::Origin;
+use super::authorize::Gate;
+use super::codec::CodecError;
+use super::link::{Link, LinkId};
+use super::record::Ending;
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) link: Link,
+    pub(super) origin: Origin,
+    /// Where it was going: a Service's or an endpoint's address, or a port of the application beside us. None where
+    /// nothing tells but the calls themselves.
+    pub(super) target: Option<SocketAddr>,
+    /// Who it is, proved by its certificate.
+    pub(super) peer_id: Option<Arc<SpiffeId>>,
+    /// Tells this client from a later one at the same index.
+    pub(super) serial: u64,
+    /// The cluster of its latest call: a gRPC client's calls all have the same authority.
+    pub(super) latest_route: Option<LatestRoute>,
+    /// Cancelled calls that endpoints have not been told of.
+    pub(super) cancelled_calls: u32,
+    /// Calls that wait for connections to endpoints.
+    pub(super) waiting_calls: usize,
+    pub(super) idle_since: Option<Instant>,
+}
+
+/// A route that was looked up.
+#[derive(Debug)]
+pub(super) struct LatestRoute {
+    pub(super) authority: Vec<u8>,
+    pub(super) mesh_version: u64,
+    pub(super) cluster: usize,
+    /// Where inbound calls count: a place of the cluster's series.
+    pub(super) traffic: Option<u32>,
+    /// What decides over inbound calls.
+    pub(super) gate: Option<Gate>,
+}
+
+impl Client {
+    pub(super) fn new(
+        link: Link,
+        origin: Origin,
+        target: Option<SocketAddr>,
+        peer_id: Option<Arc<SpiffeId>>,
+        serial: u64,
+        now: Instant,
+    ) -> Self {
+        Self {
+            link,
+            origin,
+            target,
+            peer_id,
+            serial,
+            latest_route: None,
+            cancelled_calls: 0,
+            waiting_calls: 0,
+            idle_since: Some(now),
+        }
+    }
+}
+
+impl Worker {
+    /// A connection that was an arrival until now is a client's: events name it so, and what has come is read.
+    pub(super) fn watch_client(&mut self, index: usize) {
+        let series = self.clients.get(index).map(|client| self.client_series(client));
+        let Some(client) = self.clients.get_mut(index) else { return };
+        if let Some(series) = series {
+            client.link.wire.meter.count_in(series);
+        }
+        if self.draining.is_some() {
+            client.link.codec.shut_down();
+        }
+        let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
+        if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {
+            tracing::warn!("cannot watch a connection: {error}");
+            return self.close_client(index);
+        }
+        self.read(LinkId::client(index));
+        self.mark_unfinished(LinkId::client(index));
+    }
+
+    /// Forgets a client's connection; its calls are cancelled.
+    pub(super) fn close_client(&mut self, index: usize) {
+        self.cancel_calls_of(index);
+        if let Some(mut client) = self.clients.try_remove(index) {
+            client.link.wire.meter.close(self.now);
+            self.burst = true;
+        }
+    }
+
+    pub(super) fn cancel_calls_of(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else { return };
+        for (stream, token) in client.link.codec.open_streams() {
+            if self.calls.get(token as usize).is_some_and(|call| call.client == index && call.client_stream == stream) {
+                self.end_call(token, Ending::Cancelled);
+            }
+        }
+    }
+
+    /// Ends the connection of a client that broke the protocol or a limit: the last words say why, calls are cancelled.
+    pub(super) fn dismiss_client(&mut self, index: usize, error: &CodecError) {
+        self.cancel_calls_of(index);
+        let Some(client) = self.clients.get_mut(index) else { return };
+        tracing::info!("{} is disconnected: {error}", client.origin.peer);
+        self.metrics.count_abuse(error.label());
+        client.link.begin_closing(self.now, &mut self.buffers);
+    }
+
+    pub(super) fn take_serial(&mut self) -> u64 {
+        self.next_serial += 1;
+        self.next_serial
+    }
+}

@@ -1,0 +1,96 @@
+//! Hop: how a call travels from here to an endpoint: what is spoken, and whether there is a proxy at the other end.
+
+use std::net::SocketAddr;
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+use leno_model::balance::EndpointId;
+use leno_model::mesh::{Endpoint, EndpointProxy};
+
+use super::call::Call;
+
+/// What `leno-orig-proto` says of a request that rides in HTTP/2 between proxies and was HTTP/1 before.
+const HTTP1: &[u8] = b"HTTP/1.1";
+
+/// What an application speaks, and so what the one at the other end hears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Protocol {
+    Http2,
+    Http1,
+    Opaque,
+}
+
+/// How a call travels to an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Hop {
+    /// In clear, as the application speaks.
+    Plain(Protocol),
+    /// To a proxy: HTTP/2 over mutual TLS.
+    Mesh,
+    /// To a proxy, for opaque bytes: CONNECT in HTTP/2 over mutual TLS (HBONE).
+    Tunnel,
+}
+
+/// Names the connections of one endpoint that calls can share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct PoolKey {
+    pub(super) endpoint: EndpointId,
+    pub(super) hop: Hop,
+}
+
+impl Hop {
+    /// The way to an endpoint.
+    pub(super) fn to(proxy: Option<&EndpointProxy>, protocol: Protocol) -> Self {
+        match (proxy, protocol) {
+            (None, _) => Self::Plain(protocol),
+            (Some(_), Protocol::Opaque) => Self::Tunnel,
+            (Some(_), Protocol::Http2 | Protocol::Http1) => Self::Mesh,
+        }
+    }
+
+    /// Whether there is a proxy at the other end.
+    pub(super) fn is_mutual_tls(self) -> bool {
+        matches!(self, Self::Mesh | Self::Tunnel)
+    }
+
+    /// Whether a connection carries many calls at once.
+    pub(super) fn is_shared(self) -> bool {
+        !matches!(self, Self::Plain(Protocol::Http1 | Protocol::Opaque))
+    }
+
+    /// Where to connect.
+    pub(super) fn address(self, endpoint: &Endpoint) -> SocketAddr {
+        let address = endpoint.address;
+        let Some(proxy) = &endpoint.proxy else { return address };
+        let port = match self {
+            Self::Plain(_) => address.port(),
+            Self::Mesh => proxy.inbound_port.unwrap_or(address.port()),
+            Self::Tunnel => proxy.tunnel_port,
+        };
+        SocketAddr::new(address.ip(), port)
+    }
+
+    /// Makes a request what the other end of the hop is to see.
+    pub(super) fn dress(self, request: &mut FieldSection, protocol: Protocol, endpoint: SocketAddr) {
+        match self {
+            Self::Plain(_) => request.remove(Known::LenoOrigProto),
+            Self::Mesh if protocol == Protocol::Http1 => request.set(Known::LenoOrigProto, HTTP1),
+            Self::Mesh => {}
+            Self::Tunnel => request.set(Known::Authority, endpoint.to_string().as_bytes()),
+        }
+    }
+}
+
+impl Protocol {
+    /// What a request from a proxy was before it rode in HTTP/2.
+    pub(super) fn of_request_from_proxy(request: &FieldSection) -> Self {
+        if request.get(Known::LenoOrigProto) == Some(HTTP1) { Self::Http1 } else { Self::Http2 }
+    }
+}
+
+impl Call {
+    /// The connections that it may use.
+    pub(super) fn pool_key(&self, endpoint: EndpointId, proxy: Option<&EndpointProxy>) -> PoolKey {
+        PoolKey { endpoint, hop: Hop::to(proxy, self.protocol) }
+    }
+}

@@ -1,0 +1,94 @@
+//! Labels: under which names connections and calls are counted.
+
+use std::sync::Arc;
+
+use leno_model::spiffe::SpiffeId;
+
+use super::Worker;
+use super::accept::Door;
+use super::balance::TargetKey;
+use super::client::Client;
+use super::codec::Codec;
+use super::hop::Hop;
+use super::pool::Upstream;
+use crate::metrics::{ConnectionLabels, Direction, NoTlsReason, Peer, Target, TcpMetrics, Tls, TrafficLabels};
+
+impl Door {
+    /// The side of the mesh that a connection is on.
+    pub(super) fn direction(self) -> Direction {
+        match self {
+            Self::Outbound => Direction::Outbound,
+            Self::Inbound | Self::Tunnel => Direction::Inbound,
+        }
+    }
+}
+
+impl TargetKey {
+    pub(super) fn direction(&self) -> Direction {
+        match self {
+            Self::Service(_) | Self::Address(_) => Direction::Outbound,
+            Self::Local(_) => Direction::Inbound,
+        }
+    }
+
+    fn label(&self) -> Target {
+        match self {
+            Self::Service(key) => Target::Service(key.clone()),
+            Self::Address(_) => Target::Unknown,
+            Self::Local(address) => Target::Port(address.port()),
+        }
+    }
+
+    /// The labels of calls to it.
+    pub(super) fn traffic_labels(&self, tls: Tls) -> TrafficLabels {
+        TrafficLabels { direction: self.direction(), target: self.label(), tls }
+    }
+}
+
+impl Client {
+    /// How it is known who the client is.
+    pub(super) fn tls_label(&self) -> Tls {
+        match (self.origin.door, &self.peer_id, &self.link.wire.tls, &self.link.codec) {
+            (_, Some(id), ..) => Tls::Mutual(SpiffeId::clone(id)),
+            (_, None, Some(_), _) => Tls::NoCertificate,
+            (_, None, None, Codec::Opaque(opaque)) if opaque.carries_tls() => Tls::Opaque,
+            (Door::Outbound, ..) => Tls::None(NoTlsReason::Loopback),
+            (Door::Inbound | Door::Tunnel, ..) => Tls::None(NoTlsReason::NoTlsFromRemote),
+        }
+    }
+}
+
+impl Worker {
+    /// How a call to an endpoint is protected, by the hop that it takes.
+    pub(super) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<SpiffeId>) -> Tls {
+        match (expected, direction) {
+            (Some(id), _) if hop.is_mutual_tls() => Tls::Mutual(id),
+            (_, Direction::Inbound) => Tls::None(NoTlsReason::Loopback),
+            (_, Direction::Outbound) if self.identity.is_some() => Tls::None(NoTlsReason::NotInMesh),
+            (_, Direction::Outbound) => Tls::Disabled,
+        }
+    }
+
+    /// Where a client's connection counts.
+    pub(super) fn client_series(&self, client: &Client) -> Arc<TcpMetrics> {
+        let direction = client.origin.door.direction();
+        let target = match (direction, client.target) {
+            (Direction::Inbound, Some(target)) => Target::Port(target.port()),
+            (Direction::Outbound, Some(target)) => match self.mesh.cluster_by_address(target) {
+                Some(cluster) => Target::Service(cluster.key.clone()),
+                None => Target::Unknown,
+            },
+            (_, None) => Target::Unknown,
+        };
+        let traffic = TrafficLabels { direction, target, tls: client.tls_label() };
+        self.metrics.connections(&ConnectionLabels { peer: Peer::Source, traffic })
+    }
+
+    /// Where a connection to an endpoint counts.
+    pub(super) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
+        let target = &self.clusters.get(upstream.cluster)?.target;
+        let tls = self.endpoint_tls(target.direction(), upstream.key.hop, upstream.expected.clone());
+        let traffic = target.traffic_labels(tls);
+        Some(self.metrics.connections(&ConnectionLabels { peer: Peer::Destination, traffic }))
+    }
+}

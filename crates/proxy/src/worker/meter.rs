@@ -1,0 +1,50 @@
+//! Meter: what is counted of one connection, also before it is known under which labels.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::metrics::TcpMetrics;
+
+/// The counts of one connection.
+#[derive(Debug)]
+pub(super) struct Meter {
+    opened: Instant,
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+    series: Option<Arc<TcpMetrics>>,
+}
+
+impl Meter {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { opened: now, read_bytes: 0, written_bytes: 0, series: None }
+    }
+
+    pub(super) fn read(&mut self, bytes: usize) {
+        self.read_bytes += bytes as u64;
+        if let Some(series) = &self.series {
+            series.read_bytes_total.add(bytes as u64);
+        }
+    }
+
+    pub(super) fn written(&mut self, bytes: usize) {
+        self.written_bytes += bytes as u64;
+        if let Some(series) = &self.series {
+            series.write_bytes_total.add(bytes as u64);
+        }
+    }
+
+    /// The connection counts in this series, with all that it has carried.
+    pub(super) fn count_in(&mut self, series: Arc<TcpMetrics>) {
+        series.opened();
+        series.read_bytes_total.add(self.read_bytes);
+        series.write_bytes_total.add(self.written_bytes);
+        self.series = Some(series);
+    }
+
+    /// The connection has ended.
+    pub(super) fn close(&mut self, now: Instant) {
+        if let Some(series) = self.series.take() {
+            series.closed(now.saturating_duration_since(self.opened));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Opaque bytes as one CONNECT stream, so that they are relayed by the loop that relays calls.
+//!
+//! What a connection brings becomes the content of a request (we accepted it) or of a response (we opened it); its end is
+//! END_STREAM, either way for itself (TCP's half-close).
+
+use leno_http2::{Drained, ErrorCode, Event, FieldSection, Role, Section, StreamKey};
+
+/// Bytes that wait for the socket before the far side gets no more room.
+const OUTPUT_HIGH_WATER_BYTES: usize = 128 << 10;
+/// Bytes that were read and have not gone on; with more of them the socket is left unread.
+const MAX_UNRELEASED_BYTES: usize = 256 << 10;
+/// The one stream.
+const STREAM: u32 = 1;
+
+/// A connection without a protocol of its own.
+#[derive(Debug)]
+pub(super) struct Opaque {
+    role: Role,
+    /// What it is for, as CONNECT's `:authority` says it.
+    target: Box<str>,
+    /// Its bytes are TLS of the application's own.
+    carries_tls: bool,
+    token: u32,
+    /// The first event has been given: the request, or the response.
+    announced: bool,
+    /// We opened it, and a call has it.
+    taken: bool,
+    unreleased_bytes: usize,
+    received_end: bool,
+    out: Vec<u8>,
+    out_start: usize,
+    /// Bytes of the output for which the far side has not been given room.
+    owed_bytes: usize,
+    sent_end: bool,
+    aborted: bool,
+}
+
+impl Opaque {
+    /// A connection that an application opened, to `target`.
+    pub(super) fn accepted(target: String, carries_tls: bool) -> Self {
+        Self { carries_tls, ..Self::new(Role::Server, target.into()) }
+    }
+
+    /// A connection that we open.
+    pub(super) fn opened() -> Self {
+        Self::new(Role::Client, Box::default())
+    }
+
+    fn new(role: Role, target: Box<str>) -> Self {
+        Self {
+            role,
+            target,
+            carries_tls: false,
+            token: 0,
+            announced: false,
+            taken: false,
+            unreleased_bytes: 0,
+            received_end: false,
+            out: Vec::new(),
+            out_start: 0,
+            owed_bytes: 0,
+            sent_end: false,
+            aborted: false,
+        }
+    }
+
+    /// Gives the request or the response first, and then the bytes as they are.
+    pub(super) fn receive<'a>(&mut self, input: &mut &'a [u8], fields: &mut FieldSection) -> Option<Event<'a>> {
+        let stream = StreamKey::numbered(STREAM);
+        if !self.announced {
+            if self.role == Role::Client && !self.taken {
+                return None;
+            }
+            self.announced = true;
+            fields.clear();
+            let section = match self.role {
+                Role::Server => {
+                    fields.push(b":method", b"CONNECT");
+                    fields.push(b":authority", self.target.as_bytes());
+                    Section::Request
+                }
+                Role::Client => {
+                    fields.push(b":status", b"200");
+                    Section::Response
+                }
+            };
+            return Some(Event::Headers { stream, token: self.token, section, end_stream: false, oversize: false });
+        }
+        if input.is_empty() || self.is_paused() || self.received_end {
+            return None;
+        }
+        let bytes = std::mem::take(input);
+        self.unreleased_bytes += bytes.len();
+        Some(Event::Data { stream, token: self.token, bytes, end_stream: false })
+    }
+
+    /// The peer sends nothing more.
+    pub(super) fn input_ended(&mut self) -> Option<Event<'static>> {
+        if !self.announced || std::mem::replace(&mut self.received_end, true) {
+            return None;
+        }
+        Some(Event::Data { stream: StreamKey::numbered(STREAM), token: self.token, bytes: &[], end_stream: true })
+    }
+
+    /// Takes the one call that this connection is for.
+    pub(super) fn open(&mut self, token: u32) -> StreamKey {
+        self.taken = true;
+        self.token = token;
+        StreamKey::numbered(STREAM)
+    }
+
+    pub(super) fn takes_streams(&self) -> bool {
+        self.role == Role::Client && !self.taken && !self.aborted
+    }
+
+    pub(super) fn set_token(&mut self, token: u32) {
+        self.token = token;
+    }
+
+    pub(super) fn token(&self) -> u32 {
+        self.token
+    }
+
+    /// An answer other than success means that there is no connection.
+    pub(super) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
+        let refused = fields.get(leno_http2::fields::Known::Status).is_some_and(|status| status != b"200");
+        self.aborted |= refused;
+        self.sent_end |= end_stream;
+    }
+
+    /// Returns how many bytes the far side may send again at once; the rest comes back as [`Drained`].
+    pub(super) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
+        if self.sent_end || self.aborted {
+            return bytes.len();
+        }
+        let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
+        let taken = if self.owed_bytes == 0 { bytes.len().min(room) } else { 0 };
+        self.owed_bytes += bytes.len() - taken;
+        self.out.extend_from_slice(bytes);
+        self.sent_end = end_stream;
+        taken
+    }
+
+    pub(super) fn output(&self) -> &[u8] {
+        if self.aborted { &[] } else { self.out.get(self.out_start..).unwrap_or_default() }
+    }
+
+    pub(super) fn advance_output(&mut self, n: usize) {
+        self.out_start += n;
+        if self.out_start >= self.out.len() {
+            self.out_start = 0;
+            if self.out.capacity() > OUTPUT_HIGH_WATER_BYTES { self.out = Vec::new() } else { self.out.clear() }
+        } else if self.out_start > OUTPUT_HIGH_WATER_BYTES {
+            self.out.drain(..self.out_start);
+            self.out_start = 0;
+        }
+    }
+
+    pub(super) fn pending_output(&self) -> usize {
+        self.out.len() - self.out_start
+    }
+
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.owed_bytes
+    }
+
+    pub(super) fn next_drained(&mut self) -> Option<Drained> {
+        let bytes = self.owed_bytes.min(OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output()));
+        if bytes == 0 {
+            return None;
+        }
+        self.owed_bytes -= bytes;
+        Some(Drained { stream: StreamKey::numbered(STREAM), token: self.token, bytes: bytes as u32 })
+    }
+
+    /// Bytes have gone on: so many more may be read.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
+    }
+
+    /// Whether the socket is to be left unread until what was read has gone on.
+    pub(super) fn is_paused(&self) -> bool {
+        self.unreleased_bytes >= MAX_UNRELEASED_BYTES
+    }
+
+    /// Nobody takes what the peer still sends: the connection ends with our output.
+    pub(super) fn stop_receiving(&mut self) {
+        self.received_end = true;
+    }
+
+    pub(super) fn reset(&mut self, _code: ErrorCode) {
+        self.aborted = true;
+    }
+
+    /// Whether there is a call that is not over.
+    pub(super) fn is_open(&self) -> bool {
+        let begun = if self.role == Role::Server { self.announced } else { self.taken };
+        begun && !self.aborted && !(self.received_end && self.sent_end)
+    }
+
+    /// Whether we send nothing more after the output.
+    pub(super) fn ends_output(&self) -> bool {
+        self.sent_end
+    }
+
+    /// Whether nothing more is to come either way.
+    pub(super) fn is_drained(&self) -> bool {
+        self.received_end && self.sent_end
+    }
+
+    /// Whether its bytes are TLS of the application's own.
+    pub(super) fn carries_tls(&self) -> bool {
+        self.carries_tls
+    }
+
+    /// Whether the connection is to be cut, without a word.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.aborted
+    }
+}
+
+#[cfg(test)]
+#[path = "opaque_tests.rs"]
+mod tests;

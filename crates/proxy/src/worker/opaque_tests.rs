@@ -1,0 +1,85 @@
+use leno_http2::{ErrorCode, Event, FieldSection, Section};
+
+use super::{MAX_UNRELEASED_BYTES, OUTPUT_HIGH_WATER_BYTES, Opaque};
+
+fn accepted() -> Opaque {
+    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), false);
+    opaque.receive(&mut &b""[..], &mut FieldSection::new()).expect("the request");
+    opaque
+}
+
+#[test]
+fn an_accepted_connection_is_a_connect_request_and_then_its_bytes() {
+    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), false);
+    let (mut input, mut fields) = (&b"hello"[..], FieldSection::new());
+    let first = opaque.receive(&mut input, &mut fields);
+    assert!(matches!(first, Some(Event::Headers { section: Section::Request, end_stream: false, .. })));
+    let lines: Vec<_> = fields.iter().map(|line| (line.name.to_vec(), line.value.to_vec())).collect();
+    assert_eq!(
+        lines,
+        [(b":method".to_vec(), b"CONNECT".to_vec()), (b":authority".to_vec(), b"10.0.0.1:5432".to_vec())]
+    );
+    assert!(matches!(opaque.receive(&mut input, &mut fields), Some(Event::Data { bytes: b"hello", .. })));
+    assert!(input.is_empty());
+}
+
+#[test]
+fn an_opened_connection_answers_once_a_call_has_it() {
+    let (mut opaque, mut fields) = (Opaque::opened(), FieldSection::new());
+    assert!(opaque.receive(&mut &b""[..], &mut fields).is_none());
+    assert!(opaque.takes_streams());
+    opaque.open(7);
+    assert!(!opaque.takes_streams());
+    let answer = opaque.receive(&mut &b""[..], &mut fields);
+    assert!(matches!(answer, Some(Event::Headers { section: Section::Response, token: 7, .. })));
+}
+
+#[test]
+fn each_direction_ends_for_itself() {
+    let mut opaque = accepted();
+    assert!(matches!(opaque.input_ended(), Some(Event::Data { end_stream: true, .. })));
+    assert!(opaque.input_ended().is_none());
+    assert!(opaque.is_open() && !opaque.ends_output());
+    opaque.send_data(b"bye", true);
+    assert!(opaque.ends_output() && opaque.is_drained() && !opaque.is_open());
+    assert_eq!(opaque.output(), b"bye");
+}
+
+#[test]
+fn a_reader_that_does_not_release_pauses_and_goes_on_when_it_does() {
+    let mut opaque = accepted();
+    let (bytes, mut fields) = (vec![0; MAX_UNRELEASED_BYTES], FieldSection::new());
+    assert!(opaque.receive(&mut &bytes[..], &mut fields).is_some());
+    let mut more = &b"more"[..];
+    assert!(opaque.is_paused() && opaque.receive(&mut more, &mut fields).is_none());
+    assert_eq!(more, b"more");
+    opaque.release(1);
+    assert!(opaque.receive(&mut more, &mut fields).is_some());
+}
+
+#[test]
+fn room_for_what_exceeds_the_high_water_mark_comes_when_the_socket_has_taken_it() {
+    let mut opaque = accepted();
+    let bytes = vec![1; OUTPUT_HIGH_WATER_BYTES + 1_000];
+    assert_eq!(opaque.send_data(&bytes, false), OUTPUT_HIGH_WATER_BYTES);
+    assert_eq!(opaque.send_data(b"xy", false), 0);
+    assert_eq!((opaque.queued_bytes(), opaque.next_drained()), (1_002, None));
+    opaque.advance_output(600 + 1_002);
+    assert_eq!(opaque.next_drained().map(|drained| drained.bytes), Some(600));
+    opaque.advance_output(opaque.pending_output());
+    assert_eq!(opaque.next_drained().map(|drained| drained.bytes), Some(402));
+    assert_eq!((opaque.next_drained(), opaque.queued_bytes()), (None, 0));
+}
+
+#[test]
+fn a_reset_and_a_refusal_cut_the_connection() {
+    let mut opaque = accepted();
+    opaque.send_data(b"half", false);
+    opaque.reset(ErrorCode::CANCEL);
+    assert!(opaque.is_aborted() && opaque.output().is_empty() && !opaque.is_open());
+    let mut refused = accepted();
+    let mut fields = FieldSection::new();
+    fields.push(b":status", b"503");
+    refused.send_headers(&fields, true);
+    assert!(refused.is_aborted());
+}

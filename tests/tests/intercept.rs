@@ -1,0 +1,269 @@
+//! `leno intercept`: real connections between two network namespaces, and what the rules make of them.
+//!
+//! Each test runs itself again in a namespace of its own ("here"), beside which it makes a second one ("there").
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use leno_tests::proxy::wait_for;
+use leno_tests::{namespaces, programs};
+use socket2::SockRef;
+
+/// The addresses of this namespace and of the other one, by family.
+const HERE: [&str; 2] = ["10.99.0.1", "fd00:99::1"];
+const THERE: [&str; 2] = ["10.99.0.2", "fd00:99::2"];
+/// What reads the backend that a test inside a namespace is about.
+const BACKEND: &str = "LENO_TEST_BACKEND";
+/// A user that nobody here is.
+const SOMEBODY_ELSE: &str = "2102";
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+#[test]
+fn nftables_redirect_both_directions_in_both_families_and_nothing_else() {
+    run_inside("nft", "redirects");
+}
+
+#[test]
+fn iptables_legacy_redirect_both_directions_in_both_families_and_nothing_else() {
+    run_inside("iptables", "redirects");
+}
+
+#[test]
+fn nftables_rules_replace_themselves_and_leave_those_of_others_alone() {
+    run_inside("nft", "leaves_nothing_behind");
+}
+
+#[test]
+fn iptables_legacy_rules_replace_themselves_and_leave_those_of_others_alone() {
+    run_inside("iptables", "leaves_nothing_behind");
+}
+
+#[test]
+fn another_backend_takes_the_place_of_the_first() {
+    run_inside("auto", "changes_backends");
+}
+
+#[test]
+fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown() {
+    // A user namespace in which one is nobody takes all capabilities away.
+    let leno = programs::program("leno");
+    let nobody = |words: &str| {
+        let mut command = Command::new("unshare");
+        command.arg("--user").arg(&leno).arg("intercept").args(words.split(' '));
+        command.output().expect("unshare (util-linux) runs")
+    };
+    for words in ["up --proxy-uid 2102", "down", "show"] {
+        let output = nobody(words);
+        let error = programs::text(&output);
+        assert!(!output.status.success() && error.lines().count() == 1, "{words}: {error}");
+        assert!(error.contains("CAP_NET_ADMIN") && error.contains("sudo"), "{words}: {error}");
+    }
+    for (backend, rule) in [("nft", "redirect to :4143"), ("iptables", "-j REDIRECT --to-ports 4143")] {
+        let output = nobody(&format!("up --proxy-uid 2102 --dry-run --backend {backend}"));
+        assert!(output.status.success() && programs::text(&output).contains(rule), "{}", programs::text(&output));
+    }
+}
+
+/// Runs one of the tests below in namespaces of its own.
+fn run_inside(backend: &str, test: &str) {
+    namespaces::run_test_inside(&format!("intercept::{test}"), &[(BACKEND, backend)]);
+}
+
+#[ignore = "runs inside the namespaces that other tests make"]
+#[test]
+fn redirects() {
+    let there = Neighbour::new();
+    for port in [4140, 4143, 15008] {
+        report_on(port);
+    }
+    up(SOMEBODY_ELSE, "--skip-inbound-ports 22,1000-2000 --skip-outbound-ports 25,3000-4000");
+    for (own, other) in HERE.into_iter().zip(THERE) {
+        // Outbound, and what the application keeps to itself.
+        assert_eq!(call(other, 80), format!("4140 {}", address(other, 80)));
+        assert_eq!(call(other, 2999), format!("4140 {}", address(other, 2999)));
+        for port in [25, 3000, 4000] {
+            assert_eq!(call(other, port), "refused", "port {port} is skipped");
+        }
+        assert_eq!(call(own, 80), "refused", "{own} is this namespace's own");
+        // Inbound.
+        assert_eq!(there.call(own, 80), format!("4143 {}", address(own, 80)));
+        assert_eq!(there.call(own, 25), format!("4143 {}", address(own, 25)));
+        for port in [4140, 15008] {
+            assert_eq!(there.call(own, port), format!("{port} {}", address(own, port)), "the proxy's own port");
+        }
+        for port in [22, 1000, 2000, 4191] {
+            assert_eq!(there.call(own, port), "refused", "port {port} is skipped");
+        }
+    }
+    for loopback in ["127.0.0.1", "::1"] {
+        assert_eq!(call(loopback, 80), "refused");
+    }
+
+    up(SOMEBODY_ELSE, "--skip-subnets 10.99.0.0/16");
+    assert_eq!(call(THERE[0], 80), "refused", "its network is skipped");
+    assert_eq!(call(THERE[1], 80), format!("4140 {}", address(THERE[1], 80)));
+    assert_eq!(there.call(HERE[0], 22), format!("4143 {}", address(HERE[0], 22)), "only outbound");
+
+    up("0", "");
+    for (own, other) in HERE.into_iter().zip(THERE) {
+        assert_eq!(call(other, 80), "refused", "the proxy's own connections are left alone");
+        assert_eq!(there.call(own, 80), format!("4143 {}", address(own, 80)));
+    }
+}
+
+#[ignore = "runs inside the namespaces that other tests make"]
+#[test]
+fn leaves_nothing_behind() {
+    let _there = Neighbour::new();
+    foreign_rules();
+    let before = all_rules();
+    up(SOMEBODY_ELSE, "");
+    let once = all_rules();
+    assert_ne!(once, before);
+    for line in before.lines() {
+        assert!(once.contains(line), "no longer there: {line}");
+    }
+    up(SOMEBODY_ELSE, "");
+    assert_eq!(all_rules(), once, "twice is as once");
+    assert!(leno("show").contains("4140"), "{}", leno("show"));
+    leno("down");
+    assert_eq!(all_rules(), before);
+    leno("down");
+    assert_eq!(all_rules(), before);
+    assert!(leno("show").contains("no connections are intercepted"), "{}", leno("show"));
+}
+
+#[ignore = "runs inside the namespaces that other tests make"]
+#[test]
+fn changes_backends() {
+    let up = |backend: &str| leno(&format!("up --proxy-uid 7 --backend {backend}"));
+    up("auto");
+    assert!(leno("show").contains("table inet leno"), "nft is the first that auto tries: {}", leno("show"));
+    up("iptables");
+    let shown = leno("show");
+    assert!(!shown.contains("table inet leno") && shown.contains("ip6tables-legacy -t nat"), "{shown}");
+    up("nft");
+    let shown = leno("show");
+    assert!(shown.contains("table inet leno") && !shown.contains("iptables"), "{shown}");
+}
+
+/// `leno intercept` with these words, which must succeed.
+fn leno(words: &str) -> String {
+    let words: Vec<&str> = ["intercept"].into_iter().chain(words.split_whitespace()).collect();
+    programs::run_well("leno", &words, TIMEOUT)
+}
+
+fn up(proxy_uid: &str, words: &str) {
+    let backend = std::env::var(BACKEND).expect("the outer test says");
+    leno(&format!("up --proxy-uid {proxy_uid} --backend {backend} {words}"));
+}
+
+/// Rules of somebody else, in all places where ours might be.
+fn foreign_rules() {
+    let script = "nft add table inet foreign
+        nft add chain inet foreign output '{ type nat hook output priority -100; }'
+        nft add rule inet foreign output tcp dport 9 redirect to :10
+        for iptables in iptables-legacy ip6tables-legacy; do
+            $iptables -t nat -A OUTPUT -p tcp --dport 9 -j REDIRECT --to-ports 10
+            $iptables -A FORWARD -j DROP
+        done";
+    programs::run_well("sh", &["-ec", script], TIMEOUT);
+}
+
+/// Everything that netfilter does here, without its counters.
+fn all_rules() -> String {
+    let script = "nft --stateless list ruleset; iptables-legacy-save; ip6tables-legacy-save";
+    let text = programs::run_well("sh", &["-ec", script], TIMEOUT);
+    let is_rule = |line: &&str| !line.starts_with('#');
+    text.lines().filter(is_rule).map(|line| line.split(" [").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// Listens on a port, and tells each connection that port and where it was going.
+fn report_on(port: u16) {
+    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).expect("the port is free in a new namespace");
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.expect("a connection");
+            let socket = SockRef::from(&connection);
+            let is_v4 = connection.local_addr().expect("its address").ip().to_canonical().is_ipv4();
+            let meant = if is_v4 { socket.original_dst_v4() } else { socket.original_dst_v6() };
+            let meant = meant.expect("netfilter knows it").as_socket().expect("an IP address");
+            write!(connection, "{port} {meant}").expect("the client reads");
+        }
+    });
+}
+
+fn address(ip: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(ip.parse::<IpAddr>().expect("an address"), port)
+}
+
+/// Calls from here: what the listener said, or that there is none.
+fn call(ip: &str, port: u16) -> String {
+    let Ok(mut connection) = TcpStream::connect_timeout(&address(ip, port), TIMEOUT) else {
+        return "refused".to_owned();
+    };
+    let mut said = String::new();
+    connection.read_to_string(&mut said).expect("the listener speaks");
+    said
+}
+
+/// The namespace that is not ours.
+struct Neighbour(Child);
+
+impl Neighbour {
+    /// Makes it, joined to ours by a pair of virtual Ethernet devices.
+    fn new() -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sleep", "60"]).stdin(Stdio::null()).stdout(Stdio::null());
+        let this = Self(command.spawn().expect("unshare (util-linux) runs"));
+        let pid = this.0.id();
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let is_apart = || (namespace(&pid.to_string()) != namespace("self")).then_some(());
+        wait_for("a second network namespace", TIMEOUT, is_apart);
+        let [here, here_v6] = HERE;
+        let [there, there_v6] = THERE;
+        let own = format!(
+            "ip link set lo up
+            ip link add here type veth peer name there netns {pid}
+            ip address add {here}/24 dev here
+            ip -6 address add {here_v6}/64 dev here nodad
+            ip link set here up"
+        );
+        programs::run_well("sh", &["-ec", &own], TIMEOUT);
+        let its = format!(
+            "ip link set lo up
+            ip address add {there}/24 dev there
+            ip -6 address add {there_v6}/64 dev there nodad
+            ip link set there up"
+        );
+        let output = this.run("sh", &["-ec", &its]);
+        assert!(output.status.success(), "{}", programs::text(&output));
+        this
+    }
+
+    /// Calls from there: what the listener said, or that there is none.
+    fn call(&self, ip: &str, port: u16) -> String {
+        let script = format!("exec 3<>/dev/tcp/{ip}/{port} && cat <&3");
+        let output = self.run("bash", &["-c", &script]);
+        let said = programs::text(&output);
+        if said.contains("Connection refused") { "refused".to_owned() } else { said }
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        let target = self.0.id().to_string();
+        let arguments: Vec<&str> =
+            ["--net", "--target", &target, program].into_iter().chain(arguments.iter().copied()).collect();
+        programs::run("nsenter", &arguments, TIMEOUT)
+    }
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
