@@ -174,11 +174,11 @@ impl Connection {
 
     /// Ends the exchange, and with it the connection: HTTP/1 has no other way. What was queued is dropped.
     pub fn reset(&mut self, key: StreamKey, _code: ErrorCode) {
-        let Some(exchange) = self.exchange_of(key) else { return };
-        let ends_by_closing = matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel);
-        self.cut_short = ends_by_closing && exchange.send != Half::Closed;
-        self.exchange = None;
-        self.end();
+        if self.is_open(key) {
+            self.note_cut();
+            self.exchange = None;
+            self.end();
+        }
     }
 
     /// The answer is complete without the rest of the request: once it has gone, the connection ends (RFC 9112 section
