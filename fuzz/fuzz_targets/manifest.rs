@@ -40,9 +40,9 @@ fn check(text: &str) {
 }
 
 /// What is read from a text is shown as a text that is read as the same.
-fn check_same<T: FromStr<Err: Debug> + Display + PartialEq + Debug>(text: &str) {
+fn check_same<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     if let Ok(read) = text.parse::<T>() {
-        assert_eq!(read.to_string().parse::<T>().as_ref(), Ok(&read));
+        assert_eq!(read.to_string().parse::<T>().ok(), Some(read));
     }
 }
 

@@ -189,6 +189,58 @@ fn memory_is_read_before_the_crowd_came_and_after_it_left() {
     assert!(number(&runs[0], "calls") >= 100.0 && number(&runs[0], "errors") == 0.0, "{}", runs[0]);
 }
 
+#[test]
+fn a_mesh_of_others_speaks_mutual_tls_between_its_proxies_and_counts_the_cost_of_them_all() {
+    for (target, config, before_port) in [
+        ("haproxy-mesh", "server-proxy-1.cfg", "bind 127.0.0.1:"),
+        (
+            "envoy-mesh",
+            "server-proxy-1.json",
+            r#""listeners":[{"address":{"socket_address":{"address":"127.0.0.1","port_value":"#,
+        ),
+    ] {
+        let out = new_dir();
+        let words = format!("slow-pod --targets {target} --skew-ms 0 --duration-s 3 --warm-up-s 1 --repeat 1");
+        let mut lab = Running(lab(&words, out.path()).stdout(Stdio::null()).spawn().expect("leno starts"));
+        let logs = out.path().join("logs");
+        let handshake = wait_for("a server-side proxy", Duration::from_secs(60), || {
+            let config = fs::read_to_string(logs.join(config)).ok()?;
+            let port = config.split_once(before_port)?.1.split(|c: char| !c.is_ascii_digit()).next()?;
+            let known = s_client(port, &logs.join("certificates"), true);
+            known.contains("Verification: OK").then(|| (known, s_client(port, &logs.join("certificates"), false)))
+        });
+        let (known, anonymous) = handshake;
+        for words in ["New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256", "ALPN protocol: h2"] {
+            assert!(known.contains(words), "{target}, {words}: {known}");
+        }
+        assert!(anonymous.contains("certificate required"), "{target}: {anonymous}");
+
+        wait_for("the end of the experiment", Duration::from_secs(60), || lab.0.try_wait().expect("the child is ours"));
+        let runs = runs(out.path());
+        let [run] = &runs[..] else { panic!("{target}: {}", experiment(out.path())["skipped"]) };
+        assert!(number(run, "calls") > 0.0 && number(run, "errors") == 0.0, "{run}");
+        let (all, servers) = (number(run, "proxy_cpu_us_per_call"), number(run, "server_proxy_cpu_us_per_call"));
+        assert!(0.0 < servers && servers < all, "{run}");
+        assert!(number(run, "server_proxy_rss_peak_bytes") > 0.0, "{run}");
+    }
+}
+
+/// What OpenSSL says of a server of the mesh, to whom it shows the client's certificate or none.
+fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
+    let file = |name: &str| certificates.join(name).display().to_string();
+    let (authority, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
+    let address = format!("127.0.0.1:{port}");
+    let mut arguments = vec!["s_client", "-connect", &address, "-CAfile", &authority, "-alpn", "h2"];
+    arguments.extend(["-ciphersuites", "TLS_AES_128_GCM_SHA256"]);
+    if with_certificate {
+        arguments.extend(["-cert", &certificate, "-key", &key]);
+    } else {
+        // It waits for what the server says to that.
+        arguments.push("-ign_eof");
+    }
+    programs::text(&programs::run("openssl", &arguments, Duration::from_secs(10)))
+}
+
 /// The lab, killed when the test ends early.
 struct Running(Child);
 

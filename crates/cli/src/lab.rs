@@ -5,6 +5,7 @@ use std::io;
 use clap::Subcommand;
 use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
+use leno_lab::tls::tunnel;
 use leno_lab::{report, simulate};
 
 /// What the lab can do.
@@ -18,6 +19,9 @@ pub(crate) enum Command {
     Report(report::Options),
     /// Put balancers alone through slow and failing servers, in simulated time
     Simulate(simulate::Options),
+    /// Carry connections in TLS, one end of it: what a mesh is compared with
+    #[command(hide = true)]
+    Tunnel(tunnel::Options),
 }
 
 impl Command {
@@ -28,6 +32,7 @@ impl Command {
             Self::Run(options) => experiment::run(options),
             Self::Report(options) => report::run(options),
             Self::Simulate(options) => simulate::run(options, &mut io::stdout()),
+            Self::Tunnel(options) => tunnel::run(options),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use leno_lab::load::{Client, Crowd, Load, Pattern, Plan};
+use leno_lab::load::{Client, Crowd, Exchange, Load, Pattern, Plan};
 use leno_lab::procfs;
 
 #[derive(Parser)]
@@ -58,6 +58,7 @@ fn main() {
     let load = Load::start(Plan {
         clients: vec![client; options.connections as usize],
         servers: options.servers,
+        exchange: Exchange::Grpc,
         pattern,
         warm_up: Duration::from_secs(1),
         measured: Duration::from_secs(options.seconds),

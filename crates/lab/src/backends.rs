@@ -1,4 +1,4 @@
-//! The backends of an experiment: real gRPC servers, each a process of its own with one thread, made slower or made
+//! The backends of an experiment: real servers of gRPC, and of HTTP/1.1 where that is asked for, each a process of its own with one thread, made slower or made
 //! to fail while they run.
 
 use std::net::SocketAddr;
@@ -11,6 +11,7 @@ use crate::child::{Child, Launch, free_address};
 use crate::echo::proto::echo_client::EchoClient;
 use crate::echo::proto::{CountRequest, SetDelayRequest, SetFailureRequest};
 use crate::error::{Error, Result, io};
+use crate::experiment::record::Protocol;
 
 /// What a call takes on a healthy backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub(crate) enum Trouble {
 
 /// The running backends; dropping it ends them.
 pub(crate) struct Backends {
+    /// Where calls go.
     addresses: Vec<SocketAddr>,
     service_time: ServiceTime,
     children: Vec<Child>,
@@ -41,8 +43,14 @@ pub(crate) struct Backends {
 }
 
 impl Backends {
-    /// Starts `count` healthy backends, which log to `dir`.
-    pub(crate) fn start(count: usize, service_time: ServiceTime, dir: &Path, cpus: &[usize]) -> Result<Self> {
+    /// Starts `count` healthy backends that speak `protocol`, and log to `dir`.
+    pub(crate) fn start(
+        count: usize,
+        protocol: Protocol,
+        service_time: ServiceTime,
+        dir: &Path,
+        cpus: &[usize],
+    ) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -50,11 +58,14 @@ impl Backends {
         let mut backends =
             Self { addresses: Vec::new(), service_time, children: Vec::new(), clients: Vec::new(), runtime };
         for number in 1..=count {
-            let address = free_address()?;
-            let args = [format!("--name={}", name(number))];
-            let mut child = start_server(&format!("backend-{number}"), address, &args, dir, cpus)?;
+            let control = free_address()?;
+            let http1 = if protocol == Protocol::Http1 { Some(free_address()?) } else { None };
+            let args = [Some(format!("--name={}", name(number))), http1.map(|address| format!("--http1={address}"))];
+            let args: Vec<String> = args.into_iter().flatten().collect();
+            let mut child = start_server(&format!("backend-{number}"), control, &args, dir, cpus)?;
+            let address = http1.unwrap_or(control);
             child.wait_for_listener(address)?;
-            backends.clients.push(backends.runtime.block_on(connect(address))?);
+            backends.clients.push(backends.runtime.block_on(connect(control))?);
             backends.addresses.push(address);
             backends.children.push(child);
         }

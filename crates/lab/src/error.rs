@@ -85,6 +85,14 @@ pub enum Error {
         /// The line that builds it.
         build: &'static str,
     },
+    /// A certificate or a TLS connection is not what it must be.
+    #[error("{what}: {why}")]
+    Tls {
+        /// What was being done.
+        what: String,
+        /// What is wrong.
+        why: String,
+    },
     /// An option has a value that makes no sense.
     #[error("{0}")]
     Usage(String),

@@ -20,3 +20,4 @@ pub mod relay_cost;
 pub mod report;
 pub mod simulate;
 mod targets;
+pub mod tls;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
-/// A Service in the namespace `default` with one gRPC port.
+/// A Service in the namespace `default` with one port.
 pub(crate) struct Service<'a> {
     /// Its name.
     pub(crate) name: &'a str,
@@ -11,10 +11,38 @@ pub(crate) struct Service<'a> {
     pub(crate) cluster_ip: Option<IpAddr>,
     /// Its port.
     pub(crate) port: u16,
+    /// What is spoken on it; none lets the proxy find out.
+    pub(crate) app_protocol: Option<&'a str>,
     /// The value of `leno.dev/balancer`.
     pub(crate) balancer: &'a str,
     /// Its endpoints.
-    pub(crate) endpoints: &'a [SocketAddr],
+    pub(crate) endpoints: &'a [Endpoint],
+}
+
+/// One endpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endpoint {
+    /// Where the application serves.
+    pub(crate) address: SocketAddr,
+    /// The proxy in front of it, on the same address; none in clear.
+    pub(crate) proxy: Option<Proxy>,
+}
+
+/// An endpoint's proxy in a mesh.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Proxy {
+    /// Whose certificate it shows: `ns/lab/sa/server`.
+    pub(crate) identity: &'static str,
+    /// Its port for requests.
+    pub(crate) inbound_port: u16,
+    /// Its port for opaque bytes.
+    pub(crate) tunnel_port: u16,
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self { address, proxy: None }
+    }
 }
 
 impl Service<'_> {
@@ -35,16 +63,36 @@ metadata:
 spec:
   clusterIP: {cluster_ip}
   ports:
-    - name: grpc
+    - name: calls
       port: {port}
-      appProtocol: kubernetes.io/h2c
 "
         );
-        for (number, endpoint) in self.endpoints.iter().enumerate() {
+        if let Some(app_protocol) = self.app_protocol {
             // Writing to a String cannot fail.
-            let _ = write!(
-                yaml,
+            let _ = writeln!(yaml, "      appProtocol: {app_protocol}");
+        }
+        for (number, endpoint) in self.endpoints.iter().enumerate() {
+            yaml.push_str(&self.slice(number, endpoint));
+        }
+        yaml
+    }
+
+    fn slice(&self, number: usize, endpoint: &Endpoint) -> String {
+        let Self { name, .. } = self;
+        let Endpoint { address, proxy } = endpoint;
+        let annotations = proxy.map_or_else(String::new, |proxy| {
+            let Proxy { identity, inbound_port, tunnel_port } = proxy;
+            format!(
                 "\
+  annotations:
+    leno.dev/identity: {identity}
+    leno.dev/inbound-port: \"{inbound_port}\"
+    leno.dev/tunnel-port: \"{tunnel_port}\"
+"
+            )
+        });
+        format!(
+            "\
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
@@ -53,17 +101,20 @@ metadata:
   namespace: default
   labels:
     kubernetes.io/service-name: {name}
+{annotations}\
 addressType: IPv4
 endpoints:
   - addresses: [\"{}\"]
 ports:
-  - name: grpc
+  - name: calls
     port: {}
 ",
-                endpoint.ip(),
-                endpoint.port()
-            );
-        }
-        yaml
+            address.ip(),
+            address.port()
+        )
     }
 }
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

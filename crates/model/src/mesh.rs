@@ -125,15 +125,17 @@ impl Mesh {
             addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), place(&key)?))).collect();
         addresses.sort_by_key(|(address, _)| *address);
         addresses.dedup_by_key(|(address, _)| *address);
-        let mut endpoints: Vec<(SocketAddr, EndpointPlace)> = Vec::new();
+        let mut endpoints: Vec<(SocketAddr, bool, EndpointPlace)> = Vec::new();
         for (place, cluster) in clusters.iter().enumerate() {
             for (number, endpoint) in cluster.all_endpoints().enumerate() {
                 let place = EndpointPlace { cluster: place, endpoint: number };
-                endpoints.push((canonical(endpoint.address), place));
+                endpoints.push((canonical(endpoint.address), endpoint.proxy.is_none(), place));
             }
         }
-        endpoints.sort_by_key(|(address, _)| *address);
-        endpoints.dedup_by_key(|(address, _)| *address);
+        // A proxy that one cluster knows of is not passed over for another that comes first: that would be in clear.
+        endpoints.sort_by_key(|(address, is_bare, _)| (*address, *is_bare));
+        endpoints.dedup_by_key(|(address, _, _)| *address);
+        let endpoints: Vec<_> = endpoints.into_iter().map(|(address, _, place)| (address, place)).collect();
         Self {
             default_namespace: default_namespace.into(),
             clusters: clusters.into(),
@@ -182,7 +184,7 @@ impl Mesh {
     }
 
     /// The endpoint that is at `address`, whether calls may be balanced to it or not: for whoever dialled this very
-    /// address. Of several clusters that it serves, the first by key.
+    /// address. Of several clusters that it serves, the first by key, but one that knows of a proxy before the others.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let found = self.endpoints.binary_search_by_key(&address, |(address, _)| *address).ok()?;

@@ -99,7 +99,7 @@ fn an_endpoints_own_address_is_not_balanced_away() {
 }
 
 #[test]
-fn an_endpoint_is_found_by_its_own_address_even_when_it_is_not_ready() {
+fn an_endpoint_is_found_by_its_own_address_even_when_it_is_not_ready_and_with_its_proxy() {
     let text = echo_with("[127.0.0.3]", "[127.0.0.3]\n  conditions: {ready: false}");
     let second = "---
 apiVersion: v1
@@ -124,6 +124,12 @@ spec: {ports: [{name: grpc, port: 1}]}
     for unknown in ["127.0.0.1:50051", "127.0.0.9:50061", "10.96.0.10:50051"] {
         assert!(mesh.endpoint_by_address(address(unknown)).is_none(), "{unknown}");
     }
+    let labels = "labels: {kubernetes.io/service-name: echo}";
+    let known = text.replace(labels, &format!("{labels}\n  annotations: {{leno.dev/identity: ns/shop/sa/echo}}"));
+    let mesh = translated(&[("a.yaml", &known), ("b.yaml", &format!("{second}---\n{slice}"))]).mesh;
+    let (cluster, endpoint) = mesh.endpoint_by_address(address("127.0.0.1:50061")).expect("known");
+    assert_eq!(&*cluster.key.service, "echo", "it knows of the proxy");
+    assert!(endpoint.proxy.is_some());
     let alone = translated(&[("a.yaml", &text)]).mesh;
     let (cluster, endpoint) = alone.endpoint_by_address(address("127.0.0.3:50061")).expect("known");
     assert_eq!((cluster.endpoints.len(), endpoint), (2, &cluster.unready_endpoints[0]));

@@ -89,7 +89,8 @@ fn with_an_identity_there_are_both_sides_and_a_tunnel() {
 
 #[test]
 fn addresses_that_are_given_are_the_only_ones() {
-    let args = read("--config d --inbound [::]:1 --inbound 127.0.0.1:2").expect("good flags");
+    let args =
+        read("--config d --identity ns/a/sa/b --issuer ca --inbound [::]:1 --inbound 127.0.0.1:2").expect("good flags");
     assert_eq!(args.listen(), [(Door::Inbound, address("[::]:1")), (Door::Inbound, address("127.0.0.1:2"))]);
 }
 

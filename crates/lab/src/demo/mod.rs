@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, io as io_error};
-use crate::load::{Load, Pattern, Plan, Snapshot};
+use crate::load::{Exchange, Load, Pattern, Plan, Snapshot};
 use lines::Lines;
 use row::Row;
 use screen::Screen;
@@ -127,6 +127,7 @@ fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done
     let load = Load::start(Plan {
         clients: stage.clients(way),
         servers: stage.server_names(),
+        exchange: Exchange::Grpc,
         pattern: Pattern::Open { rate_per_s: options.rate, max_in_flight: options.concurrency },
         warm_up: WARM_UP,
         measured: options.measured(),

@@ -9,7 +9,7 @@ use super::way::Way;
 use crate::child::{Child, Launch, free_address};
 use crate::error::{Result, io};
 use crate::load::Client;
-use crate::manifest::Service;
+use crate::manifest::{Endpoint, Service};
 
 const SERVERS: usize = 5;
 /// What a call takes on a healthy server, and the random part on top.
@@ -111,8 +111,16 @@ fn write_config(servers: &[SocketAddr], dir: &Path) -> Result<PathBuf> {
     let config = dir.join("config");
     let cannot_write = || io("writing the proxy's configuration");
     fs::create_dir(&config).map_err(cannot_write())?;
+    let endpoints: Vec<Endpoint> = servers.iter().copied().map(Endpoint::from).collect();
     for (name, balancer) in [ROUND_ROBIN, LATENCY] {
-        let service = Service { name, cluster_ip: None, port: SERVICE_PORT, balancer, endpoints: servers };
+        let service = Service {
+            name,
+            cluster_ip: None,
+            port: SERVICE_PORT,
+            app_protocol: Some("kubernetes.io/h2c"),
+            balancer,
+            endpoints: &endpoints,
+        };
         let path = config.join(format!("{name}.yaml"));
         fs::write(path, service.to_yaml()).map_err(cannot_write())?;
     }

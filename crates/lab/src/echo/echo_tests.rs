@@ -12,8 +12,16 @@ use super::*;
 pub(crate) async fn start_server(name: &str, delay_ms: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
-    let work = Work::new(delay_ms, 0);
+    let work = Arc::new(Work::new(delay_ms, 0));
     tokio::spawn(serve_on(listener, name.to_owned(), work, std::future::pending()));
+    address
+}
+
+/// The same in HTTP/1.1.
+pub(crate) async fn start_http1_server(name: &str, delay_ms: u32) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound listener");
+    tokio::spawn(http1::serve(listener, name.to_owned(), Arc::new(Work::new(delay_ms, 0))));
     address
 }
 

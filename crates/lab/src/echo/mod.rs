@@ -2,10 +2,12 @@
 //! that can be changed while it runs.
 
 mod bare;
+mod http1;
 mod service;
 mod work;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -47,6 +49,9 @@ pub struct Options {
     /// A random part on top of the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
+    /// Echo HTTP/1.1 requests as well, at this address; they take as long as calls
+    #[arg(long, value_name = "ADDR", conflicts_with = "bare")]
+    pub http1: Option<SocketAddr>,
     /// Only answer unary calls, all with the same bytes, at once: to learn what a load itself can do at most
     #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms"])]
     pub bare: bool,
@@ -80,11 +85,15 @@ async fn serve(options: &Options) -> Result<()> {
         }
         return Ok(());
     }
-    let work = Work::new(options.delay_ms, options.spread_ms);
+    let work = Arc::new(Work::new(options.delay_ms, options.spread_ms));
+    if let Some(address) = options.http1 {
+        let listener = TcpListener::bind(address).await.map_err(io(format!("--http1 {address}")))?;
+        tokio::spawn(http1::serve(listener, name.clone(), Arc::clone(&work)));
+    }
     serve_on(listener, name, work, stop).await
 }
 
-async fn serve_on(listener: TcpListener, name: String, work: Work, stop: impl Future<Output = ()>) -> Result<()> {
+async fn serve_on(listener: TcpListener, name: String, work: Arc<Work>, stop: impl Future<Output = ()>) -> Result<()> {
     let echo = EchoServer::new(EchoService::new(name, work)).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let reflection =
         || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(proto::DESCRIPTORS);

@@ -25,12 +25,12 @@ pub(super) struct EchoService {
 
 struct Server {
     name: String,
-    work: Work,
+    work: Arc<Work>,
 }
 
 impl EchoService {
     /// A server that answers with `name`.
-    pub(super) fn new(name: String, work: Work) -> Self {
+    pub(super) fn new(name: String, work: Arc<Work>) -> Self {
         Self { server: Arc::new(Server { name, work }) }
     }
 }

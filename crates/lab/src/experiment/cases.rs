@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::options::{Options, Rate, USUAL_DURATION_S, refuse};
-use super::record::Scenario;
+use super::record::{Protocol, Scenario, TargetKind};
 use crate::error::{Error, Result};
 
 /// One load on one state of the backends; every target meets each case in each repeat.
@@ -29,12 +29,15 @@ pub(super) const BURST_CALLS: u32 = 10;
 /// Most calls in flight in an open loop when nothing is said: a target that leaves more unanswered fails.
 const OPEN_CONCURRENCY: u32 = 1000;
 const CLOSED_CONCURRENCY: u32 = 200;
+/// Calls in flight where none are made.
+const NO_CALLS: u32 = 0;
 
 /// All cases: each skew with each number of connections and each rate.
 pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
     let scenario = options.scenario;
     let skews = options.skew_ms.clone().unwrap_or_else(|| usual_skews_ms(scenario).to_vec());
-    let connections = options.connections.clone().unwrap_or_else(|| usual_connections(scenario).to_vec());
+    let connections =
+        options.connections.clone().unwrap_or_else(|| usual_connections(scenario, options.protocol).to_vec());
     let rates = options.rate.clone().unwrap_or_else(|| vec![Rate::Max]);
     let mut cases = Vec::new();
     for &rate in &rates {
@@ -52,11 +55,14 @@ fn case(options: &Options, skew_ms: u32, connections: u32, rate: Rate) -> Result
         Rate::Max => (None, CLOSED_CONCURRENCY),
         Rate::PerSecond(rate) => (Some(rate), OPEN_CONCURRENCY),
     };
+    let one_each = options.protocol == Protocol::Http1 && rate == Rate::Max;
     let concurrency = match options.scenario {
         Scenario::Memory => connections * BURST_CALLS,
+        Scenario::Tcp | Scenario::Handshakes => NO_CALLS,
+        _ if one_each => connections,
         _ => options.concurrency.unwrap_or(usual),
     };
-    if concurrency < connections {
+    if options.scenario.has_calls() && concurrency < connections {
         let what = format!(
             "--concurrency {concurrency} is less than --connections {connections}: each connection needs a call; use \
              --concurrency {connections} or more"
@@ -70,12 +76,15 @@ fn usual_skews_ms(scenario: Scenario) -> &'static [u32] {
     match scenario {
         Scenario::SlowPod => &[0, 50, 200],
         Scenario::Connections | Scenario::Recover => &[50],
-        Scenario::FastFail | Scenario::Memory => &[0],
+        Scenario::FastFail | Scenario::Memory | Scenario::Tcp | Scenario::Handshakes => &[0],
     }
 }
 
-fn usual_connections(scenario: Scenario) -> &'static [u32] {
+fn usual_connections(scenario: Scenario, protocol: Protocol) -> &'static [u32] {
     match scenario {
+        Scenario::SlowPod | Scenario::FastFail | Scenario::Recover if protocol == Protocol::Http1 => &[200],
+        Scenario::Tcp => &[1],
+        Scenario::Handshakes => &[16],
         Scenario::SlowPod | Scenario::FastFail | Scenario::Recover => &[1],
         Scenario::Connections => &[1, 2, 4, 8],
         Scenario::Memory => &[10_000],
@@ -88,8 +97,14 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--skew-ms", options.skew_ms.as_deref())?;
     refuse_doubles("--connections", options.connections.as_deref())?;
     refuse_doubles("--rate", options.rate.as_deref())?;
+    refuse_wrong_targets(options)?;
+    if options.protocol == Protocol::Http1 {
+        refuse_impossible_http1(options)?;
+    }
     match options.scenario {
         Scenario::SlowPod | Scenario::Connections => Ok(()),
+        Scenario::Tcp => refuse_calls(options, "it has bytes and no calls"),
+        Scenario::Handshakes => refuse_calls(options, "it has connections and no calls"),
         Scenario::FastFail => {
             let why = "the failing backend is not slow but fails at once";
             refuse(options.skew_ms.is_some(), "--skew-ms", options.scenario, why)
@@ -103,6 +118,49 @@ fn refuse_doubles<T: PartialEq + std::fmt::Debug>(flag: &str, values: Option<&[T
     let values = values.unwrap_or_default();
     let doubled = values.iter().enumerate().any(|(index, value)| values[..index].contains(value));
     if doubled { Err(Error::Usage(format!("{flag} names something twice; name it once"))) } else { Ok(()) }
+}
+
+/// A tunnel does not balance, and only what speaks TLS has handshakes.
+fn refuse_wrong_targets(options: &Options) -> Result<()> {
+    let scenario = options.scenario;
+    let fits = |kind: TargetKind| match scenario {
+        Scenario::Handshakes => kind.has_tls(),
+        Scenario::Tcp => true,
+        _ => kind != TargetKind::Tunnel,
+    };
+    match options.targets.iter().flatten().find(|&&kind| !fits(kind)) {
+        Some(kind) => {
+            let what =
+                format!("--targets {kind} cannot be measured in {scenario}: it is {}; leave it out", kind.what());
+            Err(Error::Usage(what))
+        }
+        None => Ok(()),
+    }
+}
+
+fn refuse_impossible_http1(options: &Options) -> Result<()> {
+    if options.scenario == Scenario::Memory || !options.scenario.has_calls() {
+        let what = format!("--protocol http1 means nothing in {}; leave it out", options.scenario);
+        return Err(Error::Usage(what));
+    }
+    if options.concurrency.is_some() && options.rate.as_ref().is_none_or(|rates| rates.contains(&Rate::Max)) {
+        let what = "--concurrency means nothing with --protocol http1: each connection has one request at a time; use \
+                    --connections";
+        return Err(Error::Usage(what.to_owned()));
+    }
+    Ok(())
+}
+
+/// For the scenarios in which no calls are made.
+fn refuse_calls(options: &Options, why: &str) -> Result<()> {
+    for (given, flag) in [
+        (options.skew_ms.is_some(), "--skew-ms"),
+        (options.concurrency.is_some(), "--concurrency"),
+        (options.rate.is_some(), "--rate"),
+    ] {
+        refuse(given, flag, options.scenario, why)?;
+    }
+    Ok(())
 }
 
 fn refuse_impossible_recovery(options: &Options) -> Result<()> {

@@ -36,7 +36,15 @@ fn every_skew_meets_every_number_of_connections_and_every_rate() {
 
 #[test]
 fn every_scenario_runs_without_options() {
-    for (scenario, count) in [("slow-pod", 3), ("connections", 4), ("fast-fail", 1), ("recover", 1), ("memory", 1)] {
+    for (scenario, count) in [
+        ("slow-pod", 3),
+        ("connections", 4),
+        ("fast-fail", 1),
+        ("recover", 1),
+        ("memory", 1),
+        ("tcp", 1),
+        ("handshakes", 1),
+    ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");
     }
 }
@@ -50,6 +58,22 @@ fn memory_leaves_out_the_targets_without_a_proxy_unless_they_are_asked_for() {
 }
 
 #[test]
+fn http1_has_one_request_at_a_time_on_each_connection_and_in_an_open_loop_more_may_wait() {
+    let closed = cases("slow-pod --protocol http1 --skew-ms 0");
+    assert_eq!((closed[0].connections, closed[0].concurrency), (200, 200));
+    let open = cases("slow-pod --protocol http1 --skew-ms 0 --connections 10 --rate 100");
+    assert_eq!((open[0].connections, open[0].concurrency), (10, 1000));
+}
+
+#[test]
+fn scenarios_without_calls_have_the_targets_that_speak_tls_and_what_to_compare_them_with() {
+    use TargetKind::{Direct, EnvoyMesh, HaproxyMesh, LenoMesh, Tunnel};
+    let targets = |words| options(words).settings().expect("it can be").targets;
+    assert_eq!(targets("tcp"), [Direct, LenoMesh, HaproxyMesh, EnvoyMesh, Tunnel]);
+    assert_eq!(targets("handshakes"), [LenoMesh, HaproxyMesh, EnvoyMesh, Tunnel]);
+}
+
+#[test]
 fn impossible_options_are_named_with_the_fix() {
     for (words, flag, fix) in [
         ("fast-fail --skew-ms 50", "--skew-ms", "leave it out"),
@@ -59,6 +83,12 @@ fn impossible_options_are_named_with_the_fix() {
         ("memory --concurrency 20000", "--concurrency", "leave it out"),
         ("memory --duration-s 20", "--duration-s", "leave it out"),
         ("slow-pod --connections 8 --concurrency 4", "--concurrency 4", "--concurrency 8"),
+        ("tcp --rate max", "--rate", "leave it out"),
+        ("handshakes --skew-ms 0", "--skew-ms", "leave it out"),
+        ("handshakes --targets leno", "--targets leno", "leave it out"),
+        ("slow-pod --targets tunnel", "--targets tunnel", "leave it out"),
+        ("slow-pod --protocol http1 --concurrency 10", "--concurrency", "use --connections"),
+        ("memory --protocol http1", "--protocol http1", "leave it out"),
         ("slow-pod --targets leno,leno", "--targets", "once"),
         ("slow-pod --skew-ms 50,0,50", "--skew-ms", "once"),
     ] {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::options::Settings;
-use super::record::Ceiling;
+use super::record::{Ceiling, Protocol};
 use crate::backends::{Backends, Trouble, start_server};
 use crate::child::free_address;
 use crate::error::Result;
@@ -47,11 +47,14 @@ impl Ceiling {
 fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let pinned = |cpu| if cpus < 2 { Vec::new() } else { vec![cpu] };
-    let address = free_address()?;
-    let args = ["--bare".to_owned(), format!("--name={BARE}")];
-    let mut backend = start_server("bare-backend", address, &args, logs, &pinned(1))?;
-    backend.wait_for_listener(address)?;
-    rps(Plan { cpus: pinned(0), ..plan(settings, &[address], vec![BARE.to_owned()]) })
+    let (address, http1) = (free_address()?, free_address()?);
+    let (called, mode) = match settings.protocol {
+        Protocol::Http1 => (http1, format!("--http1={http1}")),
+        Protocol::Grpc | Protocol::Tcp => (address, "--bare".to_owned()),
+    };
+    let mut backend = start_server("bare-backend", address, &[mode, format!("--name={BARE}")], logs, &pinned(1))?;
+    backend.wait_for_listener(called)?;
+    rps(Plan { cpus: pinned(0), ..plan(settings, &[called], vec![BARE.to_owned()]) })
 }
 
 /// One connection to each backend, which take turns.
@@ -60,9 +63,17 @@ fn backends_rps(settings: &Settings, backends: &Backends) -> Result<f64> {
 }
 
 fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> Plan {
+    // HTTP/1.1 has one request at a time on each connection.
+    let connections = match settings.protocol {
+        Protocol::Http1 => IN_FLIGHT as usize,
+        Protocol::Grpc | Protocol::Tcp => addresses.len(),
+    };
+    let client = |&address: &SocketAddr| Client { address, authority: address.to_string() };
+    let clients = addresses.iter().map(client).cycle().take(connections).collect();
     Plan {
-        clients: addresses.iter().map(|&address| Client { address, authority: address.to_string() }).collect(),
+        clients,
         servers,
+        exchange: settings.exchange(),
         pattern: Pattern::Closed { in_flight: IN_FLIGHT },
         warm_up: WARM_UP,
         measured: settings.measured.min(LONGEST),

@@ -11,8 +11,7 @@ use super::recovery::recovered_after_s;
 use super::schedule::Turn;
 use crate::backends::{Backends, Trouble};
 use crate::error::Result;
-use crate::load::{Load, Pattern, Plan, SLICE, Snapshot};
-use crate::procfs::Memory;
+use crate::load::{Exchange, Load, NAMELESS, Pattern, Plan, SLICE, Snapshot};
 use crate::targets::Target;
 
 /// How often programs are looked after while calls are made.
@@ -26,6 +25,8 @@ pub(super) struct Stage<'a> {
     pub(super) backends: &'a mut Backends,
     /// Freshly started for this run.
     pub(super) target: Target,
+    /// What clients do.
+    pub(super) exchange: Exchange,
 }
 
 impl Stage<'_> {
@@ -51,14 +52,18 @@ impl Stage<'_> {
         let numbers = load.finish()?;
         self.ensure_running()?;
         let reached = since(&counts_after, &counts_before);
-        Ok(self.record(turn, numbers, (&before, &after), &reached, self.target.memory()?))
+        self.record(turn, numbers, (&before, &after), &reached)
     }
 
     fn plan(&self, turn: &Turn) -> Plan {
         let Case { connections, concurrency, rate_per_s, .. } = turn.case;
         Plan {
             clients: self.target.clients(connections, &mut fastrand::Rng::with_seed(turn.seed)),
-            servers: self.backends.names(),
+            servers: match self.exchange {
+                Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
+                Exchange::Grpc | Exchange::Http1 => self.backends.names(),
+            },
+            exchange: self.exchange.clone(),
             pattern: match rate_per_s {
                 None => Pattern::Closed { in_flight: concurrency },
                 Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
@@ -99,14 +104,14 @@ impl Stage<'_> {
         numbers: Snapshot,
         (before, after): (&Meter, &Meter),
         reached: &[u64],
-        memory: Option<Memory>,
-    ) -> Run {
+    ) -> Result<Run> {
+        let (memory, server_memory) = (self.target.memory()?, self.target.server_memory()?);
         let Case { skew_ms, connections, concurrency, rate_per_s } = turn.case;
         let errors: u64 = numbers.timeline.iter().map(|slice| slice.failed).sum();
         let calls = numbers.total.calls;
         let cpu_per_call = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (calls + errors).max(1) as f64;
         let recovery_slice = (SLOW_FOR.as_millis() / SLICE.as_millis()) as usize;
-        Run {
+        Ok(Run {
             scenario: self.settings.scenario,
             target: turn.target,
             skew_ms,
@@ -124,10 +129,13 @@ impl Stage<'_> {
             max_ms: numbers.total.max_ms,
             slow_share: match self.settings.scenario {
                 Scenario::FastFail | Scenario::Memory => share(reached, turn.troubled),
+                Scenario::Tcp | Scenario::Handshakes => 0.0,
                 _ => numbers.shares()[turn.troubled],
             },
             proxy_cpu_us_per_call: after.proxy_since(before).map(cpu_per_call),
+            server_proxy_cpu_us_per_call: after.server_proxy_since(before).map(cpu_per_call),
             proxy_rss_peak_bytes: memory.map(|memory| memory.peak_kib * 1024),
+            server_proxy_rss_peak_bytes: server_memory.map(|memory| memory.peak_kib * 1024),
             proxy_rss_after_bytes: memory.map(|memory| memory.resident_kib * 1024),
             foreign_cpu: after.foreign_since(before),
             at_ceiling: false,
@@ -137,11 +145,12 @@ impl Stage<'_> {
                 Scenario::Recover => recovered_after_s(&numbers.timeline, turn.troubled, recovery_slice),
                 _ => None,
             },
+            throughput: None,
             proxy_rss_before_bytes: None,
             // One of the warm-up alone is none of the errors that are counted.
             first_error: numbers.first_failure.filter(|_| errors > 0),
             curve: numbers.curve,
-        }
+        })
     }
 }
 

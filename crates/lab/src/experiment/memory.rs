@@ -47,7 +47,7 @@ impl Stage<'_> {
             errors: failed,
             first_error: first_failure,
             proxy_rss_before_bytes: memory_before.map(|memory| memory.resident_kib * 1024),
-            ..self.record(turn, numbers, (&before, &after), &reached, self.target.memory()?)
+            ..self.record(turn, numbers, (&before, &after), &reached)?
         })
     }
 }

@@ -12,7 +12,9 @@ use crate::targets::Target;
 pub(super) struct Meter {
     at: Instant,
     proxy: Option<Duration>,
-    /// The lab with its load, the backends and the proxy.
+    /// The part of a mesh's proxies in front of the backends.
+    server_proxy: Option<Duration>,
+    /// The lab with its load, the backends and the proxies.
     ours: Duration,
     machine: Duration,
 }
@@ -25,12 +27,18 @@ impl Meter {
         for pid in backends.pids() {
             ours += procfs::cpu_time(pid)?;
         }
-        Ok(Self { at: Instant::now(), proxy, ours, machine: procfs::machine_cpu_time()? })
+        let server_proxy = target.server_cpu_time()?;
+        Ok(Self { at: Instant::now(), proxy, server_proxy, ours, machine: procfs::machine_cpu_time()? })
     }
 
     /// CPU time that the proxy has used since; none without a proxy.
     pub(super) fn proxy_since(&self, earlier: &Self) -> Option<Duration> {
         Some(self.proxy?.saturating_sub(earlier.proxy?))
+    }
+
+    /// The part of it of a mesh's proxies in front of the backends; none without a mesh.
+    pub(super) fn server_proxy_since(&self, earlier: &Self) -> Option<Duration> {
+        Some(self.server_proxy?.saturating_sub(earlier.server_proxy?))
     }
 
     /// The CPUs that programs outside the experiment have kept busy since.

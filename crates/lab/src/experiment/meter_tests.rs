@@ -2,7 +2,7 @@ use super::*;
 
 fn meter(at: Instant, proxy_ms: u64, ours_ms: u64, machine_ms: u64) -> Meter {
     let ms = Duration::from_millis;
-    Meter { at, proxy: Some(ms(proxy_ms)), ours: ms(ours_ms), machine: ms(machine_ms) }
+    Meter { at, proxy: Some(ms(proxy_ms)), server_proxy: None, ours: ms(ours_ms), machine: ms(machine_ms) }
 }
 
 #[test]

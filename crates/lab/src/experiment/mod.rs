@@ -1,5 +1,6 @@
 //! Experiments: real proxies between a load and real servers, run after run, and what came of them.
 
+mod bytes;
 mod cases;
 mod ceiling;
 mod limits;

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::cases::{self, Case};
-use super::record::{Scenario, TargetKind};
+use super::record::{Protocol, Scenario, TargetKind};
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::error::{Error, Result};
+use crate::load::Exchange;
 
 /// Options of `leno lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -15,16 +16,19 @@ pub struct Options {
     /// What happens to the backends
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// What the calls go through [default: all; in memory the proxies]
+    /// What clients and backends speak: gRPC, or HTTP/1.1 with one request at a time on each connection
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Protocol::Grpc)]
+    pub protocol: Protocol,
+    /// What the calls go through [default: those without TLS; in memory the proxies; in tcp and handshakes those with TLS]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub targets: Option<Vec<TargetKind>>,
     /// How much later one backend answers, in ms [default: 0,50,200; in connections and recover 50]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub skew_ms: Option<Vec<u32>>,
-    /// Client connections [default: 1; in connections 1,2,4,8; in memory 10000]
+    /// Client connections [default: 1, and of HTTP/1.1 200; in connections 1,2,4,8; in memory 10000; in handshakes 16]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: Option<Vec<u32>>,
-    /// Calls in flight, of all connections together [default: 200; with --rate at most 1000]
+    /// Calls in flight, of all connections together [default: 200, and of HTTP/1.1 one each; with --rate at most 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: Option<u32>,
     /// Calls per second, whether or not earlier ones were answered; max calls as fast as it is answered [default: max]
@@ -72,6 +76,7 @@ pub enum Rate {
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) scenario: Scenario,
+    pub(super) protocol: Protocol,
     /// In the order asked for.
     pub(super) targets: Vec<TargetKind>,
     pub(super) cases: Vec<Case>,
@@ -85,6 +90,16 @@ pub(super) struct Settings {
     pub(super) leno_proxy: Option<PathBuf>,
 }
 
+impl Settings {
+    /// What clients do with calls.
+    pub(super) fn exchange(&self) -> Exchange {
+        match self.protocol {
+            Protocol::Http1 => Exchange::Http1,
+            Protocol::Grpc | Protocol::Tcp => Exchange::Grpc,
+        }
+    }
+}
+
 impl Options {
     /// Checks the options and fills in what they leave open.
     ///
@@ -94,6 +109,7 @@ impl Options {
         cases::refuse_impossible(self)?;
         Ok(Settings {
             scenario: self.scenario,
+            protocol: if self.scenario == Scenario::Tcp { Protocol::Tcp } else { self.protocol },
             targets: self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario)),
             cases: cases::of(self)?,
             repeat: self.repeat,
@@ -112,7 +128,13 @@ impl Options {
 pub(super) const USUAL_DURATION_S: u32 = 10;
 
 fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
-    TargetKind::ALL.into_iter().filter(|kind| scenario != Scenario::Memory || kind.is_proxy()).collect()
+    let fits = |kind: &TargetKind| match scenario {
+        Scenario::Tcp => *kind == TargetKind::Direct || kind.has_tls(),
+        Scenario::Handshakes => kind.has_tls(),
+        Scenario::Memory => kind.is_proxy() && !kind.has_tls(),
+        _ => !kind.has_tls(),
+    };
+    TargetKind::ALL.into_iter().filter(fits).collect()
 }
 
 fn parse_rate(text: &str) -> std::result::Result<Rate, String> {

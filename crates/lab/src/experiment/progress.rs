@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::record::{Run, Scenario};
+use super::record::{Run, Scenario, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
@@ -69,12 +69,19 @@ impl Progress {
 /// The main figures of a run.
 fn line(run: &Run) -> String {
     let Run { target, skew_ms, connections, repeat, p50_ms, p99_ms, .. } = run;
-    let mut words = vec![format!("repeat {repeat:<3} {target:8} {connections:>2} conn")];
+    let mut words = vec![format!("repeat {repeat:<3} {target:12} {connections:>2} conn")];
     if run.scenario == Scenario::Memory {
         let mb = |bytes: Option<u64>| bytes.unwrap_or_default() as f64 / f64::from(1 << 20);
         let [before, peak, after] =
             [run.proxy_rss_before_bytes, run.proxy_rss_peak_bytes, run.proxy_rss_after_bytes].map(mb);
         words.push(format!("{before:.1} MB before, {peak:.1} MB at most, {after:.1} MB after"));
+    } else if let Some(Throughput { up_mb_per_s, down_mb_per_s, up_cpu_us_per_mb, down_cpu_us_per_mb }) = run.throughput
+    {
+        words.push(format!("{up_mb_per_s:>7.0} MB/s up  {down_mb_per_s:>7.0} MB/s down"));
+        let cpu = up_cpu_us_per_mb.zip(down_cpu_us_per_mb);
+        words.extend(cpu.map(|(up, down)| format!("{up:.0} and {down:.0} us CPU per MB")));
+    } else if run.scenario == Scenario::Handshakes {
+        words.push(format!("{:>8.0} handshakes/s  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms", run.rps));
     } else {
         words.push(format!("{skew_ms:>3} ms {:>8.0} calls/s", run.rps));
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));

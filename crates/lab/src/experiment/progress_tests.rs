@@ -22,6 +22,8 @@ fn run(scenario: Scenario) -> Run {
         curve: Vec::new(),
         slow_share: 0.004,
         proxy_cpu_us_per_call: Some(9.5),
+        server_proxy_cpu_us_per_call: None,
+        server_proxy_rss_peak_bytes: None,
         proxy_rss_peak_bytes: Some(20 << 20),
         proxy_rss_after_bytes: Some(6 << 20),
         foreign_cpu: 0.0,
@@ -29,6 +31,7 @@ fn run(scenario: Scenario) -> Run {
         late: 0,
         held_up_ms: 0.0,
         recovered_after_s: None,
+        throughput: None,
         proxy_rss_before_bytes: Some(5 << 20),
     }
 }

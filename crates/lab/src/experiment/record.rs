@@ -17,6 +17,10 @@ pub enum Scenario {
     Recover,
     /// 10,000 connections make a burst of calls and leave: what memory stays?
     Memory,
+    /// Bytes without any meaning go up for half of the time, and down for the other half.
+    Tcp,
+    /// Clients connect with mutual TLS again and again, each time from nothing.
+    Handshakes,
 }
 
 /// What the calls go through.
@@ -33,6 +37,30 @@ pub enum TargetKind {
     Haproxy,
     /// Envoy with one worker, HTTP/2 on both sides, LEAST_REQUEST.
     Envoy,
+    /// Leno's proxy beside the client and in front of each backend, mutual TLS between them.
+    LenoMesh,
+    /// HAProxy beside the client and in front of each backend, mutual TLS between them.
+    HaproxyMesh,
+    /// Envoy beside the client and in front of each backend, mutual TLS between them.
+    EnvoyMesh,
+    /// A TLS tunnel on rustls without a proxy around it: bytes, and no calls.
+    Tunnel,
+}
+
+/// What clients speak, and the backends.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Unary gRPC calls: many at a time on each connection.
+    #[default]
+    Grpc,
+    /// Requests of HTTP/1.1 on connections that stay open, one at a time on each.
+    Http1,
+    /// Bytes without any meaning.
+    #[value(skip)]
+    Tcp,
 }
 
 /// One run: one target under one load for some seconds. A line of `runs.jsonl`.
@@ -46,7 +74,8 @@ pub struct Run {
     pub skew_ms: u32,
     /// Client connections.
     pub connections: u32,
-    /// Calls in flight, of all connections together: kept so in a closed loop, at most so in an open one.
+    /// Calls in flight, of all connections together: kept so in a closed loop, at most so in an open one. 0 where no
+    /// calls are made.
     pub concurrency: u32,
     /// Calls per second of an open loop; none in a closed one, which calls as fast as it is answered.
     pub rate_per_s: Option<u32>,
@@ -75,10 +104,17 @@ pub struct Run {
     /// The part of the measured calls that went to the slow or failing backend, 0 to 1. While no backend is
     /// slow: the part of the one that would be.
     pub slow_share: f64,
-    /// CPU time of the proxy for each call in us, user and kernel mode, all threads; none without a proxy.
+    /// CPU time of the proxy for each call in us, user and kernel mode, all threads; in a mesh of all its proxies
+    /// together; none without a proxy.
     pub proxy_cpu_us_per_call: Option<f64>,
-    /// The most memory of the proxy that was ever resident, in bytes.
+    /// The part of it that a mesh's proxies in front of the backends used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_proxy_cpu_us_per_call: Option<f64>,
+    /// The most memory of the proxy that was ever resident, in bytes; in a mesh of the one beside the client.
     pub proxy_rss_peak_bytes: Option<u64>,
+    /// The same of the largest of a mesh's proxies in front of the backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_proxy_rss_peak_bytes: Option<u64>,
     /// Resident memory of the proxy after the calls ended, in bytes; in the scenario `memory`, 10 s after.
     pub proxy_rss_after_bytes: Option<u64>,
     /// CPU time that programs outside the experiment used, in CPUs: 0.1 is a tenth of one CPU.
@@ -95,9 +131,25 @@ pub struct Run {
     /// Scenario `recover`: seconds from recovery until the backend had 80 % of its fair share; none when it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_after_s: Option<f64>,
+    /// Scenario `tcp`: what went through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
     /// Scenario `memory`: resident memory of the proxy before the connections came, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_rss_before_bytes: Option<u64>,
+}
+
+/// How fast bytes went through a target, 10^6 bytes to the MB. CPU time is that of the proxies; none without any.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// MB per second from the client.
+    pub up_mb_per_s: f64,
+    /// MB per second to the client.
+    pub down_mb_per_s: f64,
+    /// CPU time for each MB from the client, in us.
+    pub up_cpu_us_per_mb: Option<f64>,
+    /// CPU time for each MB to the client, in us.
+    pub down_cpu_us_per_mb: Option<f64>,
 }
 
 /// One point of a latency curve.
@@ -114,6 +166,9 @@ pub struct CurvePoint {
 pub struct Experiment {
     /// What happened to the backends.
     pub scenario: Scenario,
+    /// What clients and backends spoke.
+    #[serde(default)]
+    pub protocol: Protocol,
     /// The command line, to repeat it.
     pub command: String,
     /// When it began, as RFC 3339 in UTC.
@@ -167,8 +222,8 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// What the load reaches without any proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// What the load reaches without any proxy; zero where no calls are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// Calls per second that the load, on one CPU of its own, makes of a bare backend on another.
     pub load_rps: f64,

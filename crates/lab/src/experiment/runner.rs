@@ -3,6 +3,7 @@
 //! The backends are the same processes for the whole experiment; every run has a proxy of its own, freshly started,
 //! so that none profits or suffers from what the last run taught it, and its peak of memory is its own.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +16,11 @@ use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, Target
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
+use crate::load::bulk::BulkServer;
+use crate::load::{Exchange, Hello};
 use crate::report::{self, Written};
-use crate::targets::{self, Setting, Target, l4};
+use crate::targets::{self, ServerSide, Setting, Target, l4};
+use crate::tls::{SERVER, client_config};
 
 const BACKENDS: usize = 5;
 /// What starting and ending the programs of a run takes, about.
@@ -78,11 +82,18 @@ impl Runner {
         let turns = schedule::turns(&settings, &targets, BACKENDS);
         let progress = Progress::new(turns.len(), usual_length(&settings));
         warn(&skipped, &progress)?;
-        let backends = Backends::start(BACKENDS, settings.service_time, &logs, &settings.cpus.others)?;
-        let ceiling = Ceiling::measure(&settings, &backends, &logs)?;
-        progress.say(&ceiling.to_string())?;
+        let (time, cpus) = (settings.service_time, &settings.cpus.others);
+        let backends = Backends::start(BACKENDS, settings.protocol, time, &logs, cpus)?;
+        let ceiling = if settings.scenario.has_calls() {
+            let ceiling = Ceiling::measure(&settings, &backends, &logs)?;
+            progress.say(&ceiling.to_string())?;
+            ceiling
+        } else {
+            Ceiling::default()
+        };
         let experiment = Experiment {
             scenario: settings.scenario,
+            protocol: settings.protocol,
             command: command(std::env::args(), settings.seed),
             started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             duration_s: settings.measured.as_secs() as u32,
@@ -120,20 +131,49 @@ impl Runner {
     }
 
     fn run_one(&mut self, turn: &Turn) -> Result<Run> {
-        let setting = Setting {
-            backends: self.backends.addresses(),
+        match self.settings.scenario {
+            Scenario::Tcp => self.run_bytes(turn),
+            Scenario::Handshakes => self.run_handshakes(turn),
+            Scenario::Memory => {
+                let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
+                self.stage(target, Exchange::Grpc).measure_memory(turn)
+            }
+            _ => {
+                let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
+                let exchange = self.settings.exchange();
+                let run = self.stage(target, exchange).measure(turn)?;
+                let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
+                Ok(Run { at_ceiling, ..run })
+            }
+        }
+    }
+
+    fn run_bytes(&mut self, turn: &Turn) -> Result<Run> {
+        let server = BulkServer::start(&self.settings.cpus.others)?;
+        let target = Target::start(turn.target, &self.setting(&[server.address]))?;
+        self.stage(target, Exchange::Grpc).measure_bytes(turn, &server)
+    }
+
+    fn run_handshakes(&mut self, turn: &Turn) -> Result<Run> {
+        let backend = self.backends.addresses()[turn.troubled];
+        let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
+        let ServerSide { target, server_name, client, alpn } = side;
+        let hello = Hello::new(client_config(&client, SERVER, alpn, false)?, &server_name)?;
+        self.stage(target, Exchange::Handshake(hello)).measure(turn)
+    }
+
+    fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
+        Setting {
+            backends,
+            protocol: self.settings.protocol,
             dir: &self.logs,
             cpus: &self.settings.cpus.proxy,
             leno_proxy: self.settings.leno_proxy.as_deref(),
-        };
-        let target = Target::start(turn.target, &setting)?;
-        let mut stage = Stage { settings: &self.settings, backends: &mut self.backends, target };
-        if self.settings.scenario == Scenario::Memory {
-            return stage.measure_memory(turn);
         }
-        let run = stage.measure(turn)?;
-        let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
-        Ok(Run { at_ceiling, ..run })
+    }
+
+    fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
+        Stage { settings: &self.settings, backends: &mut self.backends, target, exchange }
     }
 
     fn is_given_up(&self, target: TargetKind) -> bool {

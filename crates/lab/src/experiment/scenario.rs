@@ -6,7 +6,13 @@ use super::record::Scenario;
 
 impl Scenario {
     /// Every scenario.
-    pub const ALL: [Self; 5] = [Self::SlowPod, Self::Connections, Self::FastFail, Self::Recover, Self::Memory];
+    pub const ALL: [Self; 7] =
+        [Self::SlowPod, Self::Connections, Self::FastFail, Self::Recover, Self::Memory, Self::Tcp, Self::Handshakes];
+
+    /// Whether calls are made, over which targets balance.
+    pub fn has_calls(self) -> bool {
+        !matches!(self, Self::Tcp | Self::Handshakes)
+    }
 
     /// What happens in it, in one line.
     pub fn what(self) -> &'static str {
@@ -16,6 +22,8 @@ impl Scenario {
             Self::FastFail => "one backend fails every call at once: does it attract calls?",
             Self::Recover => "one backend is slow and then well again: how long until it has its fair share?",
             Self::Memory => "10,000 connections make a burst of calls and leave: what memory stays?",
+            Self::Tcp => "bytes without any meaning, up and then down: how many, and what do they cost?",
+            Self::Handshakes => "clients connect with mutual TLS again and again: how often in a second of CPU?",
         }
     }
 }
@@ -28,6 +36,8 @@ impl fmt::Display for Scenario {
             Self::FastFail => "fast-fail",
             Self::Recover => "recover",
             Self::Memory => "memory",
+            Self::Tcp => "tcp",
+            Self::Handshakes => "handshakes",
         })
     }
 }

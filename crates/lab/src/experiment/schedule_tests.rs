@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
-use crate::experiment::record::Scenario;
+use crate::experiment::record::{Protocol, Scenario};
 
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 
@@ -11,6 +11,7 @@ fn settings(seed: u64) -> Settings {
     let case = |skew_ms| Case { skew_ms, connections: 1, concurrency: 200, rate_per_s: None };
     Settings {
         scenario: Scenario::SlowPod,
+        protocol: Protocol::Grpc,
         targets: TARGETS.to_vec(),
         cases: vec![case(0), case(50)],
         repeat: 60,

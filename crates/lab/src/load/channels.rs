@@ -7,13 +7,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::Client;
 use super::channel::{Channel, Ended};
 use super::ready::{Ready, ReadyQueue};
+use super::{CONNECTING_AT_A_TIME, Client};
 use crate::error::Result;
-
-/// Connections that are opened at a time, so that no server's listen queue overflows.
-const OPENING_AT_A_TIME: usize = 64;
 
 /// How long closing connections may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,7 +30,7 @@ impl Channels {
     pub(super) async fn connect(clients: &[Client]) -> Result<Self> {
         let queue = Arc::new(ReadyQueue::default());
         let opening = clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, &queue));
-        let all = stream::iter(opening).buffered(OPENING_AT_A_TIME).try_collect().await?;
+        let all = stream::iter(opening).buffered(CONNECTING_AT_A_TIME).try_collect().await?;
         Ok(Self { all, queue, in_flight: 0 })
     }
 

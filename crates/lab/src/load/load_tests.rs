@@ -10,6 +10,7 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
     Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
+        exchange: Exchange::Grpc,
         pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 50 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),

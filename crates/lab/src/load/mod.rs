@@ -1,16 +1,20 @@
-//! The load: unary gRPC calls over a few connections, timed by the load's own clock.
+//! The load: unary gRPC calls over a few connections, HTTP/1.1 requests over many, or connections themselves, timed
+//! by the load's own clock.
 //!
 //! In an open loop calls are sent at fixed times, as by clients that do not know of each other, and are
 //! timed from when they should have been sent: a target that stalls cannot slow the load down and so
 //! hide itself (coordinated omission). In a closed loop so many calls are in flight at any time.
 //!
-//! It runs on one thread of its own, on the `h2` crate; nothing of Leno's data plane is in it. One task
-//! polls everything, and a call costs it no task, no channel and no timer.
+//! It runs on one thread of its own, on the `h2` crate, `httparse` and `rustls`; nothing of Leno's data plane is in
+//! it. One task polls all gRPC calls, and a call costs it no task, no channel and no timer.
 
+pub(crate) mod bulk;
 mod call;
 mod channel;
 mod channels;
 mod crowd;
+mod handshake;
+pub(crate) mod http1;
 mod open;
 mod pace;
 mod ready;
@@ -21,6 +25,7 @@ mod scripted;
 mod snapshot;
 mod stats;
 mod timer;
+mod workers;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -29,15 +34,21 @@ use std::time::{Duration, Instant};
 
 use channels::Channels;
 pub use crowd::{Crowd, CrowdReport};
+use futures_util::{StreamExt, TryStreamExt, stream};
+pub use handshake::{Hello, NAMELESS};
 use recorder::{Recorder, lock};
 use run::Run;
 pub use snapshot::{Latency, Slice, Snapshot};
 pub use stats::SLICE;
 use stats::Stats;
+use workers::Worker;
 
 use crate::child::pin;
 use crate::error::{Error, Result, io};
 pub(crate) use call::framed;
+
+/// So that no server's listen queue overflows.
+const CONNECTING_AT_A_TIME: usize = 64;
 
 /// One client connection.
 #[derive(Debug, Clone)]
@@ -55,6 +66,8 @@ pub struct Plan {
     pub clients: Vec<Client>,
     /// The names that the servers answer with.
     pub servers: Vec<String>,
+    /// What a client does each time.
+    pub exchange: Exchange,
     /// When calls are sent.
     pub pattern: Pattern,
     /// Time before anything but failures is counted.
@@ -65,10 +78,22 @@ pub struct Plan {
     pub cpus: Vec<usize>,
 }
 
+/// What a client does again and again.
+#[derive(Debug, Clone)]
+pub enum Exchange {
+    /// A unary gRPC call; as many at a time as the pattern says.
+    Grpc,
+    /// A request of HTTP/1.1; one at a time for each client.
+    Http1,
+    /// A connection with TLS that is made and left; one at a time for each client.
+    Handshake(Hello),
+}
+
 /// When calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// So many calls in flight at any time, over all clients evenly: the next is sent when one is answered.
+    /// So many calls in flight at any time, over all clients evenly: the next is sent when one is answered. Of
+    /// clients that have one at a time, each has one.
     Closed {
         /// Calls in flight, at least one.
         in_flight: u32,
@@ -127,14 +152,29 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     }
     pin(&plan.cpus).map_err(io(format!("pinning the load to the CPUs {:?}", plan.cpus)))?;
     runtime()?.block_on(async {
-        let channels = Channels::connect(&plan.clients).await?;
-        let start = Instant::now();
-        let measure_from = start + plan.warm_up;
-        let end = measure_from + plan.measured;
-        lock(stats).measure(measure_from, end);
-        let recorder = Recorder::new(&plan.servers, stats);
-        Run::new(plan, channels, recorder, start, end)?.finish().await
+        match plan.exchange {
+            Exchange::Grpc => {
+                let channels = Channels::connect(&plan.clients).await?;
+                let (recorder, start, end) = begin(plan, stats);
+                Run::new(plan, channels, recorder, start, end)?.finish().await
+            }
+            Exchange::Http1 | Exchange::Handshake(_) => {
+                let connecting = stream::iter(&plan.clients).map(|client| Worker::connect(client, plan));
+                let workers = connecting.buffered(CONNECTING_AT_A_TIME).try_collect().await?;
+                let (recorder, start, end) = begin(plan, stats);
+                workers::run(workers, plan.pattern, recorder, start, end).await
+            }
+        }
     })
+}
+
+/// Begins to count, and says from when until when.
+fn begin(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> (Recorder, Instant, Instant) {
+    let start = Instant::now();
+    let measure_from = start + plan.warm_up;
+    let end = measure_from + plan.measured;
+    lock(stats).measure(measure_from, end);
+    (Recorder::new(&plan.servers, stats), start, end)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -21,7 +21,7 @@ fn nothing_is_due_twice_and_the_next_call_is_told() {
     let start = Instant::now();
     let mut pace = Pace::new(start, start + 10 * MS, 1000);
     assert_eq!(take_all(&mut pace, start + 3 * MS).len(), 4);
-    assert_eq!(take_all(&mut pace, start + 3 * MS), []);
+    assert_eq!(take_all(&mut pace, start + 3 * MS), [] as [Instant; 0]);
     assert_eq!(pace.next_due(), Some(start + 4 * MS));
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::cpus::Cpus;
 use crate::error::{Error, Result, io as io_error};
-use crate::experiment::record::TargetKind;
+use crate::experiment::record::{Protocol, TargetKind};
 use crate::targets::{Setting, Target};
 
 use backends::Backends;
@@ -156,6 +156,7 @@ fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Resul
     for &kind in &options.targets {
         let setting = Setting {
             backends: &stage.backends.addresses,
+            protocol: Protocol::Grpc,
             dir: stage.dir.path(),
             cpus: &stage.cpus.proxy,
             leno_proxy: options.leno_proxy.as_deref(),

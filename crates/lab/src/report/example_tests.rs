@@ -1,7 +1,7 @@
 //! Experiments as they could have come out, made from a seed.
 
 use crate::experiment::record::{
-    Ceiling, CurvePoint, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version,
+    Ceiling, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
 };
 
 use super::read::Recorded;
@@ -28,13 +28,16 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         curve: vec![CurvePoint { quantile: 0.5, ms: 10.0 }, CurvePoint { quantile: 0.99, ms: 20.0 }],
         slow_share: if skew_ms == 0 { 0.2 } else { 0.001 },
         proxy_cpu_us_per_call: Some(4.0),
+        server_proxy_cpu_us_per_call: None,
         proxy_rss_peak_bytes: Some(5_000_000),
+        server_proxy_rss_peak_bytes: None,
         proxy_rss_after_bytes: Some(4_000_000),
         foreign_cpu: 0.0,
         at_ceiling: false,
         late: 0,
         held_up_ms: 0.0,
         recovered_after_s: None,
+        throughput: None,
         proxy_rss_before_bytes: None,
     }
 }
@@ -58,6 +61,7 @@ pub(super) fn experiment(scenario: Scenario) -> Experiment {
     let version = |target, version: &str| Version { target, version: version.to_owned() };
     Experiment {
         scenario,
+        protocol: Protocol::Grpc,
         command:
             "leno lab run slow-pod --targets direct,l4,leno,haproxy,envoy --skew-ms 0,50,200 --repeat 10 --out out/"
                 .to_owned(),
@@ -108,7 +112,7 @@ fn noisy(target: TargetKind, skew_ms: u32, repeat: u32, noise: f64, random: &mut
         TargetKind::L4 => (5.2, None, None, f64::from(u8::from(random.f64() < 0.2))),
         TargetKind::Leno => (3.3, Some(4.7), Some(5.4), 0.0012),
         TargetKind::Haproxy => (5.2, Some(17.9), Some(23.1), 0.021),
-        TargetKind::Envoy => (8.9, Some(41.0), Some(48.2), 0.034),
+        _ => (8.9, Some(41.0), Some(48.2), 0.034),
     };
     let share = if skew_ms == 0 && cpu.is_some() { 0.2 } else { share * (0.9 + 0.2 * random.f64()) };
     let share = share.min(1.0);

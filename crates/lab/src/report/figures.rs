@@ -24,8 +24,35 @@ pub(super) fn cpu_us(run: &Run) -> Option<f64> {
     run.proxy_cpu_us_per_call
 }
 
+/// Of the largest proxy, where there are several.
 pub(super) fn peak_mb(run: &Run) -> Option<f64> {
-    megabytes(run.proxy_rss_peak_bytes)
+    megabytes(run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes))
+}
+
+/// Of the part that a mesh's proxies in front of the backends have in CPU time.
+pub(super) fn server_cpu_us(run: &Run) -> Option<f64> {
+    run.server_proxy_cpu_us_per_call
+}
+
+/// How often a second of CPU time would do it.
+pub(super) fn per_cpu_s(run: &Run) -> Option<f64> {
+    Some(1e6 / run.proxy_cpu_us_per_call?).filter(|often| often.is_finite())
+}
+
+pub(super) fn up_mb_per_s(run: &Run) -> Option<f64> {
+    Some(run.throughput?.up_mb_per_s)
+}
+
+pub(super) fn down_mb_per_s(run: &Run) -> Option<f64> {
+    Some(run.throughput?.down_mb_per_s)
+}
+
+pub(super) fn up_cpu_us_per_mb(run: &Run) -> Option<f64> {
+    run.throughput?.up_cpu_us_per_mb
+}
+
+pub(super) fn down_cpu_us_per_mb(run: &Run) -> Option<f64> {
+    run.throughput?.down_cpu_us_per_mb
 }
 
 pub(super) fn before_mb(run: &Run) -> Option<f64> {

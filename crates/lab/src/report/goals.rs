@@ -1,18 +1,13 @@
 //! What Leno is to reach, and whether the runs show it.
-//!
-//! A goal is reached when the whole interval of its figure keeps the limit, missed when none of it does, and
-//! otherwise the repeats cannot tell.
 
-use std::fmt;
-
-use crate::chart::number::significant;
 use crate::experiment::record::{Scenario, TargetKind};
 
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
+use super::judge::{Finding, Limit, Verdict, sure_text};
+use super::mesh_goals;
 use super::ratio::ratio;
-use super::spread::{Estimate, LEAST_REPEATS};
-use super::words;
+use super::spread::Estimate;
 
 /// A ratio to the fewest connections that is less sure than this could hide anything.
 const FLAT_PLUS_MINUS: f64 = 0.2;
@@ -27,52 +22,27 @@ pub(super) struct Goal {
     pub(super) figure: String,
 }
 
-/// Ascending by how much they decide among several figures of one goal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
-    Reached,
-    CannotTell,
-    Missed,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Reached => "reached",
-            Self::CannotTell => "cannot tell",
-            Self::Missed => "missed",
-        })
-    }
-}
-
-/// On which side of a limit a figure has to be, and what it counts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Limit {
-    /// A ratio.
-    RatioAtMost(f64),
-    /// A ratio.
-    RatioAtLeast(f64),
-    PercentAtMost(f64),
-    SecondsAtMost(f64),
-}
-
-/// One figure of a goal: what it says, and where it was found.
-struct Finding {
-    verdict: Verdict,
-    /// How far the figure is from keeping the limit; larger is worse.
-    badness: f64,
-    text: String,
-}
-
-/// The goals that `scenario` decides on, for Leno; none when it was not measured.
+/// The goals that `scenario` decides on, for Leno alone and as a mesh; none when it was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
+    let mut goals = of_target(results, scenario, TargetKind::Leno);
+    let mut of_mesh = of_target(results, scenario, TargetKind::LenoMesh);
+    of_mesh.extend(mesh_goals::goals(results, scenario));
+    for goal in &mut of_mesh {
+        goal.name.insert_str(0, "mesh: ");
+    }
+    goals.append(&mut of_mesh);
+    goals
+}
+
+/// The goals that Leno has whether calls go through one proxy or two.
+fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<Goal> {
     if scenario == Scenario::Connections {
-        return flat_over_connections(results);
+        return flat_over_connections(results, target);
     }
     let mut goals = Vec::new();
     for load in results.loads(scenario) {
         let groups: Vec<&Group> =
-            results.of(scenario).filter(|group| group.target == TargetKind::Leno && group.load == load).collect();
+            results.of(scenario).filter(|group| group.target == target && group.load == load).collect();
         let mut add = |name: &str, findings: Vec<Finding>| goals.extend(worst(name, load, findings));
         let skewed = || groups.iter().copied().filter(|group| group.skew_ms > 0);
         let each = |limit: Limit, estimate: fn(&Group) -> Option<Estimate>| -> Vec<Finding> {
@@ -100,7 +70,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
                 let kept = |group: &Group| Some(group.spread(figures::kept)?.estimate());
                 add("memory after ≤ 1.10 × before", each(Limit::RatioAtMost(1.1), kept));
             }
-            Scenario::Connections => {}
+            Scenario::Connections | Scenario::Tcp | Scenario::Handshakes => {}
         }
     }
     goals
@@ -113,86 +83,16 @@ fn sd_percent(group: &Group) -> Option<Estimate> {
 }
 
 /// The goal of several figures: the worst decides.
-fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
+pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
     let order = |a: &Finding, b: &Finding| a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness));
     let Finding { verdict, text: figure, .. } = findings.into_iter().max_by(order)?;
     Some(Goal { name: name.to_owned(), load, verdict, figure })
 }
 
-impl Limit {
-    /// Judges a group's figure over that of the same target's `healthy` group.
-    fn judge_beside(self, healthy: Option<&Group>, group: &Group, figure: Figure) -> Finding {
-        let Some(healthy) = healthy else {
-            let text = "skew 0 was not measured".to_owned();
-            return Finding { verdict: Verdict::CannotTell, badness: 0.0, text };
-        };
-        self.judge(ratio(group, healthy, figure), group)
-    }
-
-    fn judge(self, estimate: Option<Estimate>, group: &Group) -> Finding {
-        let (verdict, badness) = estimate.map_or((Verdict::CannotTell, 0.0), |estimate| self.decide(&estimate));
-        let mut text = estimate.map_or_else(|| "nothing was measured".to_owned(), |it| self.text(&it, verdict));
-        if matches!(group.scenario, Scenario::SlowPod | Scenario::Recover) {
-            text.push_str(&format!(", skew {} ms", group.skew_ms));
-        }
-        let marks = words::marks(group.marks());
-        if !marks.is_empty() {
-            text.push_str(&format!(" ({marks})"));
-        }
-        Finding { verdict, badness, text }
-    }
-
-    fn decide(self, estimate: &Estimate) -> (Verdict, f64) {
-        let (limit, badness) = match self {
-            Self::RatioAtMost(limit) | Self::PercentAtMost(limit) | Self::SecondsAtMost(limit) => {
-                (limit, estimate.value)
-            }
-            Self::RatioAtLeast(limit) => (limit, -estimate.value),
-        };
-        // The better and the worse end.
-        let (kept, broken) = match (self, estimate.interval) {
-            (_, None) => return (Verdict::CannotTell, badness),
-            (Self::RatioAtLeast(_), Some((least, most))) => (least >= limit, most < limit),
-            (_, Some((least, most))) => (most <= limit, least > limit),
-        };
-        let verdict = match (kept, broken) {
-            (true, _) => Verdict::Reached,
-            (_, true) => Verdict::Missed,
-            _ => Verdict::CannotTell,
-        };
-        (verdict, badness)
-    }
-
-    /// The figure in its unit, and how sure it is.
-    fn text(self, estimate: &Estimate, verdict: Verdict) -> String {
-        let unit = match self {
-            Self::RatioAtMost(_) | Self::RatioAtLeast(_) => "×",
-            Self::PercentAtMost(_) => "%",
-            Self::SecondsAtMost(_) => "s",
-        };
-        sure_text(estimate, unit, verdict == Verdict::CannotTell)
-    }
-}
-
-/// `1.04 × [0.98 – 1.12], ± 7 %`
-fn sure_text(estimate: &Estimate, unit: &str, say_noise: bool) -> String {
-    let bound = |value: f64| if value.is_infinite() { "never".to_owned() } else { significant(value) };
-    let value = match estimate.value {
-        value if value.is_infinite() => "never".to_owned(),
-        value => format!("{} {unit}", significant(value)),
-    };
-    let Some((least, most)) = estimate.interval else {
-        let plural = if estimate.repeats == 1 { "" } else { "s" };
-        return format!("{value}; {} repeat{plural}, {LEAST_REPEATS} are needed", estimate.repeats);
-    };
-    let noise = estimate.plus_minus().filter(|_| say_noise).map(|part| format!(", ± {} %", significant(part * 100.0)));
-    format!("{value} [{} – {}]{}", bound(least), bound(most), noise.unwrap_or_default())
-}
-
 /// More connections change neither p50 nor p99 by more than what the repeats differ anyway.
-fn flat_over_connections(results: &Results) -> Vec<Goal> {
+fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     let scenario = Scenario::Connections;
-    let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == TargetKind::Leno).collect();
+    let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == target).collect();
     let mut goals = Vec::new();
     for skew_ms in results.skews(scenario) {
         // Ascending by connections, as loads are.

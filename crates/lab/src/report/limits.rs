@@ -1,11 +1,10 @@
 //! What an experiment cannot tell, in honest words.
 
 use crate::chart::number::{grouped, significant};
-use crate::experiment::record::{Scenario, TargetKind};
+use crate::experiment::record::{Ceiling, Scenario, TargetKind};
 
 use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
 use super::spread::LEAST_REPEATS;
-use super::words;
 
 /// One paragraph for each limit.
 pub(super) fn limits(results: &Results) -> Vec<String> {
@@ -26,13 +25,15 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
          a proxy that takes less leaves more for the others. Compare targets within this experiment; expect other \
          figures elsewhere."
     ));
-    let (alone, all) = (significant(experiment.ceiling.load_rps), significant(experiment.ceiling.backends_rps));
-    limits.push(format!(
+    if experiment.ceiling != Ceiling::default() {
+        let (alone, all) = (significant(experiment.ceiling.load_rps), significant(experiment.ceiling.backends_rps));
+        limits.push(format!(
         "The lab has a ceiling. Without any proxy its load makes {alone} calls/s of one bare backend and {all} of all \
          backends. {} of {} runs came within 20 % of that (marked: ceiling): their calls/s say more of the lab than of \
          the target, and differences between such targets may be greater than shown.",
         marks.at_ceiling, marks.runs
     ));
+    }
     limits.push(format!(
         "Noise. In {} of {} runs other programs used more than {FOREIGN_CPU_LIMIT} CPUs (marked: disturbed), what the \
          machine lent to other virtual machines included. No run is left out because of its figures.",
@@ -55,8 +56,16 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
          only at the same load. Memory is of the whole process with its shared pages, at its peak."
             .to_owned(),
     );
+    if experiment.targets.iter().any(|target| target.has_tls()) {
+        limits.push(
+            "What speaks TLS speaks TLS 1.3 with TLS_AES_128_GCM_SHA256, P-256 certificates on both sides, and no \
+             resumed sessions; keys are agreed on as client and server choose. In a mesh each backend has a proxy of its \
+             own, and all proxies share the CPUs that a single one has; CPU is the sum of all, memory the largest's."
+                .to_owned(),
+        );
+    }
     let by_connection = [TargetKind::Direct, TargetKind::L4].iter().any(|target| experiment.targets.contains(target));
-    if by_connection && experiment.scenario != Scenario::Memory {
+    if by_connection && experiment.scenario != Scenario::Memory && experiment.scenario.has_calls() {
         limits.push(
             "direct and l4 choose a backend for each connection, anew in each repeat: whether that is the slow one is \
              a matter of luck, and so is their median. Look at their range."
@@ -68,7 +77,7 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         let errors: u64 = runs().map(|run| run.errors).sum();
         if errors > 0 {
             let first = runs().find_map(|run| run.first_error.as_deref()).unwrap_or("no reason was noted");
-            let (name, errors) = (words::target(target), grouped(errors));
+            let (name, errors) = (target.name(), grouped(errors));
             limits.push(format!("{errors} calls through {name} failed; the first: {first}"));
         }
     }

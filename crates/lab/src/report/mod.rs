@@ -1,12 +1,14 @@
 //! What people read of an experiment: `summary.md` and `report.html`, made from `lab.json` and
 //! `runs.jsonl` alone, so that they can be made again from the raw runs at any time.
 //!
-//! read -> group -> (spread, ratio) -> (table, goals, verdict) -> summary and page
+//! read -> group -> (spread, ratio) -> (table, judge -> goals, verdict) -> summary and page
 
 mod figures;
 mod goals;
 mod group;
+mod judge;
 mod limits;
+mod mesh_goals;
 mod page;
 mod ratio;
 mod read;

@@ -6,6 +6,7 @@ use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Scenario, TargetKind};
 
 use super::group::{Load, Results};
+use super::judge::Verdict;
 use super::{figures, goals, limits, table, verdict, words};
 
 /// The whole file.
@@ -31,7 +32,7 @@ pub(super) fn text(results: &Results) -> String {
 fn about(results: &Results, scenario: Scenario) -> String {
     let experiment = results.experiment;
     let machine = &experiment.machine;
-    let versions = experiment.versions.iter().map(|it| format!("{}: {}", words::target(it.target), cell(&it.version)));
+    let versions = experiment.versions.iter().map(|it| format!("{}: {}", it.target.name(), cell(&it.version)));
     let repeats = results.of(scenario).map(|group| group.runs.len()).max().unwrap_or_default();
     format!(
         "{} {}; {repeats} repeats of {} s, targets interleaved. {}, {} CPUs ({}), {} GB, Linux {}. {}.\n\n    {}",
@@ -92,7 +93,7 @@ fn write_goals(text: &mut String, results: &Results, scenario: Scenario) {
     text.push_str("## Goals of leno\n\n| goal | load | verdict | figure [95 %] |\n|---|---|---|---|\n");
     for goal in goals {
         let verdict = match goal.verdict {
-            goals::Verdict::Reached => goal.verdict.to_string(),
+            Verdict::Reached => goal.verdict.to_string(),
             verdict => format!("**{verdict}**"),
         };
         write_row(text, &[goal.name, load_of(goal.load, scenario), verdict, cell(&goal.figure)]);
@@ -108,7 +109,7 @@ pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
 /// Leno over each other target.
 fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
     let targets = results.targets(scenario);
-    let others: Vec<TargetKind> = targets.iter().copied().filter(|&target| target != TargetKind::Leno).collect();
+    let others: Vec<TargetKind> = targets.iter().copied().filter(|target| !target.is_leno()).collect();
     let (Some(load), Some(&first)) = (verdict::main_load(results, scenario), others.first()) else { return };
     if others.len() == targets.len() {
         return;
@@ -128,8 +129,8 @@ fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
 }
 
 fn name(target: TargetKind) -> String {
-    let name = words::target(target);
-    if target == TargetKind::Leno { format!("**{name}**") } else { name.to_owned() }
+    let name = target.name();
+    if target.is_leno() { format!("**{name}**") } else { name.to_owned() }
 }
 
 fn write_row(text: &mut String, cells: &[String]) {

@@ -51,6 +51,9 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
             figures::ratio(healthy.and_then(|healthy| ratio(group, healthy, figure)))
         }
     };
+    if scenario == Scenario::Tcp {
+        return of_bytes();
+    }
     let skewed = results.skews(scenario).iter().any(|&skew| skew > 0);
     let mut columns: Vec<Column> = vec![
         ("p50 ± sd, ms".to_owned(), Box::new(|group| figures::with_sd(group.spread(figures::p50_ms)))),
@@ -61,15 +64,38 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push(("p99 ÷ healthy".to_owned(), Box::new(beside_healthy(figures::p99_ms))));
     }
     columns.push(("p99.9, ms".to_owned(), Box::new(|group| figures::median(group.spread(|run| Some(run.p999_ms))))));
-    columns.push(("calls/s".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::rps)))));
+    columns.push((
+        words::rate_name(scenario).to_owned(),
+        Box::new(|group| figures::with_range(group.spread(figures::rps))),
+    ));
     if skewed {
         columns.push(("calls/s ÷ healthy".to_owned(), Box::new(beside_healthy(figures::rps))));
     }
-    columns.push(("CPU per call, µs".to_owned(), Box::new(|group| figures::median(group.spread(figures::cpu_us)))));
+    let per = if scenario == Scenario::Handshakes { "handshake" } else { "call" };
+    columns.push((format!("CPU per {per}, µs"), Box::new(|group| figures::median(group.spread(figures::cpu_us)))));
+    if results.targets(scenario).into_iter().any(TargetKind::is_mesh) && scenario.has_calls() {
+        let cell = |group: &Group| figures::median(group.spread(figures::server_cpu_us));
+        columns.push(("of it in front of backends, µs".to_owned(), Box::new(cell)));
+    }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
     columns.extend(of_scenario(scenario));
     columns.push(("marks".to_owned(), Box::new(|group| words::marks(group.marks()))));
     columns
+}
+
+/// The columns where no calls are made.
+fn of_bytes<'a>() -> Vec<Column<'a>> {
+    let with_range = |name: &str, figure: Figure| -> Column<'a> {
+        (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread(figure))))
+    };
+    vec![
+        with_range("up, MB/s", figures::up_mb_per_s),
+        with_range("down, MB/s", figures::down_mb_per_s),
+        with_range("CPU per MB up, µs", figures::up_cpu_us_per_mb),
+        with_range("CPU per MB down, µs", figures::down_cpu_us_per_mb),
+        with_range("memory peak, MB", figures::peak_mb),
+        ("marks".to_owned(), Box::new(|group| words::marks(group.marks()))),
+    ]
 }
 
 /// The columns that only some scenarios have.
@@ -83,6 +109,11 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             let cell = |group: &Group| seconds(group.spread(figures::recovered_s));
             vec![("fair share again after, s".to_owned(), Box::new(cell))]
         }
+        Scenario::Handshakes => {
+            let cell = |group: &Group| figures::with_range(group.spread(figures::per_cpu_s));
+            vec![("handshakes in a second of CPU".to_owned(), Box::new(cell))]
+        }
+        Scenario::Tcp => Vec::new(),
         Scenario::Memory => vec![
             ("memory before, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::before_mb)))),
             ("memory after, MB".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::after_mb)))),

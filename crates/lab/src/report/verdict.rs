@@ -42,6 +42,8 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
         Scenario::FastFail => "calls that fail",
         Scenario::Recover => "recovery",
         Scenario::Memory => "memory kept",
+        Scenario::Tcp => "CPU per MB, up",
+        Scenario::Handshakes => "CPU per handshake",
     }
 }
 
@@ -71,6 +73,8 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
             let spread = group.spread(figures::kept)?;
             Some(Outcome::plain(spread, format!("{}\u{a0}×", significant(spread.median)), "of the memory before"))
         }
+        Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
+        Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
     });
     outcomes.max_by(|a, b| a.value.total_cmp(&b.value))
 }
@@ -79,6 +83,10 @@ impl Outcome {
     fn plain(spread: Spread, figure: String, detail: &str) -> Self {
         let certainty = if spread.interval.is_some() { Certainty::Told } else { Certainty::TooFew };
         Self { value: spread.median, figure, detail: detail.to_owned(), certainty }
+    }
+
+    fn of_cpu(spread: Spread) -> Option<Self> {
+        Some(Self::plain(spread, format!("{}\u{a0}µs", significant(spread.median)), "of all proxies together"))
     }
 
     /// The median would only say that most connections are lucky.
@@ -152,13 +160,13 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     let outcomes: Vec<(TargetKind, Outcome)> = main_load(results, scenario).map_or_else(Vec::new, |load| {
         let of = |target| Some((target, outcome(results, scenario, load, target)?));
         let mut outcomes: Vec<_> = results.targets(scenario).into_iter().filter_map(of).collect();
-        outcomes.sort_by_key(|(target, _)| *target != TargetKind::Leno);
+        outcomes.sort_by_key(|(target, _)| !target.is_leno());
         outcomes
     });
     let Some(((first, head), others)) = outcomes.split_first() else {
         return format!("{}: nothing was measured that could be compared.", words::scenario(scenario));
     };
-    let (backends, name, figure) = (results.experiment.backends, words::target(*first), &head.figure);
+    let (backends, name, figure) = (results.experiment.backends, first.name(), &head.figure);
     let most = results.skews(scenario).into_iter().max().unwrap_or_default();
     let connections = match scenario {
         Scenario::Connections => format!(" and {} connections", connections(results)),
@@ -176,9 +184,11 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         },
         Scenario::FastFail => format!("With one of {backends} pods failing, {figure} of {name}’s calls reach it"),
         Scenario::Recover => format!("A pod that is well again has its fair share of {name}’s calls after {figure}"),
+        Scenario::Tcp => format!("{name} takes {figure} of CPU for each MB"),
+        Scenario::Handshakes => format!("{name} takes {figure} of CPU for each handshake"),
         Scenario::Memory => format!("After the burst, {name} keeps {figure} its memory of before"),
     };
-    let others = others.iter().map(|(target, outcome)| format!("{}’s {}", words::target(*target), outcome.figure));
+    let others = others.iter().map(|(target, outcome)| format!("{}’s {}", target.name(), outcome.figure));
     let others = others.collect::<Vec<_>>().join(", ");
     if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
 }
@@ -189,6 +199,11 @@ fn connections(results: &Results) -> String {
     let counts = || loads.iter().map(|load| load.connections);
     let (least, most) = (counts().min().unwrap_or_default(), counts().max().unwrap_or_default());
     if least == most { least.to_string() } else { format!("{least} to {most}") }
+}
+
+/// Which of Leno's targets is of the same kind as another: a mesh beside what speaks TLS.
+fn own_beside(other: TargetKind) -> TargetKind {
+    if other.has_tls() { TargetKind::LenoMesh } else { TargetKind::Leno }
 }
 
 /// Leno's figure over another target's in the same repeats: `(what, ratio)`.
@@ -202,9 +217,18 @@ pub(super) fn beside(
         return Vec::new();
     };
     let over = |skew_ms, figure: Figure| {
-        let leno = results.find(scenario, load, skew_ms, TargetKind::Leno)?;
+        let leno = results.find(scenario, load, skew_ms, own_beside(other))?;
         ratio(leno, results.find(scenario, load, skew_ms, other)?, figure)
     };
+    if scenario == Scenario::Tcp {
+        return vec![
+            ("MB/s up", over(healthy, figures::up_mb_per_s)),
+            ("MB/s down", over(healthy, figures::down_mb_per_s)),
+            ("CPU per MB up", over(healthy, figures::up_cpu_us_per_mb)),
+            ("CPU per MB down", over(healthy, figures::down_cpu_us_per_mb)),
+            ("memory peak", over(healthy, figures::peak_mb)),
+        ];
+    }
     vec![
         ("p99, least skew", over(healthy, figures::p99_ms)),
         ("p99, greatest skew", over(worst, figures::p99_ms)),

@@ -5,16 +5,6 @@ use crate::experiment::record::{Experiment, Scenario, TargetKind};
 
 use super::group::{Load, Marks};
 
-pub(super) fn target(target: TargetKind) -> &'static str {
-    match target {
-        TargetKind::Direct => "direct",
-        TargetKind::L4 => "l4",
-        TargetKind::Leno => "leno",
-        TargetKind::Haproxy => "haproxy",
-        TargetKind::Envoy => "envoy",
-    }
-}
-
 /// What a target is, in a few words.
 pub(super) fn target_is(target: TargetKind) -> &'static str {
     match target {
@@ -23,6 +13,10 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::Leno => "latency balancer",
         TargetKind::Haproxy => "leastconn",
         TargetKind::Envoy => "LEAST_REQUEST",
+        TargetKind::LenoMesh => "latency balancer, mutual TLS",
+        TargetKind::HaproxyMesh => "leastconn, mutual TLS",
+        TargetKind::EnvoyMesh => "LEAST_REQUEST, mutual TLS",
+        TargetKind::Tunnel => "rustls alone",
     }
 }
 
@@ -34,6 +28,10 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::L4 => (Color::Purple, Dash::Dotted),
         TargetKind::Haproxy => (Color::Vermilion, Dash::Dashed),
         TargetKind::Envoy => (Color::Green, Dash::DashDot),
+        TargetKind::LenoMesh => return Style { color: Color::Sky, dash: Dash::Solid, strong: true },
+        TargetKind::HaproxyMesh => (Color::Orange, Dash::Dashed),
+        TargetKind::EnvoyMesh => (Color::Grey, Dash::DashDot),
+        TargetKind::Tunnel => (Color::Grey, Dash::Dotted),
     };
     Style { color, dash, strong: false }
 }
@@ -45,6 +43,8 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::FastFail => "A pod that fails at once",
         Scenario::Recover => "A pod that is well again",
         Scenario::Memory => "Memory after a burst",
+        Scenario::Tcp => "Bytes",
+        Scenario::Handshakes => "Handshakes",
     }
 }
 
@@ -61,7 +61,14 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
         Scenario::FastFail => format!("One of {backends} backends fails every call at once."),
         Scenario::Recover => format!("One of {backends} backends is slow by the skew and then well again."),
         Scenario::Memory => "Many connections make a burst of calls and leave.".to_owned(),
+        Scenario::Tcp => "Bytes go up for half of the time, and down for the other half.".to_owned(),
+        Scenario::Handshakes => "Clients connect with mutual TLS again and again, each time from nothing.".to_owned(),
     }
+}
+
+/// What is counted by the second.
+pub(super) fn rate_name(scenario: Scenario) -> &'static str {
+    if scenario == Scenario::Handshakes { "handshakes/s" } else { "calls/s" }
 }
 
 /// `1 connection, 200 in flight, closed loop`.
@@ -69,6 +76,9 @@ pub(super) fn load(load: Load) -> String {
     let Load { rate_per_s, connections, concurrency } = load;
     let plural = if connections == 1 { "" } else { "s" };
     let connections = number::grouped(connections.into());
+    if concurrency == 0 {
+        return format!("{connections} connection{plural}");
+    }
     let concurrency = number::grouped(concurrency.into());
     match rate_per_s {
         None => format!("{connections} connection{plural}, {concurrency} calls in flight, closed loop"),

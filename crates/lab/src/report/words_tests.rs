@@ -17,6 +17,11 @@ fn loads_are_said_at_once_where_only_their_connections_differ() {
 }
 
 #[test]
+fn a_load_without_calls_is_named_by_its_connections() {
+    assert_eq!(load(Load { concurrency: 0, ..closed(16) }), "16 connections");
+}
+
+#[test]
 fn a_load_among_others_is_named_by_what_is_its_own() {
     assert_eq!(load_among(closed(8), &[closed(1), closed(8)]), "8");
     assert_eq!(load_among(closed(1), &[closed(1), paced(2000)]), "closed loop");

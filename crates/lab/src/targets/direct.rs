@@ -9,5 +9,5 @@ pub(super) const VERSION: &str = "no program";
 
 /// Nothing is started; every backend is an address that a connection may choose.
 pub(super) fn start(setting: &Setting<'_>) -> Target {
-    Target { kind: TargetKind::Direct, addresses: setting.backends.to_vec(), process: None, _rules: None }
+    Target { kind: TargetKind::Direct, addresses: setting.backends.to_vec(), processes: Vec::new(), _rules: None }
 }

@@ -1,4 +1,4 @@
-//! Envoy, as in a sidecar: a static cluster, LEAST_REQUEST, HTTP/2 on both sides.
+//! Envoy, as in a sidecar: static clusters, LEAST_REQUEST.
 //!
 //! PyPI's `envoy` is a Python script, and pyenv's a shell script, that become Envoy by `execv`: the process id
 //! stays, and CPU time is read as a difference, so that the launcher's is not in it.
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::hop::{Hop, Side, Started, Tls, Wire};
 use super::{Setting, Target, version_line};
 use crate::child::{Child, Launch, find_program, free_address};
 use crate::error::{Error, Result, io};
@@ -21,14 +22,21 @@ const CIRCUIT_BREAKER: u32 = 1_000_000;
 /// On one connection. More to one backend go over more connections, as to many servers; with no such limit a burst
 /// runs into Envoy's own of 10,000 frames that wait to be sent, and it drops the connection.
 const MAX_STREAMS: u32 = 1024;
+const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// Starts it alone.
+pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+    let address = free_address()?;
+    let child = start_hop(&Hop::alone("envoy", address, setting))?.wait()?;
+    Ok(Target::proxy(TargetKind::Envoy, address, child))
+}
 
 /// Starts it with one worker thread.
-pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     let program = program()?;
-    let (address, admin) = (free_address()?, free_address()?);
-    let path = setting.dir.join("envoy.json");
-    let text = config(address, admin, setting.backends).to_string();
-    fs::write(&path, text).map_err(io("writing envoy's configuration"))?;
+    let admin = free_address()?;
+    let path = hop.dir.join(format!("{}.json", hop.name));
+    fs::write(&path, config(hop, admin).to_string()).map_err(io("writing envoy's configuration"))?;
     let args = [
         "--config-path".into(),
         path.into_os_string(),
@@ -38,11 +46,8 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
         "--log-level".into(),
         "warning".into(),
     ];
-    let launch = Launch::new("envoy", program, args).on_cpus(setting.cpus);
-    let mut child = Child::start(&launch, setting.dir)?;
-    child.wait_for_http_ok(admin, "/ready")?;
-    child.wait_for_listener(address)?;
-    Ok(Target::proxy(TargetKind::Envoy, address, child))
+    let launch = Launch::new(hop.name, program, args).on_cpus(hop.cpus);
+    Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: Some(admin) })
 }
 
 /// The number of its release, out of `<path>  version: <commit>/<release>/<state>/<build>/<TLS library>`.
@@ -57,54 +62,128 @@ fn program() -> Result<PathBuf> {
 }
 
 /// No access log, no time limits of its own, no retries, no request ids: nothing that the others do not do.
-fn config(listener: SocketAddr, admin: SocketAddr, backends: &[SocketAddr]) -> Value {
-    let endpoints: Vec<Value> =
-        backends.iter().map(|&backend| json!({"endpoint": {"address": socket_address(backend)}})).collect();
-    let http2 = json!({"max_concurrent_streams": MAX_STREAMS});
+fn config(hop: &Hop<'_>, admin: SocketAddr) -> Value {
+    let mut chain = json!({"filters": [filter(hop.downstream)]});
+    if let Some(tls) = hop.downstream.tls {
+        chain["transport_socket"] = downstream_tls(hop.downstream.wire, tls);
+    }
+    json!({
+        "admin": {"address": socket_address(admin)},
+        "static_resources": {
+            "listeners": [{"address": socket_address(hop.listener), "filter_chains": [chain]}],
+            "clusters": [cluster(hop)],
+        },
+    })
+}
+
+fn filter(downstream: Side<'_>) -> Value {
+    let codec = match downstream.wire {
+        Wire::Http1 => "HTTP1",
+        Wire::Http2 => "HTTP2",
+        Wire::Opaque => {
+            return json!({
+                "name": "envoy.filters.network.tcp_proxy",
+                "typed_config": {
+                    "@type": type_url("envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"),
+                    "stat_prefix": "bytes",
+                    "cluster": "backends",
+                },
+            });
+        }
+    };
     let route = json!({"match": {"prefix": "/"}, "route": {"cluster": "backends", "timeout": "0s"}});
-    let connection_manager = json!({
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": "calls",
-        "codec_type": "HTTP2",
-        "generate_request_id": false,
-        "http2_protocol_options": http2,
-        "route_config": {"virtual_hosts": [{"name": "calls", "domains": ["*"], "routes": [route]}]},
-        "http_filters": [{
-            "name": "envoy.filters.http.router",
-            "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"},
-        }],
-    });
+    json!({
+        "name": "envoy.filters.network.http_connection_manager",
+        "typed_config": {
+            "@type": type_url("envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"),
+            "stat_prefix": "calls",
+            "codec_type": codec,
+            "generate_request_id": false,
+            "http2_protocol_options": http2_options(),
+            "route_config": {"virtual_hosts": [{"name": "calls", "domains": ["*"], "routes": [route]}]},
+            "http_filters": [{
+                "name": "envoy.filters.http.router",
+                "typed_config": {"@type": type_url("envoy.extensions.filters.http.router.v3.Router")},
+            }],
+        },
+    })
+}
+
+fn cluster(hop: &Hop<'_>) -> Value {
+    let endpoint = |&address: &SocketAddr| json!({"endpoint": {"address": socket_address(address)}});
+    let endpoints: Vec<Value> = hop.upstreams.iter().map(endpoint).collect();
     let thresholds = json!({
         "max_connections": CIRCUIT_BREAKER,
         "max_pending_requests": CIRCUIT_BREAKER,
         "max_requests": CIRCUIT_BREAKER,
     });
+    let mut cluster = json!({
+        "name": "backends",
+        "type": "STATIC",
+        "connect_timeout": "5s",
+        "lb_policy": "LEAST_REQUEST",
+        "circuit_breakers": {"thresholds": [thresholds]},
+        "load_assignment": {"cluster_name": "backends", "endpoints": [{"lb_endpoints": endpoints}]},
+    });
+    let http = match hop.upstream.wire {
+        Wire::Http1 => Some(json!({"http_protocol_options": {}})),
+        Wire::Http2 => Some(json!({"http2_protocol_options": http2_options()})),
+        Wire::Opaque => None,
+    };
+    if let Some(http) = http {
+        let options = json!({"@type": type_url(HTTP_OPTIONS), "explicit_http_config": http});
+        cluster["typed_extension_protocol_options"] = json!({HTTP_OPTIONS: options});
+    }
+    if let Some(tls) = hop.upstream.tls {
+        cluster["transport_socket"] = upstream_tls(hop.upstream.wire, tls);
+    }
+    cluster
+}
+
+fn downstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
+    transport_socket(&json!({
+        "@type": type_url("envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext"),
+        "require_client_certificate": true,
+        "disable_stateless_session_resumption": true,
+        "disable_stateful_session_resumption": true,
+        "common_tls_context": common_tls(wire, tls),
+    }))
+}
+
+fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
+    transport_socket(&json!({
+        "@type": type_url("envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"),
+        "common_tls_context": common_tls(wire, tls),
+    }))
+}
+
+/// The library chooses TLS_AES_128_GCM_SHA256 by itself where the CPU has AES, and cannot be told to.
+fn common_tls(wire: Wire, tls: Tls<'_>) -> Value {
+    let credentials = tls.credentials;
     json!({
-        "admin": {"address": socket_address(admin)},
-        "static_resources": {
-            "listeners": [{
-                "address": socket_address(listener),
-                "filter_chains": [{"filters": [{
-                    "name": "envoy.filters.network.http_connection_manager",
-                    "typed_config": connection_manager,
-                }]}],
-            }],
-            "clusters": [{
-                "name": "backends",
-                "type": "STATIC",
-                "connect_timeout": "5s",
-                "lb_policy": "LEAST_REQUEST",
-                "circuit_breakers": {"thresholds": [thresholds]},
-                "typed_extension_protocol_options": {
-                    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                        "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-                        "explicit_http_config": {"http2_protocol_options": http2},
-                    },
-                },
-                "load_assignment": {"cluster_name": "backends", "endpoints": [{"lb_endpoints": endpoints}]},
-            }],
+        "tls_params": {"tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3"},
+        "alpn_protocols": wire.alpn().into_iter().collect::<Vec<_>>(),
+        "tls_certificates": [{
+            "certificate_chain": {"filename": credentials.certificate},
+            "private_key": {"filename": credentials.key},
+        }],
+        "validation_context": {
+            "trusted_ca": {"filename": credentials.authority},
+            "match_typed_subject_alt_names": [{"san_type": "URI", "matcher": {"exact": tls.peer}}],
         },
     })
+}
+
+fn transport_socket(context: &Value) -> Value {
+    json!({"name": "envoy.transport_sockets.tls", "typed_config": context})
+}
+
+fn http2_options() -> Value {
+    json!({"max_concurrent_streams": MAX_STREAMS})
+}
+
+fn type_url(name: &str) -> String {
+    format!("type.googleapis.com/{name}")
 }
 
 fn socket_address(address: SocketAddr) -> Value {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::hop::{Hop, Started, Tls, Wire};
 use super::{Setting, Target, version_line};
 use crate::child::{Child, Launch, find_program, free_address};
 use crate::error::{Error, Result, io};
@@ -12,18 +12,24 @@ use crate::experiment::record::TargetKind;
 
 /// The line that installs it on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install haproxy";
+/// On both sides of TLS: one version, one cipher suite.
+const TLS: &str = "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 verify required";
+
+/// Starts it alone.
+pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+    let address = free_address()?;
+    let child = start_hop(&Hop::alone("haproxy", address, setting))?.wait()?;
+    Ok(Target::proxy(TargetKind::Haproxy, address, child))
+}
 
 /// Starts it in the foreground, without a master process.
-pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     let program = program()?;
-    let address = free_address()?;
-    let path = setting.dir.join("haproxy.cfg");
-    fs::write(&path, config(address, setting.backends)).map_err(io("writing haproxy's configuration"))?;
+    let path = hop.dir.join(format!("{}.cfg", hop.name));
+    fs::write(&path, config(hop)).map_err(io("writing haproxy's configuration"))?;
     let args = ["-db".into(), "-f".into(), path.into_os_string()];
-    let launch = Launch::new("haproxy", program, args).on_cpus(setting.cpus);
-    let mut child = Child::start(&launch, setting.dir)?;
-    child.wait_for_listener(address)?;
-    Ok(Target::proxy(TargetKind::Haproxy, address, child))
+    let launch = Launch::new(hop.name, program, args).on_cpus(hop.cpus);
+    Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: None })
 }
 
 /// What it says of itself, without its advertisement.
@@ -36,9 +42,12 @@ fn program() -> Result<PathBuf> {
     find_program("haproxy").ok_or(Error::MissingProgram { program: "haproxy", install: INSTALL })
 }
 
-/// One thread, HTTP/2 both ways, nothing logged, connections to the backends shared as far as they
-/// go: HAProxy at its fastest.
-fn config(frontend: SocketAddr, backends: &[SocketAddr]) -> String {
+/// One thread, nothing logged, connections to the backends shared as far as they go: HAProxy at its fastest.
+///
+/// It verifies certificates by their authority; it cannot compare URIs in them.
+fn config(hop: &Hop<'_>) -> String {
+    let mode = if hop.downstream.wire == Wire::Opaque { "tcp" } else { "http" };
+    let bind = bind_options(hop.downstream.wire, hop.downstream.tls);
     let mut config = format!(
         "\
 global
@@ -48,23 +57,48 @@ global
     maxconn 19500
     tune.h2.max-concurrent-streams 1000
 defaults
-    mode http
+    mode {mode}
     timeout connect 5s
     timeout client 5m
     timeout server 60s
 frontend calls
-    bind {frontend} proto h2
+    bind {}{bind}
     default_backend backends
 backend backends
     balance leastconn
-    http-reuse always
-"
+",
+        hop.listener
     );
-    for (number, address) in backends.iter().enumerate() {
+    if mode == "http" {
+        config.push_str("    http-reuse always\n");
+    }
+    let server = server_options(hop.upstream.wire, hop.upstream.tls);
+    for (number, address) in hop.upstreams.iter().enumerate() {
         // Writing to a String cannot fail.
-        let _ = writeln!(config, "    server s{number} {address} proto h2");
+        let _ = writeln!(config, "    server s{number} {address}{server}");
     }
     config
+}
+
+fn bind_options(wire: Wire, tls: Option<Tls<'_>>) -> String {
+    tls.map_or_else(|| proto(wire).to_owned(), |tls| secure(wire, tls) + " no-tls-tickets")
+}
+
+fn server_options(wire: Wire, tls: Option<Tls<'_>>) -> String {
+    tls.map_or_else(|| proto(wire).to_owned(), |tls| secure(wire, tls))
+}
+
+fn secure(wire: Wire, tls: Tls<'_>) -> String {
+    let (both, authority) = (tls.credentials.both.display(), tls.credentials.authority.display());
+    let alpn = wire.alpn().map(|name| format!(" alpn {name}")).unwrap_or_default();
+    format!("{} ssl crt {both} ca-file {authority} {TLS}{alpn}", proto(wire))
+}
+
+fn proto(wire: Wire) -> &'static str {
+    match wire {
+        Wire::Http2 => " proto h2",
+        Wire::Http1 | Wire::Opaque => "",
+    }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target {
         kind: TargetKind::L4,
         addresses: vec![SocketAddr::from((CLUSTER_IP, PORT))],
-        process: None,
+        processes: Vec::new(),
         _rules: Some(Rules { nft: nft_program }),
     })
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiment::record::Protocol;
 
 #[test]
 fn every_backend_has_the_same_part_of_the_random_numbers() {
@@ -12,7 +13,8 @@ fn every_backend_has_the_same_part_of_the_random_numbers() {
 #[test]
 fn outside_a_namespace_of_its_own_nothing_is_started() {
     let backends = [SocketAddr::from((Ipv4Addr::LOCALHOST, 11))];
-    let setting = Setting { backends: &backends, dir: Path::new("/"), cpus: &[], leno_proxy: None };
+    let setting =
+        Setting { backends: &backends, protocol: Protocol::Grpc, dir: Path::new("/"), cpus: &[], leno_proxy: None };
     let error = start(&setting).err().expect("tests run in the machine's namespace").to_string();
     assert!(error.contains("network namespace"), "{error}");
 }

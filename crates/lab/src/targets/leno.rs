@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::{Setting, Target, version_line};
 use crate::child::{Child, Launch, free_address};
 use crate::error::{Error, Result, io};
-use crate::experiment::record::TargetKind;
-use crate::manifest::Service;
+use crate::experiment::record::{Protocol, TargetKind};
+use crate::manifest::{Endpoint, Service};
 
 /// The line that builds the program.
 pub(super) const BUILD: &str = "cargo build --release -p leno-proxy";
@@ -18,17 +19,8 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let Program { path, args: mut words } = program(setting.leno_proxy)?;
     let (outbound, admin) = (free_address()?, free_address()?);
     let config = setting.dir.join("leno-config");
-    // Clients name the address that they connect to, as h2load must.
-    let service = Service {
-        name: "backend",
-        cluster_ip: Some(outbound.ip()),
-        port: outbound.port(),
-        balancer: "latency",
-        endpoints: setting.backends,
-    };
-    fs::create_dir_all(&config)
-        .and_then(|()| fs::write(config.join("backend.yaml"), service.to_yaml()))
-        .map_err(io("writing leno-proxy's configuration"))?;
+    let endpoints: Vec<Endpoint> = setting.backends.iter().copied().map(Endpoint::from).collect();
+    write_config(&config, &Service { endpoints: &endpoints, ..service(outbound, setting.protocol) })?;
     let options = [
         format!("--config={}", config.display()),
         format!("--outbound={outbound}"),
@@ -42,6 +34,25 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::proxy(TargetKind::Leno, outbound, child))
 }
 
+/// A Service without endpoints that is called by the address that clients connect to, as h2load must.
+pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'static> {
+    Service {
+        name: "backend",
+        cluster_ip: Some(address.ip()),
+        port: address.port(),
+        app_protocol: (protocol == Protocol::Grpc).then_some("kubernetes.io/h2c"),
+        balancer: "latency",
+        endpoints: &[],
+    }
+}
+
+/// Writes a proxy's directory.
+pub(super) fn write_config(dir: &Path, service: &Service<'_>) -> Result<()> {
+    fs::create_dir_all(dir)
+        .and_then(|()| fs::write(dir.join("backend.yaml"), service.to_yaml()))
+        .map_err(io("writing leno-proxy's configuration"))
+}
+
 /// What it says of itself.
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let Program { path, mut args } = program(given)?;
@@ -51,13 +62,13 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
 }
 
 /// A program and the arguments that make it the proxy.
-struct Program {
-    path: PathBuf,
-    args: Vec<OsString>,
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    pub(super) args: Vec<OsString>,
 }
 
 /// The binary given, or the one beside this program, or this program, which has the proxy in it but is larger.
-fn program(given: Option<&Path>) -> Result<Program> {
+pub(super) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         let path = path.to_owned();
         return if path.is_file() {

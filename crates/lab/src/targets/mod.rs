@@ -1,15 +1,20 @@
 //! What calls go through: proxies and netfilter rules in front of the backends, each as its users run it.
 //!
-//! Every proxy has one worker thread and speaks HTTP/2 without TLS on both sides. Where a default would hold a
-//! proxy back here, and not where it is used, its configuration lifts it.
+//! Every proxy has one worker thread. One alone speaks the backends' protocol without TLS on both sides; in a mesh
+//! calls go through two, with mutual TLS between them. Where a default would hold a proxy back here, and not where
+//! it is used, its configuration lifts it.
 
 mod direct;
 mod envoy;
 mod haproxy;
+mod hop;
+mod kind;
 pub(crate) mod l4;
 mod leno;
+mod leno_mesh;
+mod mesh;
+mod tunnel;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,59 +22,18 @@ use std::time::Duration;
 
 use crate::child::{Child, last_line};
 use crate::error::{Error, Result, io};
-use crate::experiment::record::TargetKind;
+use crate::experiment::record::{Protocol, TargetKind};
 use crate::load::Client;
 use crate::procfs::{self, Memory};
-
-impl TargetKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Direct, Self::L4, Self::Leno, Self::Haproxy, Self::Envoy];
-
-    /// Whether it is a program that relays calls, and so has CPU time and memory of its own.
-    pub fn is_proxy(self) -> bool {
-        matches!(self, Self::Leno | Self::Haproxy | Self::Envoy)
-    }
-
-    /// What it is, in one line.
-    pub fn what(self) -> &'static str {
-        match self {
-            Self::Direct => "no proxy: each connection goes to one backend, at random",
-            Self::L4 => "netfilter rules as kube-proxy writes them: the kernel balances connections",
-            Self::Leno => "Leno's proxy, one worker, its default balancer",
-            Self::Haproxy => "HAProxy, one thread, leastconn",
-            Self::Envoy => "Envoy, one worker, LEAST_REQUEST",
-        }
-    }
-
-    /// The line that installs it.
-    pub fn install(self) -> &'static str {
-        match self {
-            Self::Direct => "nothing to install",
-            Self::L4 => l4::INSTALL,
-            Self::Leno => leno::BUILD,
-            Self::Haproxy => haproxy::INSTALL,
-            Self::Envoy => envoy::INSTALL,
-        }
-    }
-}
-
-impl fmt::Display for TargetKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Direct => "direct",
-            Self::L4 => "l4",
-            Self::Leno => "leno",
-            Self::Haproxy => "haproxy",
-            Self::Envoy => "envoy",
-        })
-    }
-}
+pub(crate) use mesh::ServerSide;
 
 /// What a target is started with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting<'a> {
     /// Where the calls are to end up.
     pub(crate) backends: &'a [SocketAddr],
+    /// What is spoken to them.
+    pub(crate) protocol: Protocol,
     /// For its configuration and its log.
     pub(crate) dir: &'a Path,
     /// The CPUs that it may use; empty for all.
@@ -84,7 +48,8 @@ pub(crate) struct Target {
     pub(crate) kind: TargetKind,
     /// Where calls go; a connection may choose.
     addresses: Vec<SocketAddr>,
-    process: Option<Child>,
+    /// The proxies; the first is the one that clients connect to.
+    processes: Vec<Child>,
     _rules: Option<l4::Rules>,
 }
 
@@ -97,12 +62,40 @@ impl Target {
             TargetKind::Leno => leno::start(setting),
             TargetKind::Haproxy => haproxy::start(setting),
             TargetKind::Envoy => envoy::start(setting),
+            TargetKind::Tunnel => tunnel::start(setting),
+            TargetKind::LenoMesh => leno_mesh::start(setting),
+            TargetKind::HaproxyMesh => mesh::start(kind, setting, haproxy::start_hop),
+            TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::start_hop),
+        }
+    }
+
+    /// Starts only the proxy of a mesh, or the end of a tunnel, that is in front of `backend`.
+    ///
+    /// # Errors
+    /// When `kind` has none.
+    pub(crate) fn start_server_side(
+        kind: TargetKind,
+        setting: &Setting<'_>,
+        backend: SocketAddr,
+    ) -> Result<ServerSide> {
+        match kind {
+            TargetKind::Tunnel => tunnel::start_server_side(setting),
+            TargetKind::LenoMesh => leno_mesh::start_server_side(setting, backend),
+            TargetKind::HaproxyMesh => mesh::start_server_side(kind, setting, backend, haproxy::start_hop),
+            TargetKind::EnvoyMesh => mesh::start_server_side(kind, setting, backend, envoy::start_hop),
+            kind => Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
         }
     }
 
     /// A proxy that listens on `address`.
     fn proxy(kind: TargetKind, address: SocketAddr, process: Child) -> Self {
-        Self { kind, addresses: vec![address], process: Some(process), _rules: None }
+        Self { kind, addresses: vec![address], processes: vec![process], _rules: None }
+    }
+
+    /// A proxy that listens on `address`, and those in front of the backends.
+    fn mesh(kind: TargetKind, address: SocketAddr, client_side: Child, server_sides: Vec<Child>) -> Self {
+        let processes = std::iter::once(client_side).chain(server_sides).collect();
+        Self { kind, addresses: vec![address], processes, _rules: None }
     }
 
     /// Where every connection may go.
@@ -120,25 +113,42 @@ impl Target {
         client(self.address())
     }
 
-    /// The proxy's process id.
+    /// The process id of the proxy that clients connect to.
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.process.as_ref().map(Child::pid)
+        self.processes.first().map(Child::pid)
     }
 
-    /// Fails when the proxy has ended.
+    /// Fails when a proxy has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
-        self.process.as_mut().map_or(Ok(()), Child::ensure_running)
+        self.processes.iter_mut().try_for_each(Child::ensure_running)
     }
 
-    /// The CPU time that all the proxy's threads have used so far.
+    /// The CPU time that all threads of all proxies have used so far; none without a proxy.
     pub(crate) fn cpu_time(&self) -> Result<Option<Duration>> {
-        self.pid().map(procfs::cpu_time).transpose()
+        sum_of_cpu_times(&self.processes)
     }
 
-    /// The proxy's memory.
+    /// The part of [`Target::cpu_time`] of the proxies in front of the backends; none without a mesh.
+    pub(crate) fn server_cpu_time(&self) -> Result<Option<Duration>> {
+        self.processes.split_first().map_or(Ok(None), |(_, servers)| sum_of_cpu_times(servers))
+    }
+
+    /// The memory of the proxy that clients connect to.
     pub(crate) fn memory(&self) -> Result<Option<Memory>> {
         self.pid().map(procfs::memory).transpose()
     }
+
+    /// The memory of the largest of a mesh's proxies in front of the backends.
+    pub(crate) fn server_memory(&self) -> Result<Option<Memory>> {
+        let servers = self.processes.iter().skip(1).map(|process| procfs::memory(process.pid()));
+        Ok(servers.collect::<Result<Vec<_>>>()?.into_iter().max_by_key(|memory| memory.peak_kib))
+    }
+}
+
+/// None of none.
+fn sum_of_cpu_times(processes: &[Child]) -> Result<Option<Duration>> {
+    let times: Vec<Duration> = processes.iter().map(|it| procfs::cpu_time(it.pid())).collect::<Result<_>>()?;
+    Ok((!times.is_empty()).then(|| times.iter().sum()))
 }
 
 /// A client that names the address which it connects to.
@@ -155,8 +165,10 @@ pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<Str
         TargetKind::Direct => Ok(direct::VERSION.to_owned()),
         TargetKind::L4 => l4::version(),
         TargetKind::Leno => leno::version(leno_proxy),
-        TargetKind::Haproxy => haproxy::version(),
-        TargetKind::Envoy => envoy::version(),
+        TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
+        TargetKind::LenoMesh => leno_mesh::version(leno_proxy),
+        TargetKind::Haproxy | TargetKind::HaproxyMesh => haproxy::version(),
+        TargetKind::Envoy | TargetKind::EnvoyMesh => envoy::version(),
     }
 }
 

@@ -382,8 +382,11 @@ fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyErr
 
 /// What the application that made a request speaks. Fields that only proxies may send each other are taken off.
 fn protocol_of(client: &Client, request: &mut FieldSection) -> Protocol {
+    let asks_for_tunnel = client.target.is_none() && request.get(Known::Method) == Some(b"CONNECT");
     let protocol = match (&client.link.codec, client.origin.door) {
-        (Codec::Opaque(_), _) | (Codec::Http2(_), Door::Tunnel) => Protocol::Opaque,
+        (Codec::Opaque(_), _) | (_, Door::Tunnel) => Protocol::Opaque,
+        // Who calls us a proxy by name (RFC 9110 section 9.3.6) gets bytes carried, whatever they are.
+        (_, Door::Outbound) if asks_for_tunnel => Protocol::Opaque,
         (Codec::Http1(_), _) => Protocol::Http1,
         (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
         (Codec::Http2(_), _) => Protocol::Http2,

@@ -21,11 +21,13 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         Scenario::Recover => recovery(results, main),
         Scenario::Memory => burst_memory(results, main),
         Scenario::Connections => String::new(),
+        Scenario::Tcp | Scenario::Handshakes => costs(results, scenario, main),
     };
     html.insert_str(0, &over_loads(results, scenario, main));
     html.push_str(&memory(results, scenario, main));
-    let curves: String =
-        results.loads(scenario).into_iter().map(|load| curves(results, scenario, load, main)).collect();
+    // Bytes have no latency.
+    let with_curves = if scenario == Scenario::Tcp { Vec::new() } else { results.loads(scenario) };
+    let curves: String = with_curves.into_iter().map(|load| curves(results, scenario, load, main)).collect();
     format!(
         "{curves}<section>\n<h2>Side by side</h2>\n<p class=\"note\">Medians over the repeats; shades and thin lines go from the least to the \
          greatest of them.</p>\n<div class=\"charts\">\n{html}</div>\n</section>\n"
@@ -106,7 +108,7 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
 fn line(target: TargetKind, spreads: &[(f64, Spread)]) -> Series {
     let points = spreads.iter().map(|(x, spread)| (*x, spread.median)).collect();
     let band = spreads.iter().map(|(x, spread)| (*x, spread.min, spread.max)).collect();
-    Series { name: words::target(target).to_owned(), points, band, style: words::style(target) }
+    Series { name: target.name().to_owned(), points, band, style: words::style(target) }
 }
 
 /// The part of the calls that went where they should not, at each skew.
@@ -155,6 +157,26 @@ fn recovery(results: &Results, main: Load) -> String {
     html
 }
 
+/// What bytes or handshakes cost, and how many there were.
+fn costs(results: &Results, scenario: Scenario, main: Load) -> String {
+    let shown: &[(&str, &str, Figure)] = if scenario == Scenario::Tcp {
+        &[
+            ("Bytes up", "MB/s", figures::up_mb_per_s),
+            ("Bytes down", "MB/s", figures::down_mb_per_s),
+            ("CPU per MB up", "µs", figures::up_cpu_us_per_mb),
+            ("CPU per MB down", "µs", figures::down_cpu_us_per_mb),
+        ]
+    } else {
+        &[("Handshakes in a second of CPU", "", figures::per_cpu_s)]
+    };
+    let bars = |&(title, unit, figure): &(&str, &str, Figure)| {
+        let of = |target| bar(target, results.find(scenario, main, 0, target), figure);
+        let bars = results.targets(scenario).into_iter().map(of).filter(|bar| bar.value.is_some()).collect();
+        bars_figure(&Bars { title: title.to_owned(), unit: unit.to_owned(), bars, guide: None })
+    };
+    shown.iter().map(bars).collect()
+}
+
 /// Memory before, at the peak of and after the burst.
 fn burst_memory(results: &Results, main: Load) -> String {
     let when =
@@ -182,7 +204,7 @@ fn memory_bars(results: &Results, scenario: Scenario, main: Load, title: &str, f
 fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
     let spread = group.and_then(|group| group.spread(figure));
     Bar {
-        name: words::target(target).to_owned(),
+        name: target.name().to_owned(),
         value: spread.map(|spread| spread.median),
         range: spread.map(|spread| (spread.min, spread.max)),
         note: if spread.is_none() { "not measured".to_owned() } else { String::new() },

@@ -76,8 +76,8 @@ fn about(results: &Results) -> String {
         ("ceiling", ceiling),
         ("started", experiment.started.clone()),
     ];
-    facts.extend(experiment.versions.iter().map(|it| (words::target(it.target), it.version.clone())));
-    facts.extend(experiment.skipped.iter().map(|it| (words::target(it.target), format!("not measured: {}", it.why))));
+    facts.extend(experiment.versions.iter().map(|it| (it.target.name(), it.version.clone())));
+    facts.extend(experiment.skipped.iter().map(|it| (it.target.name(), format!("not measured: {}", it.why))));
     let facts = facts.iter().map(|(name, fact)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(fact)));
     format!(
         "<section>\n<h2>Where and with what</h2>\n<dl>\n{}</dl>\n<h3>Repeat it</h3>\n<pre><code>{}</code></pre>\n</section>\n",

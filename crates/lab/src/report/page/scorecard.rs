@@ -24,7 +24,13 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         return String::new();
     };
     let targets = results.targets(scenario);
-    let mut names = vec![verdict::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"];
+    let mut names = match scenario {
+        Scenario::Tcp => vec![verdict::outcome_name(scenario), "up", "down", "memory, peak"],
+        Scenario::Handshakes => {
+            vec![verdict::outcome_name(scenario), "throughput", "in a second of CPU", "memory, peak"]
+        }
+        _ => vec![verdict::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
+    };
     let mut rows: Vec<Vec<Cell>> = targets.iter().map(|&target| cells(results, scenario, load, target)).collect();
     // Not all scenarios can show it.
     if targets.iter().any(|&target| verdict::is_request_level(results, target).is_some()) {
@@ -65,12 +71,14 @@ fn notes(scenario: Scenario) -> String {
             escape(&figures::ratio_signs())
         ),
         Scenario::FastFail | Scenario::Recover | Scenario::Memory => String::new(),
+        Scenario::Tcp => " Each direction for itself.".to_owned(),
+        Scenario::Handshakes => " Each with a certificate on both sides, and none resumed.".to_owned(),
     }
 }
 
 fn row_start(target: TargetKind) -> String {
-    let class = if target == TargetKind::Leno { " class=\"own\"" } else { "" };
-    let (name, is) = (words::target(target), words::target_is(target));
+    let class = if target.is_leno() { " class=\"own\"" } else { "" };
+    let (name, is) = (target.name(), words::target_is(target));
     format!("<tr{class}><th scope=\"row\">{name}<span class=\"detail\">{is}</span></th>")
 }
 
@@ -87,12 +95,17 @@ fn cells(results: &Results, scenario: Scenario, load: Load, target: TargetKind) 
         detail: outcome.detail,
         size: Some(outcome.value),
     });
-    vec![
-        outcome,
-        calmest.map_or_else(Cell::none, |group| throughput(results, group, groups)),
-        Cell::of(calmest, figures::cpu_us, "µs", "no proxy"),
-        Cell::of(calmest, figures::peak_mb, "MB", "no proxy"),
-    ]
+    let memory = Cell::of(calmest, figures::peak_mb, "MB", "no proxy");
+    if scenario == Scenario::Tcp {
+        let [up, down] = [figures::up_mb_per_s as Figure, figures::down_mb_per_s];
+        return vec![outcome, Cell::of(calmest, up, "MB/s", ""), Cell::of(calmest, down, "MB/s", ""), memory];
+    }
+    let throughput = calmest.map_or_else(Cell::none, |group| throughput(results, group, groups));
+    let cost = match scenario {
+        Scenario::Handshakes => Cell::of(calmest, figures::per_cpu_s, "", "no proxy"),
+        _ => Cell::of(calmest, figures::cpu_us, "µs", "no proxy"),
+    };
+    vec![outcome, throughput, cost, memory]
 }
 
 fn request_level(results: &Results, target: TargetKind) -> Cell {

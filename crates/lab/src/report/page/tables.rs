@@ -3,8 +3,9 @@
 use crate::chart::text::escape;
 use crate::experiment::record::{Scenario, TargetKind};
 
-use super::super::goals::{self, Verdict};
+use super::super::goals;
 use super::super::group::Results;
+use super::super::judge::Verdict;
 use super::super::{figures, summary, table, words};
 
 /// What Leno is to reach; nothing when it was not measured.
@@ -68,6 +69,6 @@ pub(super) fn full(results: &Results, scenario: Scenario) -> String {
 }
 
 fn row_start(target: TargetKind) -> String {
-    let class = if target == TargetKind::Leno { " class=\"own\"" } else { "" };
-    format!("<tr{class}><th scope=\"row\">{}</th>", words::target(target))
+    let class = if target.is_leno() { " class=\"own\"" } else { "" };
+    format!("<tr{class}><th scope=\"row\">{}</th>", target.name())
 }

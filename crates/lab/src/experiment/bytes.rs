@@ -1,0 +1,82 @@
+//! The scenario `tcp`: bytes go up for half of the time, and down for the other half.
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::measure::Stage;
+use super::record::{Run, Throughput};
+use super::schedule::Turn;
+use crate::error::{Error, Result};
+use crate::load::Snapshot;
+use crate::load::bulk::{Bulk, BulkServer, Direction};
+
+/// Of these MB are.
+const BYTES_PER_MB: f64 = 1e6;
+
+/// One direction.
+struct Flow {
+    mb_per_s: f64,
+    cpu_us_per_mb: Option<f64>,
+}
+
+impl Stage<'_> {
+    /// Lets bytes through the target to `server` and back.
+    ///
+    /// # Errors
+    /// When a program ends early, or a connection is cut off or gets stuck.
+    pub(super) fn measure_bytes(&mut self, turn: &Turn, server: &BulkServer) -> Result<Run> {
+        let mut random = fastrand::Rng::with_seed(turn.seed);
+        let clients = self.target.clients(turn.case.connections, &mut random);
+        let addresses: Vec<SocketAddr> = clients.into_iter().map(|client| client.address).collect();
+        let before = self.meter()?;
+        let up = self.flow(&addresses, server, Direction::Up)?;
+        let down = self.flow(&addresses, server, Direction::Down)?;
+        let after = self.meter()?;
+        let numbers = Snapshot { measured: self.settings.measured, ..Snapshot::default() };
+        let run = self.record(turn, numbers, (&before, &after), &[])?;
+        Ok(Run {
+            // Each connection was there once in each direction.
+            calls: u64::from(turn.case.connections) * 2,
+            throughput: Some(Throughput {
+                up_mb_per_s: up.mb_per_s,
+                down_mb_per_s: down.mb_per_s,
+                up_cpu_us_per_mb: up.cpu_us_per_mb,
+                down_cpu_us_per_mb: down.cpu_us_per_mb,
+            }),
+            proxy_cpu_us_per_call: None,
+            server_proxy_cpu_us_per_call: None,
+            ..run
+        })
+    }
+
+    fn flow(&mut self, addresses: &[SocketAddr], server: &BulkServer, direction: Direction) -> Result<Flow> {
+        let bulk = Bulk::start(addresses, server, direction, &self.settings.cpus.others)?;
+        self.watch(&bulk, self.settings.warm_up)?;
+        let (start, received, meter) = (Instant::now(), bulk.received(), self.meter()?);
+        self.watch(&bulk, self.settings.measured / 2)?;
+        let mb = (bulk.received() - received) as f64 / BYTES_PER_MB;
+        let cpu = self.meter()?.proxy_since(&meter);
+        if mb == 0.0 {
+            return Err(cut_off("nothing came through"));
+        }
+        Ok(Flow {
+            mb_per_s: mb / start.elapsed().as_secs_f64(),
+            cpu_us_per_mb: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / mb),
+        })
+    }
+
+    /// Lets bytes go on for so long.
+    fn watch(&mut self, bulk: &Bulk, time: Duration) -> Result<()> {
+        thread::sleep(time);
+        self.ensure_running()?;
+        if bulk.has_failed() {
+            return Err(cut_off("a connection was cut off while bytes went through it"));
+        }
+        Ok(())
+    }
+}
+
+fn cut_off(why: &str) -> Error {
+    Error::CallsFailed { target: "bytes".to_owned(), failed: 1, calls: 1, why: why.to_owned() }
+}

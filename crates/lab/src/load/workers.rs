@@ -1,0 +1,181 @@
+//! The loop of loads that have one exchange at a time on each connection: HTTP/1.1 requests, and handshakes.
+//!
+//! Each client is a task. In an open loop what is due waits in one line for the first client that is free.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::call::Answer;
+use super::handshake::Handshake;
+use super::http1::Http1;
+use super::pace::Pace;
+use super::recorder::Recorder;
+use super::timer::Timer;
+use super::{Client, Exchange, Pattern, Plan};
+use crate::error::{Error, Result, io};
+
+/// How long the last answers may take.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// The least time after an exchange that failed.
+const RETRY_GAP: Duration = Duration::from_millis(100);
+
+/// A client that does one thing at a time.
+pub(super) enum Worker {
+    Http1(Http1),
+    Handshake(Handshake),
+}
+
+impl Worker {
+    /// Opens the client's first connection.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] when that fails.
+    pub(super) async fn connect(client: &Client, plan: &Plan) -> Result<Self> {
+        let mut worker = match &plan.exchange {
+            Exchange::Handshake(hello) => Self::Handshake(Handshake::new(client, hello)),
+            Exchange::Grpc | Exchange::Http1 => Self::Http1(Http1::new(client)),
+        };
+        let first = worker.exchange().await;
+        let why = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
+        first.map(|_| worker).map_err(why)
+    }
+
+    async fn exchange(&mut self) -> Answer {
+        match self {
+            Self::Http1(client) => client.exchange().await,
+            Self::Handshake(client) => client.exchange().await,
+        }
+    }
+}
+
+/// What all clients share.
+struct Shared {
+    recorder: RefCell<Recorder>,
+    /// When the exchanges were due that nobody has begun; only in an open loop.
+    due: RefCell<VecDeque<Instant>>,
+    /// Something is due, or nothing will be any more.
+    news: Notify,
+    end: Instant,
+}
+
+/// Lets all workers work until everything was done or given up.
+///
+/// # Errors
+/// When the kernel's timer fails.
+pub(super) async fn run(
+    workers: Vec<Worker>,
+    pattern: Pattern,
+    recorder: Recorder,
+    start: Instant,
+    end: Instant,
+) -> Result<()> {
+    let shared = Rc::new(Shared {
+        recorder: RefCell::new(recorder),
+        due: RefCell::new(VecDeque::new()),
+        news: Notify::new(),
+        end,
+    });
+    let local = LocalSet::new();
+    let mut tasks = JoinSet::new();
+    for worker in workers {
+        let shared = Rc::clone(&shared);
+        match pattern {
+            Pattern::Closed { .. } => tasks.spawn_local_on(closed(worker, shared), &local),
+            Pattern::Open { .. } => tasks.spawn_local_on(open(worker, shared), &local),
+        };
+    }
+    let paced = async {
+        if let Pattern::Open { rate_per_s, max_in_flight } = pattern {
+            pace(&shared, Pace::new(start, end, rate_per_s), max_in_flight as usize).await?;
+        }
+        tasks.join_all().await;
+        Ok(())
+    };
+    local.run_until(paced).await?;
+    if let Ok(shared) = Rc::try_unwrap(shared).map_err(|_| ()) {
+        shared.recorder.into_inner().finish();
+    }
+    Ok(())
+}
+
+/// The next exchange begins when one has ended.
+async fn closed(mut worker: Worker, shared: Rc<Shared>) {
+    loop {
+        let since = Instant::now();
+        if since >= shared.end {
+            return;
+        }
+        shared.exchange(&mut worker, since).await;
+    }
+}
+
+/// The next exchange begins when one is due.
+async fn open(mut worker: Worker, shared: Rc<Shared>) {
+    loop {
+        let due = shared.due.borrow_mut().pop_front();
+        match due {
+            Some(since) => {
+                shared.recorder.borrow_mut().sent(since, Instant::now());
+                shared.exchange(&mut worker, since).await;
+            }
+            None if Instant::now() >= shared.end => return,
+            None => shared.news.notified().await,
+        }
+    }
+}
+
+impl Shared {
+    async fn exchange(&self, worker: &mut Worker, since: Instant) {
+        let give_up = self.end + LAST_ANSWERS;
+        let answer = tokio::time::timeout_at(give_up.into(), worker.exchange()).await;
+        let answer =
+            answer.unwrap_or_else(|_| Err(format!("no answer within {} s after the last", LAST_ANSWERS.as_secs())));
+        let failed = answer.is_err();
+        {
+            let mut recorder = self.recorder.borrow_mut();
+            recorder.ended(since, Instant::now(), answer);
+            recorder.hand_over();
+        }
+        if failed {
+            tokio::time::sleep(RETRY_GAP).await;
+        }
+    }
+}
+
+/// Puts exchanges in line at their times; one more than may wait has failed.
+async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()> {
+    let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+    let mut timer = Timer::new(waker).map_err(io("making a timer"))?;
+    while let Some(next) = pace.next_due() {
+        timer.arm(next).map_err(io("arming a timer"))?;
+        poll_fn(|_| match timer.wait_for_next() {
+            Ok(()) if Instant::now() < next => Poll::Pending,
+            result => Poll::Ready(result),
+        })
+        .await
+        .map_err(io("waiting for a timer"))?;
+        while let Some(due) = pace.take(Instant::now()) {
+            if shared.due.borrow().len() >= max_waiting {
+                let why = "too many calls wait for an answer".to_owned();
+                shared.recorder.borrow_mut().failed(due, why);
+                continue;
+            }
+            shared.due.borrow_mut().push_back(due);
+            shared.news.notify_one();
+        }
+    }
+    tokio::time::sleep_until(shared.end.into()).await;
+    shared.news.notify_waiters();
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "workers_tests.rs"]
+mod tests;

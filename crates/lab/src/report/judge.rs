@@ -1,0 +1,131 @@
+//! Whether a figure keeps a limit, and how that is said.
+//!
+//! A limit is kept when the whole interval of the figure keeps it, broken when none of it does, and otherwise the
+//! repeats cannot tell.
+
+use std::fmt;
+
+use crate::chart::number::significant;
+use crate::experiment::record::Scenario;
+
+use super::figures::Figure;
+use super::group::Group;
+use super::ratio::ratio;
+use super::spread::{Estimate, LEAST_REPEATS};
+use super::words;
+
+/// Ascending by how much they decide among several figures of one goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    Reached,
+    CannotTell,
+    Missed,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reached => "reached",
+            Self::CannotTell => "cannot tell",
+            Self::Missed => "missed",
+        })
+    }
+}
+
+/// On which side of a limit a figure has to be, and what it counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Limit {
+    /// A ratio.
+    RatioAtMost(f64),
+    /// A ratio.
+    RatioAtLeast(f64),
+    PercentAtMost(f64),
+    SecondsAtMost(f64),
+    MicrosecondsAtMost(f64),
+    MegabytesAtMost(f64),
+    /// How often in a second.
+    PerSecondAtLeast(f64),
+}
+
+/// One figure of a goal: what it says, and where it was found.
+pub(super) struct Finding {
+    pub(super) verdict: Verdict,
+    /// How far the figure is from keeping the limit; larger is worse.
+    pub(super) badness: f64,
+    pub(super) text: String,
+}
+
+impl Limit {
+    /// Judges a group's figure over that of the same target's `healthy` group.
+    pub(super) fn judge_beside(self, healthy: Option<&Group>, group: &Group, figure: Figure) -> Finding {
+        let Some(healthy) = healthy else {
+            let text = "skew 0 was not measured".to_owned();
+            return Finding { verdict: Verdict::CannotTell, badness: 0.0, text };
+        };
+        self.judge(ratio(group, healthy, figure), group)
+    }
+
+    pub(super) fn judge(self, estimate: Option<Estimate>, group: &Group) -> Finding {
+        let (verdict, badness) = estimate.map_or((Verdict::CannotTell, 0.0), |estimate| self.decide(&estimate));
+        let mut text = estimate.map_or_else(|| "nothing was measured".to_owned(), |it| self.text(&it, verdict));
+        if matches!(group.scenario, Scenario::SlowPod | Scenario::Recover) {
+            text.push_str(&format!(", skew {} ms", group.skew_ms));
+        }
+        let marks = words::marks(group.marks());
+        if !marks.is_empty() {
+            text.push_str(&format!(" ({marks})"));
+        }
+        Finding { verdict, badness, text }
+    }
+
+    fn decide(self, estimate: &Estimate) -> (Verdict, f64) {
+        let (limit, badness) = match self {
+            Self::RatioAtMost(limit)
+            | Self::PercentAtMost(limit)
+            | Self::SecondsAtMost(limit)
+            | Self::MicrosecondsAtMost(limit)
+            | Self::MegabytesAtMost(limit) => (limit, estimate.value),
+            Self::RatioAtLeast(limit) | Self::PerSecondAtLeast(limit) => (limit, -estimate.value),
+        };
+        // The better and the worse end.
+        let (kept, broken) = match (self, estimate.interval) {
+            (_, None) => return (Verdict::CannotTell, badness),
+            (Self::RatioAtLeast(_) | Self::PerSecondAtLeast(_), Some((least, most))) => (least >= limit, most < limit),
+            (_, Some((least, most))) => (most <= limit, least > limit),
+        };
+        let verdict = match (kept, broken) {
+            (true, _) => Verdict::Reached,
+            (_, true) => Verdict::Missed,
+            _ => Verdict::CannotTell,
+        };
+        (verdict, badness)
+    }
+
+    /// The figure in its unit, and how sure it is.
+    fn text(self, estimate: &Estimate, verdict: Verdict) -> String {
+        let unit = match self {
+            Self::RatioAtMost(_) | Self::RatioAtLeast(_) => "×",
+            Self::PercentAtMost(_) => "%",
+            Self::SecondsAtMost(_) => "s",
+            Self::MicrosecondsAtMost(_) => "µs",
+            Self::MegabytesAtMost(_) => "MB",
+            Self::PerSecondAtLeast(_) => "/s",
+        };
+        sure_text(estimate, unit, verdict == Verdict::CannotTell)
+    }
+}
+
+/// `1.04 × [0.98 – 1.12], ± 7 %`
+pub(super) fn sure_text(estimate: &Estimate, unit: &str, say_noise: bool) -> String {
+    let bound = |value: f64| if value.is_infinite() { "never".to_owned() } else { significant(value) };
+    let value = match estimate.value {
+        value if value.is_infinite() => "never".to_owned(),
+        value => format!("{} {unit}", significant(value)),
+    };
+    let Some((least, most)) = estimate.interval else {
+        let plural = if estimate.repeats == 1 { "" } else { "s" };
+        return format!("{value}; {} repeat{plural}, {LEAST_REPEATS} are needed", estimate.repeats);
+    };
+    let noise = estimate.plus_minus().filter(|_| say_noise).map(|part| format!(", ± {} %", significant(part * 100.0)));
+    format!("{value} [{} – {}]{}", bound(least), bound(most), noise.unwrap_or_default())
+}

@@ -1,0 +1,91 @@
+//! What Leno is to reach as a mesh, beside another in the same run.
+
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::figures::{self, Figure};
+use super::goals::{Goal, worst};
+use super::group::{Group, Load, Results};
+use super::judge::{Finding, Limit, Verdict};
+use super::ratio::ratio;
+
+/// CPU time of both proxies for each call, in us.
+const CPU_PER_CALL_US: f64 = 24.0;
+/// Memory of a proxy under load.
+const MEMORY_MB: f64 = 8.0;
+/// Of what a bare tunnel carries.
+const OF_A_TUNNEL: f64 = 0.8;
+/// In each second of CPU time.
+const HANDSHAKES_PER_CPU_S: f64 = 2000.0;
+
+/// The goals that only a mesh has in `scenario`.
+pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
+    let of_load = |load: Load| {
+        let of_it = results.of(scenario).filter(|group| group.target == TargetKind::LenoMesh && group.load == load);
+        let mesh = Mesh { results, groups: of_it.collect() };
+        let found = mesh.findings(scenario, load.rate_per_s.is_some());
+        found.into_iter().filter_map(|(name, findings)| worst(name, load, findings)).collect::<Vec<Goal>>()
+    };
+    results.loads(scenario).into_iter().flat_map(of_load).collect()
+}
+
+/// The groups of the mesh under one load.
+struct Mesh<'a> {
+    results: &'a Results<'a>,
+    groups: Vec<&'a Group<'a>>,
+}
+
+impl Mesh<'_> {
+    fn findings(&self, scenario: Scenario, is_paced: bool) -> Vec<(&'static str, Vec<Finding>)> {
+        let haproxy = TargetKind::HaproxyMesh;
+        match scenario {
+            Scenario::SlowPod if is_paced => {
+                vec![("paced p99 ≤ HAProxy’s", self.beside(haproxy, Limit::RatioAtMost(1.0), figures::p99_ms))]
+            }
+            Scenario::SlowPod => vec![
+                ("CPU per call ≤ HAProxy’s", self.beside(haproxy, Limit::RatioAtMost(1.0), figures::cpu_us)),
+                ("CPU per call ≤ 24 µs", self.healthy(Limit::MicrosecondsAtMost(CPU_PER_CALL_US), figures::cpu_us)),
+                ("memory of each proxy ≤ 8 MB", self.all(Limit::MegabytesAtMost(MEMORY_MB), figures::peak_mb)),
+            ],
+            Scenario::Tcp => {
+                let limit = Limit::RatioAtLeast(OF_A_TUNNEL);
+                vec![
+                    ("MB/s up ≥ 0.8 × a bare tunnel’s", self.beside(TargetKind::Tunnel, limit, figures::up_mb_per_s)),
+                    (
+                        "MB/s down ≥ 0.8 × a bare tunnel’s",
+                        self.beside(TargetKind::Tunnel, limit, figures::down_mb_per_s),
+                    ),
+                ]
+            }
+            Scenario::Handshakes => {
+                let limit = Limit::PerSecondAtLeast(HANDSHAKES_PER_CPU_S);
+                vec![("handshakes ≥ 2,000 in a second of CPU", self.healthy(limit, figures::per_cpu_s))]
+            }
+            Scenario::Connections | Scenario::FastFail | Scenario::Recover | Scenario::Memory => Vec::new(),
+        }
+    }
+
+    fn all(&self, limit: Limit, figure: Figure) -> Vec<Finding> {
+        let estimate = |group: &Group| group.spread(figure).map(|spread| spread.estimate());
+        self.groups.iter().map(|group| limit.judge(estimate(group), group)).collect()
+    }
+
+    /// While no backend is slow.
+    fn healthy(&self, limit: Limit, figure: Figure) -> Vec<Finding> {
+        let groups = self.groups.iter().copied().filter(|group| group.skew_ms == 0).collect();
+        Mesh { results: self.results, groups }.all(limit, figure)
+    }
+
+    /// Beside another target in the same repeats, while no backend is slow.
+    fn beside(&self, other: TargetKind, limit: Limit, figure: Figure) -> Vec<Finding> {
+        let healthy = self.groups.iter().filter(|group| group.skew_ms == 0);
+        let judge = |group: &&Group| match self.results.find(group.scenario, group.load, 0, other) {
+            Some(other) => limit.judge(ratio(group, other, figure), group),
+            None => Finding { verdict: Verdict::CannotTell, badness: 0.0, text: format!("{other} was not measured") },
+        };
+        healthy.map(judge).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "mesh_goals_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! One proxy process, whatever its program: where it listens, whom it forwards to, and what is spoken on both sides.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::Setting;
+use crate::child::Child;
+use crate::error::Result;
+use crate::experiment::record::Protocol;
+use crate::tls::Credentials;
+
+/// What is spoken on one side of a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wire {
+    Http1,
+    Http2,
+    /// Bytes that the proxy does not look at.
+    Opaque,
+}
+
+/// Mutual TLS on one side of a proxy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tls<'a> {
+    /// The proxy's own.
+    pub(super) credentials: &'a Credentials,
+    /// The SPIFFE id that the other side must have.
+    pub(super) peer: &'a str,
+}
+
+/// One side of a proxy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) wire: Wire,
+    /// None is in clear.
+    pub(super) tls: Option<Tls<'a>>,
+}
+
+/// One proxy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hop<'a> {
+    /// Of its log and its configuration, unique within a run.
+    pub(super) name: &'a str,
+    pub(super) listener: SocketAddr,
+    pub(super) downstream: Side<'a>,
+    pub(super) upstream: Side<'a>,
+    /// The addresses that it balances over.
+    pub(super) upstreams: &'a [SocketAddr],
+    /// For its configuration and its log.
+    pub(super) dir: &'a Path,
+    /// The CPUs that it may use; empty for all.
+    pub(super) cpus: &'a [usize],
+}
+
+/// A proxy that may not serve yet.
+pub(super) struct Started {
+    pub(super) child: Child,
+    pub(super) listener: SocketAddr,
+    /// Where `/ready` is answered; none without such a page.
+    pub(super) admin: Option<SocketAddr>,
+}
+
+impl Protocol {
+    /// How applications speak it.
+    pub(super) fn wire(self) -> Wire {
+        match self {
+            Self::Grpc => Wire::Http2,
+            Self::Http1 => Wire::Http1,
+            Self::Tcp => Wire::Opaque,
+        }
+    }
+
+    /// How a mesh's proxies speak it to each other: HTTP/1.1 rides in HTTP/2.
+    pub(super) fn mesh_wire(self) -> Wire {
+        match self {
+            Self::Grpc | Self::Http1 => Wire::Http2,
+            Self::Tcp => Wire::Opaque,
+        }
+    }
+}
+
+impl Wire {
+    /// The protocol that TLS negotiates for it.
+    pub(super) fn alpn(self) -> Option<&'static str> {
+        match self {
+            Self::Http1 => Some("http/1.1"),
+            Self::Http2 => Some("h2"),
+            Self::Opaque => None,
+        }
+    }
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn in_clear(wire: Wire) -> Self {
+        Self { wire, tls: None }
+    }
+
+    pub(super) fn secure(wire: Wire, credentials: &'a Credentials, peer: &'a str) -> Self {
+        Self { wire, tls: Some(Tls { credentials, peer }) }
+    }
+}
+
+impl<'a> Hop<'a> {
+    /// The only proxy between clients and backends, all in clear.
+    pub(super) fn alone(name: &'a str, listener: SocketAddr, setting: &Setting<'a>) -> Self {
+        let side = Side::in_clear(setting.protocol.wire());
+        Self {
+            name,
+            listener,
+            downstream: side,
+            upstream: side,
+            upstreams: setting.backends,
+            dir: setting.dir,
+            cpus: setting.cpus,
+        }
+    }
+}
+
+impl Started {
+    /// Waits until it serves.
+    pub(super) fn wait(self) -> Result<Child> {
+        let Self { mut child, listener, admin } = self;
+        if let Some(admin) = admin {
+            child.wait_for_http_ok(admin, "/ready")?;
+        }
+        child.wait_for_listener(listener)?;
+        Ok(child)
+    }
+}

@@ -1,0 +1,98 @@
+//! A mesh of HAProxy or Envoy: one proxy beside the client, which balances, and one in front of each backend, with
+//! mutual TLS between them.
+//!
+//! All proxies share the CPUs that a single one would have: what they cost is the sum.
+
+use std::net::SocketAddr;
+
+use super::hop::{Hop, Side, Started};
+use super::{Setting, Target};
+use crate::child::{Child, free_address};
+use crate::error::Result;
+use crate::experiment::record::TargetKind;
+use crate::tls::{Authority, CLIENT, Credentials, SERVER, ensure_mutual_tls, spiffe_id};
+
+/// Starts one proxy of the mesh.
+type StartHop = fn(&Hop<'_>) -> Result<Started>;
+
+/// A proxy in front of a backend, alone, and how clients of the mesh greet it.
+pub(crate) struct ServerSide {
+    /// The proxy.
+    pub(crate) target: Target,
+    /// Whom clients ask for (SNI).
+    pub(crate) server_name: String,
+    /// What a client shows.
+    pub(crate) client: Credentials,
+    /// The protocol that clients ask for.
+    pub(crate) alpn: Option<&'static str>,
+}
+
+/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate.
+pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
+    let (client, server) = credentials(setting)?;
+    let backends = setting.backends.iter().enumerate();
+    let started = backends.map(|(index, backend)| start_server(index, backend, setting, &server, start_hop));
+    // They start at the same time.
+    let started: Vec<Started> = started.collect::<Result<_>>()?;
+    let upstreams: Vec<SocketAddr> = started.iter().map(|started| started.listener).collect();
+    let servers: Vec<Child> = started.into_iter().map(Started::wait).collect::<Result<_>>()?;
+    let address = free_address()?;
+    let (wire, peer) = (setting.protocol.mesh_wire(), spiffe_id(SERVER));
+    let hop = Hop {
+        upstream: Side::secure(wire, &client, &peer),
+        upstreams: &upstreams,
+        ..Hop::alone("client-proxy", address, setting)
+    };
+    let client_side = start_hop(&hop)?.wait()?;
+    for (&upstream, &backend) in upstreams.iter().zip(setting.backends) {
+        ensure_mutual_tls(upstream, &server_name(backend), &client, wire.alpn())?;
+    }
+    Ok(Target::mesh(kind, address, client_side, servers))
+}
+
+/// Starts only the proxy in front of `backend`.
+pub(super) fn start_server_side(
+    kind: TargetKind,
+    setting: &Setting<'_>,
+    backend: SocketAddr,
+    start_hop: StartHop,
+) -> Result<ServerSide> {
+    let (client, server) = credentials(setting)?;
+    let started = start_server(0, &backend, setting, &server, start_hop)?;
+    let address = started.listener;
+    let target = Target::proxy(kind, address, started.wait()?);
+    let (server_name, alpn) = (server_name(backend), setting.protocol.mesh_wire().alpn());
+    ensure_mutual_tls(address, &server_name, &client, alpn)?;
+    Ok(ServerSide { target, server_name, client, alpn })
+}
+
+/// Of the calling and of the serving side, from an authority of the run's own.
+pub(super) fn credentials(setting: &Setting<'_>) -> Result<(Credentials, Credentials)> {
+    let authority = Authority::create(&setting.dir.join("certificates"))?;
+    Ok((authority.issue(CLIENT)?, authority.issue(SERVER)?))
+}
+
+fn start_server(
+    index: usize,
+    backend: &SocketAddr,
+    setting: &Setting<'_>,
+    credentials: &Credentials,
+    start_hop: StartHop,
+) -> Result<Started> {
+    let (name, peer) = (server_proxy(index), spiffe_id(CLIENT));
+    start_hop(&Hop {
+        downstream: Side::secure(setting.protocol.mesh_wire(), credentials, &peer),
+        upstreams: std::slice::from_ref(backend),
+        ..Hop::alone(&name, free_address()?, setting)
+    })
+}
+
+/// The name of the proxy in front of a backend.
+pub(super) fn server_proxy(backend: usize) -> String {
+    format!("server-proxy-{}", backend + 1)
+}
+
+/// Whom a client of the mesh asks for when it wants a backend's port.
+pub(super) fn server_name(backend: SocketAddr) -> String {
+    format!("{}.leno.internal", backend.port())
+}

@@ -1,0 +1,51 @@
+//! A bare TLS tunnel on rustls, of the lab's own: what TLS costs without a proxy around it.
+
+use std::net::SocketAddr;
+
+use super::hop::Started;
+use super::mesh::{ServerSide, credentials, server_name};
+use super::{Setting, Target};
+use crate::child::{Child, Launch, free_address};
+use crate::error::{Result, io};
+use crate::experiment::record::TargetKind;
+use crate::tls::Credentials;
+
+/// It is this program.
+pub(super) const VERSION: &str = "rustls, of this program";
+
+/// Starts both ends, in front of the first backend.
+pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+    let (client, server) = credentials(setting)?;
+    let far_end = start_end(setting, "server", &server, setting.backends.first().copied())?;
+    let near_end = start_end(setting, "client", &client, Some(far_end.listener))?;
+    let address = near_end.listener;
+    Ok(Target::mesh(TargetKind::Tunnel, address, near_end.wait()?, vec![far_end.wait()?]))
+}
+
+/// Starts the server's end without anything behind it.
+pub(super) fn start_server_side(setting: &Setting<'_>) -> Result<ServerSide> {
+    let (client, server) = credentials(setting)?;
+    let end = start_end(setting, "server", &server, None)?;
+    let address = end.listener;
+    let target = Target::proxy(TargetKind::Tunnel, address, end.wait()?);
+    Ok(ServerSide { target, server_name: server_name(address), client, alpn: None })
+}
+
+fn start_end(
+    setting: &Setting<'_>,
+    side: &str,
+    credentials: &Credentials,
+    connect: Option<SocketAddr>,
+) -> Result<Started> {
+    let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
+    let listener = free_address()?;
+    let file = |flag: &str, path: &std::path::Path| format!("--{flag}={}", path.display());
+    let mut args =
+        vec!["lab".to_owned(), "tunnel".to_owned(), format!("--side={side}"), format!("--listen={listener}")];
+    args.push(file("authority", &credentials.authority));
+    args.push(file("certificate", &credentials.certificate));
+    args.push(file("key", &credentials.key));
+    args.extend(connect.map(|address| format!("--connect={address}")));
+    let launch = Launch::new(format!("tunnel-{side}"), leno, args).on_cpus(setting.cpus);
+    Ok(Started { child: Child::start(&launch, setting.dir)?, listener, admin: None })
+}

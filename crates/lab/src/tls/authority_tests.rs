@@ -1,0 +1,33 @@
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::*;
+use crate::tls::{CLIENT, SERVER};
+
+#[test]
+fn a_certificate_says_who_it_is_for_as_spiffe_does() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let credentials = authority.issue(CLIENT).expect("a certificate");
+    let certificate = CertificateDer::from_pem_file(&credentials.certificate).expect("a certificate");
+    let certificate = webpki::EndEntityCert::try_from(&certificate).expect("a certificate");
+    assert_eq!(certificate.valid_uri_names().collect::<Vec<_>>(), ["spiffe://lab.local/ns/lab/sa/client"]);
+    let both = fs::read_to_string(&credentials.both).expect("a file");
+    assert!(both.contains("BEGIN CERTIFICATE") && both.contains("PRIVATE KEY"), "{both}");
+}
+
+#[test]
+fn an_authority_that_is_opened_again_is_the_same() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    Authority::create(dir.path()).expect("a writable directory");
+    let before = fs::read(dir.path().join(CERTIFICATE)).expect("a file");
+    let credentials = Authority::open(dir.path()).and_then(|it| it.issue(SERVER)).expect("what was just written");
+    assert_eq!(fs::read(credentials.authority).expect("a file"), before);
+}
+
+#[test]
+fn a_directory_without_an_authority_is_named() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let error = Authority::open(dir.path()).map(|_| ()).expect_err("it is empty").to_string();
+    assert!(error.contains(&dir.path().display().to_string()), "{error}");
+}

@@ -1,0 +1,64 @@
+use std::io::Write;
+use std::net::TcpListener;
+use std::thread;
+
+use rustls::{ServerConfig, ServerConnection};
+
+use super::super::{Authority, CLIENT};
+use super::*;
+
+/// Serves two connections, one after the other, and greets on each.
+fn serve(config: Arc<ServerConfig>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket");
+    thread::spawn(move || {
+        for socket in listener.incoming().take(2).flatten() {
+            let connection = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
+            // A client that is turned away ends it with an error.
+            StreamOwned::new(connection, socket).write_all(b"hello").ok();
+        }
+    });
+    address
+}
+
+/// What is found of a server with these credentials and this change of its configuration.
+fn check(server: &str, change: impl FnOnce(&mut ServerConfig)) -> std::result::Result<(), String> {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let [client, server] = [CLIENT, server].map(|workload| authority.issue(workload).expect("a certificate"));
+    let mut config = Arc::unwrap_or_clone(config::server(&server).expect("a valid configuration"));
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    change(&mut config);
+    ensure_mutual_tls(serve(Arc::new(config)), "mesh.test", &client, Some("h2")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_server_that_wants_certificates_of_its_authority_is_one_of_the_mesh() {
+    assert_eq!(check(SERVER, |_| ()), Ok(()));
+}
+
+#[test]
+fn a_server_with_another_identity_is_not() {
+    let error = check("ns/lab/sa/stranger", |_| ()).expect_err("it is not the server");
+    assert!(error.contains("no server of the mesh"), "{error}");
+}
+
+#[test]
+fn a_server_that_lets_in_anybody_is_not() {
+    let error = check(SERVER, |config| {
+        let mut open = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3 is there")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&config.cert_resolver));
+        open.alpn_protocols = std::mem::take(&mut config.alpn_protocols);
+        *config = open;
+    });
+    assert!(error.expect_err("it lets in anybody").contains("no certificate"));
+}
+
+#[test]
+fn a_server_without_the_applications_protocol_is_not() {
+    let error = check(SERVER, |config| config.alpn_protocols.clear()).expect_err("it has no ALPN");
+    assert!(error.contains("ALPN"), "{error}");
+}
