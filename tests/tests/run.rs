@@ -157,6 +157,13 @@ fn ends() {
     assert_eq!(missing.status.code(), Some(127));
     assert!(programs::text(&missing).contains("no-such-program: No such file"), "{}", programs::text(&missing));
 
+    run_well(&["--service", "cart", "--proxy-log", "/run/kept.log", "--proxy-arg=--log-format=json"], &["true"]);
+    let log = fs::read_to_string("/run/kept.log").expect("it stays");
+    assert!(log.lines().all(|line| line.starts_with('{')) && log.contains("serving"), "{log}");
+    let refused = run(&["--service", "cart", "--proxy-arg=--no-such-option"], &["true"]);
+    let error = programs::text(&refused);
+    assert!(!refused.status.success() && error.lines().count() == 1 && error.contains("--no-such-option"), "{error}");
+
     for (signal, code) in [(Signal::TERM, 15), (Signal::USR1, 10)] {
         let script = format!("trap 'exit {code}' {code}; touch /run/started; while :; do sleep 0.05; done");
         let mut run = Run::start(&["--service", "cart"], &["sh", "-c", &script]);
