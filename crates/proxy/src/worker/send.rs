@@ -11,9 +11,9 @@ use super::call::{CallId, Response};
 use super::grpc;
 use super::hop::{PoolKey, Protocol};
 use super::link::LinkId;
-use super::pool::CallSize;
 use super::record::Ending;
 use super::reply::ProxyError;
+use super::upstream::CallSize;
 
 impl Worker {
     /// Sends the calls of this turn. A call that was cancelled meanwhile was never sent, so nobody hears of it.
