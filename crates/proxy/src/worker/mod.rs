@@ -151,15 +151,10 @@ impl Worker {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = Instant::now(),
             }
-            for id in std::mem::take(&mut self.unfinished) {
-                self.read_on(id);
-            }
-            for event in &events {
-                match LinkId::of(event.token()) {
-                    Some(link) => self.on_ready(link, event),
-                    None if event.token() == WAKER => self.run_commands(),
-                    None => self.accept_again = true,
-                }
+            // What arrives may take the place of a client that has ended, whose events must not be taken for its own:
+            // arrivals come after all that was there before.
+            for arrivals in [false, true] {
+                self.serve_links(&events, arrivals);
             }
             if self.accept_again {
                 self.accept();
@@ -171,6 +166,26 @@ impl Worker {
             self.access_log.hand_over(self.now);
             if self.is_drained() {
                 return Ok(());
+            }
+        }
+    }
+
+    /// Acts on the events of arrivals, or of all others, and reads on where there is more.
+    fn serve_links(&mut self, events: &Events, arrivals: bool) {
+        let is_due = |id: &LinkId| (id.side == Side::Arrival) == arrivals;
+        let (due, later) = std::mem::take(&mut self.unfinished).into_iter().partition(is_due);
+        self.unfinished = later;
+        let due: Vec<LinkId> = due;
+        for id in due {
+            self.read_on(id);
+        }
+        for event in events {
+            match LinkId::of(event.token()) {
+                Some(id) if is_due(&id) => self.on_ready(id, event),
+                Some(_) => {}
+                None if arrivals => {}
+                None if event.token() == WAKER => self.run_commands(),
+                None => self.accept_again = true,
             }
         }
     }

@@ -25,6 +25,10 @@ impl Worker {
             Side::Endpoint if !self.finish_connecting(id.index) => return,
             Side::Client | Side::Endpoint => {}
         }
+        if event.is_error() && self.link(id).is_some_and(|link| link.paused) {
+            // It is not read, so that nothing else would tell.
+            return self.close(id, "the peer reset the connection");
+        }
         if event.is_writable() {
             self.mark_dirty(id);
         }
@@ -115,7 +119,7 @@ impl Worker {
                 Some(event) => self.on_event(id, &event, fields),
                 None => {
                     link.held.extend_from_slice(input);
-                    link.paused |= !input.is_empty();
+                    link.paused |= !input.is_empty() || link.codec.is_paused();
                     return Ok(());
                 }
             }

@@ -1,6 +1,6 @@
 //! Upstream: a connection to an endpoint, from its first packet to the moment when calls may use it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
@@ -12,6 +12,7 @@ use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::Call;
 use super::cancel::CancelledCalls;
 use super::codec::Codec;
@@ -95,7 +96,7 @@ impl Upstream {
 impl Worker {
     pub(super) fn add_upstream(&mut self, cluster: usize, key: PoolKey, member: &Endpoint) -> Result<(), String> {
         let now = self.now;
-        let address = key.hop.address(member);
+        let address = self.address_of(key.hop, member);
         let (tls, expected) = self.tls_for(key.hop, member)?;
         let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
         let _ = socket.set_nodelay(true);
@@ -143,6 +144,18 @@ impl Worker {
             self.close_upstream(index, &error.to_string());
         }
         Ok(())
+    }
+
+    /// Where to connect. Our own application is behind ourselves: no rule redirects what we send to it.
+    fn address_of(&self, hop: Hop, member: &Endpoint) -> SocketAddr {
+        let address = hop.address(member);
+        let inbound = self.listeners.iter().find(|listener| listener.door == Door::Inbound);
+        match inbound {
+            Some(inbound) if hop == Hop::Mesh && address == member.address && is_own_ip(address.ip()) => {
+                SocketAddr::new(address.ip(), inbound.address.port())
+            }
+            _ => address,
+        }
     }
 
     /// The TLS of a connection to an endpoint, and who must be at its other end.
@@ -246,4 +259,15 @@ impl Worker {
             pool.retry_at = None;
         }
     }
+}
+
+/// Whether an address is this machine's: then packets to it come from it. Nothing is sent.
+fn is_own_ip(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let source = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, 9))?;
+        socket.local_addr()
+    };
+    source().is_ok_and(|source| source.ip() == ip)
 }
