@@ -158,7 +158,7 @@ impl Runner {
         let backend = self.backends.addresses()[turn.troubled];
         let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
         let ServerSide { target, server_name, client, alpn } = side;
-        let hello = Hello::new(client_config(&client, SERVER, alpn, false)?, &server_name)?;
+        let hello = Hello::new(client_config(&client, SERVER, alpn)?, &server_name)?;
         self.stage(target, Exchange::Handshake(hello)).measure(turn)
     }
 

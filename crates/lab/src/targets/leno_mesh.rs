@@ -19,7 +19,7 @@ use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mu
 /// Without these the proxy has only one side.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
-/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate.
+/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate of the authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
@@ -95,6 +95,8 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
         format!("--issuer={}", issuer.display()),
         format!("--inbound={inbound}"),
         format!("--tunnel={tunnel}"),
+        // As the others, which let in nobody without a certificate.
+        "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let here = [Endpoint { address: backend, proxy: None }];
     let started = start_proxy(&server_proxy(index), setting, inbound, &here, options)?;
