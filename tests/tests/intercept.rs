@@ -8,8 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use leno_tests::programs;
 use leno_tests::proxy::wait_for;
+use leno_tests::{namespaces, programs};
 use socket2::SockRef;
 
 /// The addresses of this namespace and of the other one, by family.
@@ -69,20 +69,7 @@ fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown(
 
 /// Runs one of the tests below in namespaces of its own.
 fn run_inside(backend: &str, test: &str) {
-    let program = std::env::current_exe().expect("this program");
-    // iptables takes the ids of users that its user namespace has only; root needs none, others need several ids.
-    let is_root = rustix::process::geteuid().is_root();
-    let namespaces: &[&str] = if is_root { &["--net"] } else { &["--map-root-user", "--map-auto", "--net"] };
-    let output = Command::new("unshare")
-        .args(namespaces)
-        .arg("--")
-        .arg(program)
-        .args(["--exact", &format!("intercept::{test}"), "--ignored", "--nocapture"])
-        .env(BACKEND, backend)
-        .output()
-        .expect("unshare (util-linux) runs");
-    let printed = programs::text(&output);
-    assert!(output.status.success() && printed.contains("1 passed"), "{}: {printed}", output.status);
+    namespaces::run_test_inside(&format!("intercept::{test}"), &[(BACKEND, backend)]);
 }
 
 #[ignore = "runs inside the namespaces that other tests make"]

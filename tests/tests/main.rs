@@ -17,5 +17,6 @@ mod pools;
 mod redirect;
 mod retry;
 mod routing;
+mod run;
 mod soak;
 mod streaming;

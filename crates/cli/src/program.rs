@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use leno_lab::child::find_program;
@@ -43,21 +42,9 @@ pub(crate) enum ProgramError {
 /// When it is not installed, cannot be run or fails.
 pub(crate) fn run<A: AsRef<OsStr>>(name: &str, args: &[A], input: &str) -> Result<String, ProgramError> {
     let missing = || ProgramError::Missing { name: name.to_owned(), package: package(name) };
-    run_path(&find_program(name).ok_or_else(missing)?, args, input)
-}
-
-/// As [`run`], of a program whose path is known.
-///
-/// # Errors
-/// When it cannot be run or fails.
-pub(crate) fn run_path<A: AsRef<OsStr>>(path: &Path, args: &[A], input: &str) -> Result<String, ProgramError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut command = Command::new(path);
+    let mut command = Command::new(find_program(name).ok_or_else(missing)?);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = match feed(&mut command, input) {
-        Ok(output) => output,
-        Err(source) => return Err(ProgramError::Run { name, source }),
-    };
+    let output = feed(&mut command, input).map_err(|source| ProgramError::Run { name: name.to_owned(), source })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -2,7 +2,7 @@
 //!
 //! A proxy makes a key pair ([`svid::Request`]), an [`issuer::Issuer`] signs its request, the answer is checked and
 //! becomes an [`svid::Svid`], and with the trust bundle that came along it becomes a [`TlsIdentity`], which is all that
-//! the data plane needs. After a handshake [`peer_id`] says who the peer is, and [`explain`] says why there was none.
+//! the data plane needs. After a handshake [`peer_id`] says who the peer is, and [`explain()`] says why there was none.
 #![forbid(unsafe_code)]
 
 pub mod authority;

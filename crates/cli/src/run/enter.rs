@@ -69,10 +69,10 @@ impl Options {
         args
     }
 
-    /// Becomes the program, which returns only on failure, or is the proxy until its end.
+    /// Becomes the program, or is the proxy until its end.
     ///
     /// # Errors
-    /// When the system refuses any of it.
+    /// When the system refuses any of what comes before; a program that cannot be run is an exit code.
     pub(crate) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         network::enter(&self.namespace).map_err(|error| format!("{}: {error}", self.namespace.display()))?;
         if let Some(hosts) = &self.hosts {
@@ -93,7 +93,9 @@ impl Options {
         }
         let (program, args) = self.args.split_first().ok_or("no program is named")?;
         let error = Command::new(program).args(args).exec();
-        Err(format!("{}: {error}", program.display()).into())
+        eprintln!("leno: {}: {error}", program.display());
+        // As shells have it.
+        Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
     }
 
     /// There is only one thread yet, so the thread's ids are the process's.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use leno_identity::directory::DirectoryError;
+
 use super::options::Subnet;
 use crate::intercept;
 use crate::program::ProgramError;
@@ -27,6 +29,9 @@ pub(crate) enum Error {
     /// The namespace's connections cannot be redirected.
     #[error(transparent)]
     Intercept(#[from] intercept::Error),
+    /// The certificate authority cannot be written.
+    #[error(transparent)]
+    Authority(#[from] DirectoryError),
     /// Every address is taken.
     #[error("all addresses of {subnet} are taken; end some runs, or give {option} a larger network")]
     SubnetFull {

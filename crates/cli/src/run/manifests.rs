@@ -62,7 +62,7 @@ pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
     Ok(manifests.flat_map(|manifest| manifest.objects).filter_map(service).collect())
 }
 
-/// Makes sure that there is a Service with an address and with these ports.
+/// Makes sure that there is a Service with an address and with these ports, of which there is at least one.
 ///
 /// # Errors
 /// When the user's own has no address, when all addresses are taken, or when the file cannot be written.
@@ -148,9 +148,6 @@ fn free_address(name: Name<'_>, services: &[Service], subnet: Subnet) -> Result<
 }
 
 fn service_manifest(Name { namespace, name }: Name<'_>, address: IpAddr, ports: &BTreeSet<u16>) -> String {
-    // A Service has at least one port; that of a program which serves none is never dialled.
-    let unused = BTreeSet::from([1]);
-    let ports = if ports.is_empty() { &unused } else { ports };
     let ports: String = ports.iter().map(|port| format!("  - name: p{port}\n    port: {port}\n")).collect();
     format!(
         "\

@@ -43,7 +43,7 @@ fn addresses_are_given_once_until_none_is_left() {
     let directory = directory();
     let names: Vec<String> = (0..15).map(|number| format!("s{number}")).collect();
     for (number, name) in names.iter().enumerate() {
-        let result = put_service(directory.path(), Name { namespace: "shop", name }, &[], subnet());
+        let result = put_service(directory.path(), Name { namespace: "shop", name }, &[8080], subnet());
         if number < 14 {
             result.expect("there are 14");
         } else {

@@ -6,17 +6,18 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use leno_identity::authority::Authority;
+use leno_identity::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
 use leno_model::spiffe::Workload;
 
 use super::error::{Error, Result, io};
 use super::files;
 use super::hosts::hosts;
 use super::manifests::{self, Endpoint, Name};
-use super::mirror::{self, Mirror};
-use super::network::{FIRST_RUN, Network};
+use super::mesh::Mesh;
+use super::mirror::Mirror;
+use super::network::FIRST_RUN;
 use super::options::Options;
-use super::state::State;
-use crate::program;
 
 /// The user that the proxies run as; it needs no line in /etc/passwd.
 pub(super) const PROXY_UID: u32 = 2102;
@@ -24,57 +25,12 @@ pub(super) const PROXY_UID: u32 = 2102;
 /// How long the other proxies may take to notice that an endpoint is gone.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
 
-/// Where the mesh of a command line is.
-pub(super) struct Mesh {
-    pub(super) state: State,
-    pub(super) network: Network,
-}
-
-impl Mesh {
-    /// The mesh that the options name; its directory is made if there is none.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub(super) fn open(options: &Options) -> Result<Self> {
-        let network = Network { bridge: options.bridge.clone(), subnet: options.subnet };
-        Ok(Self { state: State::open(&options.state)?, network })
-    }
-
-    /// Removes what runs left behind that were killed; returns how many they were.
-    ///
-    /// # Errors
-    /// When something cannot be removed.
-    pub(super) fn clean(&self) -> Result<usize> {
-        let _lock = self.state.lock()?;
-        let dead: Vec<u16> = self.state.numbers()?.into_iter().filter(|run| self.state.is_dead(*run)).collect();
-        dead.iter().try_for_each(|run| self.remove(*run))?;
-        Ok(dead.len())
-    }
-
-    /// Removes a run, and with the last one what all share; whoever calls it holds the lock.
-    fn remove(&self, run: u16) -> Result<()> {
-        let manifests = self.state.manifests();
-        manifests::remove_endpoint(&manifests, run)?;
-        self.network.remove(run)?;
-        let others: Vec<u16> = self.state.numbers()?.into_iter().filter(|other| *other != run).collect();
-        let removing = || io(format!("removing manifests from {}", manifests.display()));
-        if let Some(prefix) = self.state.config_prefix(run) {
-            let is_shared = others.iter().any(|other| self.state.config_prefix(*other).as_ref() == Some(&prefix));
-            if !is_shared {
-                mirror::remove(&manifests, &prefix, |_| true).map_err(removing())?;
-            }
-        }
-        self.state.forget(run)?;
-        if others.is_empty() {
-            mirror::remove(&manifests, manifests::SERVICE_PREFIX, |_| true).map_err(removing())?;
-            self.network.remove_bridge()?;
-        }
-        Ok(())
-    }
-}
+/// More than a step of the clock that files' times are taken from.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// A run that is a member; dropping it removes it.
 pub(super) struct Member<'a> {
+    /// What it is a member of.
     pub(super) mesh: &'a Mesh,
     /// The number of the run.
     pub(super) run: u16,
@@ -115,47 +71,59 @@ impl<'a> Member<'a> {
         let state = &self.mesh.state;
         let _lock = state.lock()?;
         self.mesh.network.add(self.run)?;
-        let authority = match &self.options.issuer {
-            Some(directory) => directory.clone(),
-            None => self.shared_authority()?,
-        };
-        make_private(&self.issuer())?;
-        self.mirrors.push(Mirror {
-            from: authority,
-            to: self.issuer(),
-            prefix: String::new(),
-            takes: |_| true,
-            mode: files::PRIVATE,
-            owner: Some(PROXY_UID),
-        });
+        self.mirrors.push(self.issuer_mirror()?);
         if let Some(directory) = &self.options.config {
-            let prefix = config_prefix(directory)?;
-            state.set_config_prefix(self.run, &prefix)?;
-            self.mirrors.push(Mirror {
-                from: directory.clone(),
-                to: state.manifests(),
-                prefix,
-                takes: files::is_manifest,
-                mode: files::PUBLIC,
-                owner: None,
-            });
+            self.mirrors.push(self.config_mirror(directory)?);
         }
         for mirror in &self.mirrors {
             mirror.refresh().map_err(io(format!("copying {}", mirror.from.display())))?;
         }
-        let (manifests, subnet) = (state.manifests(), self.options.service_subnet);
-        manifests::put_service(&manifests, self.service, &self.ports(), subnet)?;
+        let (ports, subnet) = (self.ports(), self.options.service_subnet);
+        if !ports.is_empty() {
+            manifests::put_service(&state.manifests(), self.service, &ports, subnet)?;
+        }
         self.write_hosts()
+    }
+
+    /// Keys may be their owner's only, and the proxy is somebody else.
+    fn issuer_mirror(&self) -> Result<Mirror> {
+        let from = match &self.options.issuer {
+            Some(directory) => directory.clone(),
+            None => self.shared_authority()?,
+        };
+        make_private(&self.issuer())?;
+        Ok(Mirror {
+            from,
+            to: self.issuer(),
+            prefix: String::new(),
+            takes: is_of_authority,
+            mode: files::PRIVATE,
+            owner: Some(PROXY_UID),
+        })
+    }
+
+    fn config_mirror(&self, directory: &Path) -> Result<Mirror> {
+        let state = &self.mesh.state;
+        let prefix = config_prefix(directory)?;
+        state.set_config_prefix(self.run, &prefix)?;
+        Ok(Mirror {
+            from: directory.to_owned(),
+            to: state.manifests(),
+            prefix,
+            takes: files::is_manifest,
+            mode: files::PUBLIC,
+            owner: None,
+        })
     }
 
     /// The certificate authority of runs that name none, made by the first.
     fn shared_authority(&self) -> Result<PathBuf> {
         let directory = self.mesh.state.authority();
         if !directory.exists() {
-            let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
-            let out = directory.to_string_lossy();
-            let args = ["ca", "init", "--trust-domain", self.options.trust_domain.as_str(), "--out", &out];
-            program::run_path(&leno, &args, "")?;
+            let making = || format!("making the certificate authority {}", directory.display());
+            let authority = Authority::create(self.options.trust_domain.clone(), SystemTime::now());
+            let authority = authority.map_err(|error| io(making())(std::io::Error::other(error)))?;
+            write_authority(&directory, &authority)?;
         }
         Ok(directory)
     }
@@ -188,7 +156,9 @@ impl<'a> Member<'a> {
         }
         let changed = fs::metadata(self.mesh.state.manifests()).and_then(|metadata| metadata.modified()).ok();
         if changed != self.manifests_read && self.write_hosts().is_ok() {
-            self.manifests_read = changed;
+            // A change at the same moment of a coarse clock would look like this one.
+            let is_past = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > CLOCK_STEP);
+            self.manifests_read = changed.filter(is_past);
         }
     }
 
@@ -247,6 +217,11 @@ fn make_private(path: &Path) -> Result<()> {
         chown(path, Some(PROXY_UID), Some(PROXY_UID))
     };
     make().map_err(io(format!("making the directory {}", path.display())))
+}
+
+/// Whether a proxy needs a file to have its identity issued.
+fn is_of_authority(path: &Path) -> bool {
+    [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
 }
 
 /// One prefix for each directory, so that runs which bring the same one share its copies.

@@ -2,7 +2,7 @@
 //! Kubernetes.
 //!
 //! - [`options`] says what is asked for; [`error`] what can go wrong.
-//! - [`member`] joins the mesh: a number in [`state`], a place on the [`network`], copies ([`mirror`]) of what the
+//! - [`mesh`] is what all runs share, and removes dead ones; [`member`] joins it: a number in [`state`], a place on the [`network`], copies ([`mirror`]) of what the
 //!   proxy reads, [`manifests`] that others find it by, and [`hosts`] by which it finds others.
 //! - [`process`] starts proxy and program, both through [`enter`]; [`supervise`] goes along until the program ends.
 //!
@@ -16,6 +16,7 @@ mod hosts;
 mod listening;
 mod manifests;
 mod member;
+mod mesh;
 mod mirror;
 mod network;
 mod options;
@@ -27,7 +28,8 @@ mod user;
 use std::process::ExitCode;
 
 use error::{Error, Result, io};
-use member::{Member, Mesh, PROXY_UID};
+use member::{Member, PROXY_UID};
+use mesh::Mesh;
 pub(crate) use options::Options;
 use process::Proxy;
 use supervise::Signals;
@@ -46,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mesh = Mesh::open(options)?;
     let removed = mesh.clean()?;
     let Some(service) = options.service.as_deref() else {
-        println!("{removed} dead runs removed");
+        println!("dead runs removed: {removed}");
         return Ok(ExitCode::SUCCESS);
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -58,6 +60,9 @@ async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<Ex
     let mut member = Member::join(mesh, options, service)?;
     let mut proxy = Proxy::start(&member)?;
     mesh.network.inside(member.run, || intercept::up(PROXY_UID))??;
+    if let Some(signal) = signals.ending().await {
+        return Ok(ExitCode::from(supervise::exit_code_of(signal)));
+    }
     let (address, name) = (mesh.network.address(member.run), mesh.network.name(member.run));
     let log = member.proxy_log();
     eprintln!("leno: {service} is {address} in the network namespace {name}; its proxy's log is {}", log.display());

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -145,14 +145,14 @@ route add default via {gateway}
 
 /// Where `ip netns` keeps a namespace.
 pub(super) fn namespace(name: &str) -> PathBuf {
-    PathBuf::from("/run/netns").join(name)
+    PathBuf::from("/var/run/netns").join(name)
 }
 
 /// Moves the calling thread into a network namespace.
 ///
 /// # Errors
 /// When it does not exist, or the caller is not root.
-pub(super) fn enter(namespace: &std::path::Path) -> io::Result<()> {
+pub(super) fn enter(namespace: &Path) -> io::Result<()> {
     let namespace = File::open(namespace)?;
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }

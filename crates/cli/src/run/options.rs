@@ -35,12 +35,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     pub(super) issuer: Option<PathBuf>,
     /// The trust domain of the certificate authority that the first run makes
-    #[arg(long, value_name = "NAME", default_value = "cluster.local", value_parser = parse_trust_domain)]
+    #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     pub(super) trust_domain: TrustDomain,
     /// What the runs of one mesh share
     #[arg(long, value_name = "DIR", default_value = "/run/leno")]
     pub(super) state: PathBuf,
-    /// The bridge that joins them
+    /// The bridge that joins them; one for each --state
     #[arg(long, value_name = "NAME", default_value = "leno0", value_parser = parse_bridge)]
     pub(super) bridge: String,
     /// The network of their addresses; the bridge has the first
@@ -136,10 +136,6 @@ fn parse_bridge(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("use at most {BRIDGE_NAME_MAX_BYTES} letters, digits, dashes and underscores"))
-}
-
-fn parse_trust_domain(text: &str) -> Result<TrustDomain, String> {
-    text.parse::<TrustDomain>().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leno_model::spiffe::Workload;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::enter;
@@ -42,7 +43,9 @@ impl Proxy {
         let open = || File::options().create(true).append(true).open(&log);
         let (output, errors) =
             open().and_then(|file| Ok((file.try_clone()?, file))).map_err(io_error(log.display().to_string()))?;
-        let mut command = enter_command(member, None, Some(User::new(PROXY_UID)), proxy_args(member))?;
+        let has_v6 = Path::new("/proc/net/if_inet6").exists();
+        let args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
+        let mut command = enter_command(member, None, Some(User::new(PROXY_UID)), args)?;
         // A group of its own: Ctrl-C is for the program, and the proxy ends after it.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
@@ -104,23 +107,25 @@ pub(super) fn start_program(member: &Member<'_>, user: Option<User>, program: &[
     command.spawn().map_err(io_error("starting the program"))
 }
 
-/// Where the proxy takes connections is where `leno intercept` sends them, by default.
-fn proxy_args(member: &Member<'_>) -> Vec<OsString> {
-    let mut args: Vec<OsString> = Vec::new();
-    let mut arg = |name: &str, value: &dyn AsRef<std::ffi::OsStr>| {
-        let mut arg = OsString::from(format!("--{name}="));
-        arg.push(value);
-        args.push(arg);
+/// Where the proxy takes connections is where interception sends them, by default.
+fn proxy_args(config: &Path, workload: &Workload, issuer: &Path, has_v6: bool) -> Vec<OsString> {
+    let any = if has_v6 { "[::]" } else { "0.0.0.0" };
+    let path = |name: &str, path: &Path| {
+        let mut arg = OsString::from(name);
+        arg.push(path);
+        arg
     };
-    arg("config", &member.mesh.state.manifests());
-    arg("identity", &member.workload.to_string());
-    arg("issuer", &member.issuer());
-    arg("outbound", &"127.0.0.1:4140");
-    arg("outbound", &"[::1]:4140");
-    arg("inbound", &"[::]:4143");
-    arg("tunnel", &"[::]:15008");
-    arg("admin", &ADMIN.to_string());
-    arg("grace", &format!("{}s", GRACE.as_secs()));
+    let mut args = vec![path("--config=", config), path("--issuer=", issuer)];
+    let words = [
+        format!("--identity={workload}"),
+        "--outbound=127.0.0.1:4140".to_owned(),
+        format!("--inbound={any}:4143"),
+        format!("--tunnel={any}:15008"),
+        format!("--admin={ADMIN}"),
+        format!("--grace={}s", GRACE.as_secs()),
+    ];
+    args.extend(words.map(OsString::from));
+    args.extend(has_v6.then(|| "--outbound=[::1]:4140".into()));
     args
 }
 
@@ -164,3 +169,7 @@ fn last_line(log: &Path) -> String {
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
     line.unwrap_or("it wrote nothing").to_owned()
 }
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

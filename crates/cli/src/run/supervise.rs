@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use rustix::termios::tcgetpgrp;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{interval, sleep};
+use tokio::time::{interval, sleep, timeout};
 
 use super::error::{Result, io};
 use super::listening::listens_on;
@@ -38,6 +38,13 @@ impl Signals {
         let listen = |of: Signal| Ok((of, signal(SignalKind::from_raw(of.as_raw()))?));
         let signals: std::io::Result<_> = ENDING.into_iter().chain(OTHER).map(listen).collect();
         Ok(Self(signals.map_err(io("watching for signals"))?))
+    }
+
+    /// Whether one that ends a program has come already.
+    pub(super) async fn ending(&mut self) -> Option<Signal> {
+        // A moment, in which the runtime takes notice of what came while it was not asked.
+        let came = timeout(Duration::from_millis(1), self.next()).await.ok();
+        came.filter(|signal| ENDING.contains(signal))
     }
 
     async fn next(&mut self) -> Signal {
@@ -142,6 +149,11 @@ fn comes_from_terminal(signal: Signal) -> bool {
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+/// The exit code of a run that a signal ended before its program was started.
+pub(super) fn exit_code_of(signal: Signal) -> u8 {
+    exit_code(ExitStatus::from_raw(signal.as_raw()))
 }
 
 #[cfg(test)]

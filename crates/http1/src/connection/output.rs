@@ -135,6 +135,8 @@ impl Connection {
     /// Writes the end of our message. Less content than was announced ends the connection instead, which says as much.
     pub(super) fn write_end(&mut self, trailers: Option<&FieldSection>) {
         match self.exchange.as_deref().map(|exchange| exchange.outgoing) {
+            // It was too much content already.
+            _ if self.over => return,
             Some(Outgoing::Length(1..)) => return self.end(),
             Some(Outgoing::Chunked) => write::last_chunk(&mut self.out, trailers),
             _ => {}

@@ -73,6 +73,7 @@ pub(crate) struct Scrape {
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
     config: ConfigMetrics,
+    /// Of a proxy that has an identity.
     identity: Option<IdentityMetrics>,
     process: ProcessMetrics,
 }

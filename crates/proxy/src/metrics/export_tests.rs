@@ -4,8 +4,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::Scrape;
 use crate::metrics::fixtures::{inbound, outbound};
 use crate::metrics::{
-    AuthorizationLabels, ConfigMetrics, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, ProcessMetrics,
-    Target, Tls, TrafficLabels, WorkerMetrics,
+    AuthorizationLabels, ConfigMetrics, ConnectionLabels, DecidedBy, Direction, IdentityMetrics, NoTlsReason, Peer,
+    ProcessMetrics, Target, Tls, TrafficLabels, WorkerMetrics,
 };
 
 const ECHO: &str = r#"direction="outbound",authority="echo.default.svc.cluster.local:50051",dst_namespace="default",dst_service="echo",dst_port="50051",tls="true",server_id="spiffe://example.org/ns/shop/sa/echo""#;
@@ -120,13 +120,17 @@ fn abuse_errors_and_failures_are_counted_by_reason_and_side() {
 }
 
 #[test]
-fn configuration_and_process_are_exported() {
+fn configuration_identity_and_process_are_exported() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let config = ConfigMetrics::default().after_read(0, now).after_read(2, now + Duration::from_secs(60));
 
-    let text = Scrape::new(&[], config, None, ProcessMetrics::read(now), Instant::now()).into_text();
+    let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
+
+    let text = Scrape::new(&[], config, Some(identity), ProcessMetrics::read(now), Instant::now()).into_text();
     assert_line(&text, r#"leno_config_reloads_total{result="success"} 1"#);
     assert_line(&text, r#"leno_config_reloads_total{result="failure"} 1"#);
+    assert_line(&text, r#"control_identity_cert_refreshes_total{result="ok"} 1"#);
+    assert_line(&text, "control_identity_cert_expiration_timestamp_seconds 1700086400.0");
     assert_line(&text, "leno_config_problems 2");
     assert_line(&text, "leno_config_last_success_timestamp_seconds 1700000000.0");
     assert_line(&text, "process_start_time_seconds 1700000000.0");

@@ -1,7 +1,7 @@
 //! Accept: a socket, where it was going, and what is to be found out of it before it carries calls.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use leno_model::protocol::Protocol;
@@ -193,12 +193,4 @@ impl Worker {
 /// The one form of an address: IPv4 is not wrapped in IPv6.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
-}
-
-/// The loopback address of the same family.
-pub(super) fn loopback(like: IpAddr) -> IpAddr {
-    match like {
-        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-    }
 }

@@ -7,7 +7,7 @@ use leno_http2::{Connection, Role};
 use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
-use super::accept::{Door, Origin, loopback};
+use super::accept::{Door, Origin};
 use super::client::Client;
 use super::codec::Codec;
 use super::detect::{Detected, detect};
@@ -165,7 +165,7 @@ impl Worker {
                 return self.report(origin, failure);
             }
         };
-        let named = arrival.named_port.map(|port| SocketAddr::new(loopback(origin.local.ip()), port));
+        let named = arrival.named_port.map(|port| SocketAddr::new(origin.local.ip(), port));
         let target = origin.original_destination.or(named);
         let codec = match speaks {
             Speaks::Http2 => Codec::Http2(Connection::new(Role::Server, self.limits.client.clone(), self.now)),

@@ -78,6 +78,9 @@ impl Worker {
         if let Some(series) = series {
             client.link.wire.meter.count_in(series);
         }
+        if self.draining.is_some() {
+            client.link.codec.shut_down();
+        }
         let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {
             tracing::warn!("cannot watch a connection: {error}");

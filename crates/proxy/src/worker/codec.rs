@@ -162,7 +162,7 @@ impl Codec {
         match self {
             Self::Http2(http2) => http2.stop_receiving(stream),
             Self::Http1(http1) => http1.stop_receiving(stream),
-            Self::Opaque(_) => {}
+            Self::Opaque(opaque) => opaque.stop_receiving(),
         }
     }
 

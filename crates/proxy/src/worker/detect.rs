@@ -5,6 +5,8 @@ use rustls::server::Acceptor;
 
 /// Bytes of a connection that are looked at; a TLS ClientHello has a few hundred to two thousand, a request line less.
 pub const DETECT_BYTES: usize = 16 << 10;
+/// Content of a plaintext record (RFC 8446 section 5.1).
+const RECORD_MAX_BYTES: usize = 1 << 14;
 /// Longest method that is taken for HTTP/1's.
 const METHOD_MAX_BYTES: usize = 32;
 
@@ -44,6 +46,16 @@ pub fn detect(first: &[u8]) -> Detected {
 
 /// Reads a ClientHello, without answering it.
 fn client_hello(first: &[u8]) -> Detected {
+    // What comes byte by byte is not parsed again with every byte.
+    if let [_, _, _, high, low, rest @ ..] = first {
+        let record_bytes = usize::from(u16::from_be_bytes([*high, *low]));
+        if record_bytes > RECORD_MAX_BYTES {
+            return Detected::Opaque;
+        }
+        if rest.len() < record_bytes {
+            return Detected::Undecided;
+        }
+    }
     let mut acceptor = Acceptor::default();
     let mut rest = first;
     while !rest.is_empty() {

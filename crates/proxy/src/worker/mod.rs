@@ -381,7 +381,10 @@ impl Worker {
         } else if link.codec.must_close() && !link.codec.wants_write() && !link.codec.is_drained() {
             self.close(id, "it was closed in the middle of a message");
         } else if link.codec.is_drained() && !link.codec.wants_write() {
-            self.finish_link(id);
+            match id.side {
+                Side::Endpoint => self.close_upstream(id.index, "its call is over"),
+                Side::Arrival | Side::Client => self.finish_link(id),
+            }
         } else if link.paused && !link.codec.is_paused() {
             link.paused = false;
             self.mark_unfinished(id);

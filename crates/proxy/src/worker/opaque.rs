@@ -183,6 +183,11 @@ impl Opaque {
         self.unreleased_bytes >= MAX_UNRELEASED_BYTES
     }
 
+    /// Nobody takes what the peer still sends: the connection ends with our output.
+    pub(super) fn stop_receiving(&mut self) {
+        self.received_end = true;
+    }
+
     pub(super) fn reset(&mut self, _code: ErrorCode) {
         self.aborted = true;
     }

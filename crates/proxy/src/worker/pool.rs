@@ -44,8 +44,8 @@ pub(super) struct Upstream {
     pub(super) checked: bool,
     /// It has been ready for calls: its loss is not a failure to connect.
     pub(super) ready: bool,
-    /// A call has been sent on it.
-    pub(super) used: bool,
+    /// How many calls have been sent on it.
+    pub(super) calls: u64,
     /// It takes no new calls and closes with its last one.
     pub(super) retired: bool,
     pub(super) idle_since: Option<Instant>,
@@ -150,7 +150,7 @@ impl Worker {
             expected,
             connected: false,
             ready: false,
-            used: false,
+            calls: 0,
             retired: false,
             idle_since: None,
             ping_sent: None,
@@ -304,7 +304,7 @@ impl Worker {
         }
         for (stream, token) in upstream.link.codec.open_streams() {
             if self.call_on(index, stream, token).is_some() {
-                self.upstream_lost(token, upstream.address);
+                self.upstream_lost(token, upstream.address, upstream.calls > 1);
             }
         }
     }

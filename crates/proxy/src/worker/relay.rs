@@ -9,6 +9,7 @@ use super::Worker;
 use super::accept::Door;
 use super::call::{Call, Response};
 use super::grpc;
+use super::hop::{Hop, Protocol};
 use super::link::{LinkId, Side};
 use super::record::Ending;
 use super::reply::ProxyError;
@@ -44,9 +45,13 @@ impl Worker {
         stream: StreamKey,
         token: u32,
         section: Section,
-        fields: &FieldSection,
+        fields: &mut FieldSection,
         end_stream: bool,
     ) {
+        if self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
+            // HTTP/2 has no upgrades, so this can only be an application's own word.
+            fields.remove(Known::LenoUpgrade);
+        }
         let now = self.now;
         let max_interim_responses = self.limits.relay.max_interim_responses;
         let Some(call) = self.call_on(upstream, stream, token) else { return };
@@ -153,7 +158,7 @@ impl Worker {
         }
         let (cluster, key) = (upstream.cluster, upstream.key);
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
-        let was_no_use = was_short && !upstream.used && !upstream.retired;
+        let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(index);
         if was_no_use {
             // Its server may do so for ever: the next one waits a little.

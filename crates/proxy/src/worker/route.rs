@@ -372,9 +372,9 @@ fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyErr
     let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
     let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
     let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
-    let address = canonical(address);
-    if address.ip() == local || address.ip().is_loopback() {
-        Ok(address)
+    // Not to a loopback address either, unless that is what was called: what listens there is for this machine only.
+    if address.ip().to_canonical() == local {
+        Ok(canonical(address))
     } else {
         Err(refused("not an address of the workload that this proxy stands before"))
     }

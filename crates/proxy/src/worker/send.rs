@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use leno_http2::fields::Known;
-use leno_http2::{OpenError, Section, StreamKey};
+use leno_http2::{FieldSection, OpenError, Section, StreamKey};
 use leno_model::balance::Outcome;
 
 use super::Worker;
 use super::call::{CallId, Response};
 use super::grpc;
-use super::hop::PoolKey;
+use super::hop::{PoolKey, Protocol};
 use super::link::LinkId;
 use super::pool::CallSize;
 use super::record::Ending;
@@ -158,7 +158,7 @@ impl Worker {
             Err(OpenError::StreamLimit | OpenError::Closed) => return self.send_again(id),
         };
         upstream.idle_since = None;
-        upstream.used = true;
+        upstream.calls += 1;
         call.upstream = Some((index, stream));
         call.sent_at = now;
         call.sent = 0;
@@ -248,8 +248,9 @@ impl Worker {
         }
     }
 
-    /// The connection that a call was sent on is lost.
-    pub(super) fn upstream_lost(&mut self, slot: u32, endpoint: SocketAddr) {
+    /// The connection that a call was sent on is lost. A server may close an HTTP/1 connection that was used before at any
+    /// moment, also as the next request is under way: one that can be repeated is (RFC 9110 section 9.2.2).
+    pub(super) fn upstream_lost(&mut self, slot: u32, endpoint: SocketAddr, was_used: bool) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.upstream = None;
         if call.response == Response::Ended {
@@ -257,6 +258,23 @@ impl Worker {
             self.stop_client(client, client_stream);
             return self.end_call(slot, Ending::Complete);
         }
+        let max_attempts = self.limits.relay.max_attempts;
+        if was_used
+            && call.protocol == Protocol::Http1
+            && is_idempotent(&call.request)
+            && call.can_be_resent(max_attempts)
+        {
+            let id = CallId { slot, serial: call.serial };
+            self.metrics.resent_total.add(1);
+            return self.send_again(id);
+        }
         self.fail(slot, &ProxyError::ConnectionClosed { endpoint });
     }
+}
+
+/// Whether a request may be made twice (RFC 9110 section 9.2.2).
+fn is_idempotent(request: &FieldSection) -> bool {
+    let method = request.get(Known::Method).unwrap_or_default();
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+        && !request.contains(Known::LenoUpgrade)
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{ErrorCode, FieldSection};
 
+use super::accept::Door;
 use super::link::LinkId;
 use super::reply::ProxyError;
 use super::{SWEEP_EVERY, Worker, memory};
@@ -56,13 +57,14 @@ impl Worker {
         index % TURNS == self.sweep_turn
     }
 
-    /// Arrivals whose time to say what they are is up; a drain waits for none.
+    /// Arrivals whose time to say what they are is up; a drain does not wait as long.
     fn sweep_arrivals(&mut self) {
-        let limit = ms(self.limits.relay.detect_timeout_ms);
-        let is_late = |since: Instant| self.now - since >= limit || self.draining.is_some();
+        let is_draining = self.draining.is_some();
+        let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
+        let is_late = |since: Instant| self.now - since >= limit;
         let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival.since)).map(|(index, _)| index);
         for index in late.collect::<Vec<_>>() {
-            if self.draining.is_some() { self.drop_arrival(index) } else { self.decide_late(index) }
+            if is_draining { self.drop_arrival(index) } else { self.decide_late(index) }
         }
     }
 
@@ -112,7 +114,9 @@ impl Worker {
             let why = "it left its socket unread for unread_timeout_ms";
             return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        if past(link.stalled_since, ms(relay.stall_timeout_ms)) {
+        // Streams of a tunnel are opaque connections, of which many share this one.
+        let is_tunnel = client.origin.door == Door::Tunnel;
+        if past(link.stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
             let why = "its windows let nothing through for stall_timeout_ms";
             return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
@@ -256,6 +260,7 @@ impl Worker {
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.draining.is_some_and(|(_, until)| self.clients.is_empty() || self.now >= until)
+        self.draining
+            .is_some_and(|(_, until)| (self.clients.is_empty() && self.arrivals.is_empty()) || self.now >= until)
     }
 }

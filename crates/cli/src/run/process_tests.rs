@@ -1,0 +1,32 @@
+use super::*;
+
+/// The proxy's arguments, in words.
+fn args(has_v6: bool) -> String {
+    let workload = "ns/shop/sa/cart".parse().expect("a workload");
+    let args = proxy_args(Path::new("/run/leno/manifests"), &workload, Path::new("/run/leno/runs/2/issuer"), has_v6);
+    args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_proxy_listens_where_interception_sends_connections() {
+    let both = args(true);
+    for arg in ["--outbound=127.0.0.1:4140", "--outbound=[::1]:4140", "--inbound=[::]:4143", "--tunnel=[::]:15008"] {
+        assert!(both.contains(arg), "{arg}: {both}");
+    }
+    assert!(both.contains("--identity=ns/shop/sa/cart"), "{both}");
+}
+
+#[test]
+fn on_a_kernel_without_ipv6_the_proxy_listens_on_ipv4_only() {
+    let v4 = args(false);
+    assert!(!v4.contains("::"), "{v4}");
+    assert!(v4.contains("--inbound=0.0.0.0:4143") && v4.contains("--tunnel=0.0.0.0:15008"), "{v4}");
+}
+
+#[test]
+fn the_last_line_of_a_log_is_the_last_that_says_something() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    assert_eq!(last_line(file.path()), "it wrote nothing");
+    fs::write(file.path(), "first\nlast\n\n").expect("it is written");
+    assert_eq!(last_line(file.path()), "last");
+}

@@ -1,0 +1,26 @@
+//! A whole HTTP/1 connection: an engine beside a peer that says anything, and what it takes in, sent on and read again.
+#![no_main]
+
+#[path = "http1/alone.rs"]
+mod alone;
+#[path = "http1/relay.rs"]
+mod relay;
+#[path = "connection/script.rs"]
+#[allow(dead_code, reason = "shared with the HTTP/2 target")]
+mod script;
+#[path = "http1/side.rs"]
+mod side;
+
+use leno_http1::Role;
+use libfuzzer_sys::fuzz_target;
+
+// The first byte chooses the play, the others are its script.
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, rest)) = data.split_first() else { return };
+    match choice % 4 {
+        0 => alone::play(Role::Server, script::Script::new(rest)),
+        1 => alone::play(Role::Client, script::Script::new(rest)),
+        2 => relay::requests(choice / 4, rest),
+        _ => relay::responses(choice / 4, rest),
+    }
+});

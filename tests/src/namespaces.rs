@@ -1,0 +1,33 @@
+//! Tests that need a network, a process table and a /run of their own.
+//!
+//! Such a test runs the test program again, in new namespaces, for one of the tests that are marked as ignored. All
+//! that the second one starts ends with it.
+
+use std::process::Command;
+
+use crate::programs;
+
+/// Makes the namespaces ready and becomes the test program.
+const SCRIPT: &str = "mount -t tmpfs tmpfs /run && ip link set lo up && exec \"$0\" \"$@\"";
+
+/// Runs the test `name`, as cargo's test program calls it, in namespaces of its own, with `variables` set.
+///
+/// Root needs no user namespace for that; others need one with several user ids (uidmap, /etc/subuid).
+///
+/// # Panics
+/// When the test fails.
+pub fn run_test_inside(name: &str, variables: &[(&str, &str)]) {
+    let is_root = rustix::process::geteuid().is_root();
+    let users: &[&str] = if is_root { &[] } else { &["--map-root-user", "--map-auto"] };
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new("unshare")
+        .args(users)
+        .args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-ec", SCRIPT])
+        .arg(program)
+        .args(["--exact", name, "--ignored", "--nocapture"])
+        .envs(variables.iter().copied())
+        .output()
+        .expect("unshare (util-linux) runs");
+    let printed = programs::text(&output);
+    assert!(output.status.success() && printed.contains("1 passed"), "{}: {printed}", output.status);
+}

@@ -1,0 +1,262 @@
+//! `leno run`: unmodified programs that find and call each other through their proxies, and leave nothing behind.
+//!
+//! Each test runs itself again in namespaces of its own, which stand for a whole machine.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use leno_tests::proxy::{Signal, wait_for};
+use leno_tests::{namespaces, programs};
+use rustix::process::{Pid, kill_process};
+
+/// Long enough for a busy machine; a run starts in less than a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The user that the proxies run as.
+const PROXY_UID: u32 = 2102;
+const MANIFESTS: &str = "/run/leno/manifests";
+
+/// Answers each line with the same in capitals.
+const SHOUTING_SERVER: &str = "
+import socketserver
+class Shout(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            self.wfile.write(line.upper())
+socketserver.ThreadingTCPServer(('0.0.0.0', 7000), Shout).serve_forever()";
+
+#[test]
+fn programs_call_each_other_by_the_names_of_their_services() {
+    namespaces::run_test_inside("run::calls", &[]);
+}
+
+#[test]
+fn a_run_ends_as_its_program_does_and_passes_signals_on() {
+    namespaces::run_test_inside("run::ends", &[]);
+}
+
+#[test]
+fn a_run_that_was_killed_is_removed_by_the_next_one() {
+    namespaces::run_test_inside("run::was_killed", &[]);
+}
+
+#[test]
+fn names_and_manifests_come_while_a_program_runs() {
+    namespaces::run_test_inside("run::follows", &[]);
+}
+
+#[test]
+fn a_proxy_that_dies_is_started_again() {
+    namespaces::run_test_inside("run::proxy_dies", &[]);
+}
+
+#[test]
+fn whoever_is_not_root_is_told_so_in_one_line() {
+    let leno = programs::program("leno");
+    let mut command = Command::new("unshare");
+    command.arg("--user").arg(leno).args(["run", "--service", "cart", "--", "true"]);
+    let output = command.output().expect("unshare (util-linux) runs");
+    let error = programs::text(&output);
+    assert!(!output.status.success() && error.lines().count() == 1 && error.contains("sudo leno run"), "{error}");
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn calls() {
+    let echo = programs::program("leno").to_string_lossy().into_owned();
+    let serve = |name: &str| {
+        let service = ["--service", "echo", "--namespace", "shop", "--port", "50051"];
+        Run::start(&service, &[&echo, "echo", "--listen", "0.0.0.0:50051", "--name", name])
+    };
+    let (mut first, second) = (serve("first"), serve("second"));
+    let shouter = ["--service", "shouter", "--namespace", "shop", "--port", "7000"];
+    let _shouter = Run::start(&shouter, &["python3", "-c", SHOUTING_SERVER]);
+    for number in [2, 3, 4] {
+        wait_for_endpoint(number);
+    }
+
+    // All at the same time, so that one server alone would not be the best choice.
+    let grpcurl = programs::program("grpcurl").to_string_lossy().into_owned();
+    let answers = |name: &str, calls: usize| {
+        let data = r#"{"delay_ms": 50}"#;
+        let call = format!("\"$0\" -plaintext -d '{data}' {name}:50051 leno.echo.v1.Echo/Unary");
+        let script = format!("for call in $(seq {calls}); do {call} & done; wait");
+        let answers = run_well(&["--service", "web", "--namespace", "shop"], &["sh", "-c", &script, &grpcurl]);
+        assert_eq!(answers.matches("\"server\": ").count(), calls, "{name}: {answers}");
+        answers
+    };
+    for name in ["echo.shop", "echo.shop.svc", "echo.shop.svc.cluster.local"] {
+        answers(name, 1);
+    }
+    let both = answers("echo", 10);
+    assert!(both.contains("\"first\"") && both.contains("\"second\""), "{both}");
+
+    let shout = "exec 3<>/dev/tcp/shouter/7000 && echo hello >&3 && head -n 1 <&3";
+    let shouted = run_well(&["--service", "web", "--namespace", "shop"], &["bash", "-ec", shout]);
+    assert_eq!(shouted, "HELLO\n");
+
+    // One of the two stops in an orderly way: calls go to the other.
+    first.signal(Signal::TERM);
+    assert_eq!(first.wait(), Some(0));
+    let others = answers("echo", 10);
+    assert!(!others.contains("\"first\""), "{others}");
+    drop(second);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn ends() {
+    assert_eq!(run(&["--service", "cart"], &["sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(&["--service", "cart"], &["sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    let missing = run(&["--service", "cart"], &["no-such-program"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(programs::text(&missing).contains("no-such-program: No such file"), "{}", programs::text(&missing));
+
+    for (signal, code) in [(Signal::TERM, 15), (Signal::USR1, 10)] {
+        let script = format!("trap 'exit {code}' {code}; touch /run/started; while :; do sleep 0.05; done");
+        let mut run = Run::start(&["--service", "cart"], &["sh", "-c", &script]);
+        wait_for("the program", PATIENCE, || Path::new("/run/started").exists().then_some(()));
+        run.signal(signal);
+        assert_eq!(run.wait(), Some(code), "{signal:?}");
+        fs::remove_file("/run/started").expect("it is there");
+    }
+
+    // As the user behind sudo, in a network and with a hosts file of its own.
+    let mut command = leno(&["--service", "cart"], &["sh", "-c", "id -u; cat /proc/net/dev /etc/hosts"]);
+    let own_hosts = fs::read_to_string("/etc/hosts").expect("it is there");
+    let output = command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").output().expect("leno starts");
+    let printed = programs::text(&output);
+    assert!(printed.contains("\n65534\n") || printed.starts_with("65534\n"), "{printed}");
+    assert!(printed.contains("eth0:") && printed.contains("# Services of the mesh"), "{printed}");
+    assert_eq!(fs::read_to_string("/etc/hosts").expect("it is there"), own_hosts);
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn was_killed() {
+    let service = ["--service", "cart", "--port", "7000"];
+    let mut killed = Run::start(&service, &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(2);
+    killed.signal(Signal::KILL);
+    killed.wait();
+    assert!(Path::new("/run/netns/leno0-2").exists() && endpoint(2).exists(), "nobody has removed it yet");
+
+    // The next run finds it dead, and gets its number.
+    run_well(&["--service", "cart"], &["test", "!", "-e", &endpoint(2).to_string_lossy()]);
+    assert_nothing_is_left();
+
+    let mut killed = Run::start(&service, &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(2);
+    let living = Run::start(&service, &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(3);
+    killed.signal(Signal::KILL);
+    killed.wait();
+    let cleaned = programs::run_well("leno", &["run", "--clean"], PATIENCE);
+    assert_eq!(cleaned, "dead runs removed: 1\n");
+    assert!(endpoint(3).exists() && Path::new("/run/netns/leno0-3").exists(), "that one lives");
+    drop(living);
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn follows() {
+    let config = tempfile::tempdir().expect("a temporary directory");
+    let directory = config.path().to_string_lossy().into_owned();
+    let waits = "until grep -q '10.9.9.9 late.shop ' /etc/hosts; do sleep 0.05; done; touch /run/seen
+        while grep -q late /etc/hosts; do sleep 0.05; done";
+    let mut run = Run::start(&["--service", "web", "--config", &directory], &["sh", "-c", waits]);
+    let late = config.path().join("late.yaml");
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: late, namespace: shop}, \
+                   spec: {clusterIP: 10.9.9.9, ports: [{port: 80}]}}";
+    fs::write(&late, service).expect("it is written");
+    wait_for("the name in /etc/hosts", PATIENCE, || Path::new("/run/seen").exists().then_some(()));
+    fs::remove_file(&late).expect("it is there");
+    assert_eq!(run.wait(), Some(0));
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn proxy_dies() {
+    let waits = "touch /run/started; until [ -e /run/done ]; do sleep 0.05; done";
+    let mut run = Run::start(&["--service", "web"], &["sh", "-c", waits]);
+    wait_for("the program", PATIENCE, || Path::new("/run/started").exists().then_some(()));
+    let first = proxy_in("leno0-2").expect("programs start after it");
+    kill_process(first, Signal::KILL).expect("it runs");
+    wait_for("another proxy", PATIENCE, || proxy_in("leno0-2").filter(|pid| *pid != first));
+    fs::write("/run/done", "").expect("it is written");
+    assert_eq!(run.wait(), Some(0));
+    assert_nothing_is_left();
+}
+
+/// A run in the background; ended when dropped.
+struct Run(Child);
+
+impl Run {
+    fn start(options: &[&str], program: &[&str]) -> Self {
+        Self(leno(options, program).stdout(Stdio::null()).spawn().expect("leno starts"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+    }
+
+    /// Waits for its end; its exit code, if it has one.
+    fn wait(&mut self) -> Option<i32> {
+        let status = wait_for("the end of the run", PATIENCE, || self.0.try_wait().expect("the child is ours"));
+        status.code()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            self.signal(Signal::TERM);
+            self.0.wait().ok();
+        }
+    }
+}
+
+fn leno(options: &[&str], program: &[&str]) -> Command {
+    let mut command = Command::new(programs::program("leno"));
+    command.arg("run").args(options).arg("--").args(program).stdin(Stdio::null());
+    command
+}
+
+fn run(options: &[&str], program: &[&str]) -> Output {
+    leno(options, program).output().expect("leno starts: `cargo build --release -p leno` builds it")
+}
+
+/// Runs a program that must succeed, and returns what it wrote.
+fn run_well(options: &[&str], program: &[&str]) -> String {
+    let output = run(options, program);
+    assert!(output.status.success(), "{program:?}: {}", programs::text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The process in a network namespace that runs as the proxies' user.
+fn proxy_in(namespace: &str) -> Option<Pid> {
+    let pids = programs::run_well("ip", &["netns", "pids", namespace], PATIENCE);
+    let is_proxys = |pid: &&str| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == PROXY_UID);
+    let pid = pids.lines().map(str::trim).find(is_proxys)?;
+    Pid::from_raw(pid.parse().ok()?)
+}
+
+fn endpoint(number: u16) -> PathBuf {
+    Path::new(MANIFESTS).join(format!("endpoint.{number}.yaml"))
+}
+
+fn wait_for_endpoint(number: u16) {
+    wait_for(&format!("the endpoint {number}"), PATIENCE, || endpoint(number).exists().then_some(()));
+}
+
+fn assert_nothing_is_left() {
+    let left = "ip netns; ip -brief link; ls /run/leno/manifests /run/leno/runs";
+    let left = programs::run_well("sh", &["-ec", left], PATIENCE);
+    assert!(!left.contains("leno0") && !left.contains("yaml"), "{left}");
+    assert!(left.ends_with("/run/leno/manifests:\n\n/run/leno/runs:\n"), "{left}");
+}
