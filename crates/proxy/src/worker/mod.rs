@@ -35,7 +35,7 @@ mod send;
 mod sweep;
 mod target;
 mod timers;
-mod tls;
+pub mod tls;
 mod transfer;
 mod upstream;
 
