@@ -27,9 +27,26 @@ class Shout(socketserver.StreamRequestHandler):
             self.wfile.write(line.upper())
 socketserver.ThreadingTCPServer(('0.0.0.0', 7000), Shout).serve_forever()";
 
+/// Says one line to that server, and prints the answer.
+const SHOUTING_CLIENT: &str = "exec 3<>/dev/tcp/shouter/7000 && echo a secret >&3 && head -n 1 <&3";
+
+/// Writes every frame of the first run's device to a file.
+const CAPTURE: &str = "
+import socket
+device = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+device.bind(('leno0-2', 0))
+with open('/run/captured', 'wb', buffering=0) as captured:
+    while True:
+        captured.write(device.recv(65536))";
+
 #[test]
 fn programs_call_each_other_by_the_names_of_their_services() {
     namespaces::run_test_inside("run::calls", &[]);
+}
+
+#[test]
+fn nothing_that_programs_say_crosses_the_wire_in_clear() {
+    namespaces::run_test_inside("run::is_encrypted", &[]);
 }
 
 #[test]
@@ -93,9 +110,15 @@ fn calls() {
     let both = answers("echo", 10);
     assert!(both.contains("\"first\"") && both.contains("\"second\""), "{both}");
 
-    let shout = "exec 3<>/dev/tcp/shouter/7000 && echo hello >&3 && head -n 1 <&3";
-    let shouted = run_well(&["--service", "web", "--namespace", "shop"], &["bash", "-ec", shout]);
-    assert_eq!(shouted, "HELLO\n");
+    let shouted = run_well(&["--service", "web", "--namespace", "shop"], &["bash", "-ec", SHOUTING_CLIENT]);
+    assert_eq!(shouted, "A SECRET\n");
+
+    // A program calls its own service, through its own proxy both ways.
+    let itself = "\"$0\" echo --listen 0.0.0.0:50052 --name itself & until \"$1\" -plaintext -d '{}' \
+                  narcissus:50052 leno.echo.v1.Echo/Unary; do sleep 0.1; done; kill $!";
+    let service = ["--service", "narcissus", "--port", "50052"];
+    let answer = run_well(&service, &["sh", "-c", itself, &echo, &grpcurl]);
+    assert!(answer.contains("\"itself\""), "{answer}");
 
     // One of the two stops in an orderly way: calls go to the other.
     first.signal(Signal::TERM);
@@ -107,12 +130,39 @@ fn calls() {
 
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
+fn is_encrypted() {
+    let service = ["--service", "shouter", "--port", "7000"];
+    let _shouter = Run::start(&service, &["python3", "-c", SHOUTING_SERVER]);
+    wait_for_endpoint(2);
+    let captured = Path::new("/run/captured");
+    let capture = Command::new("python3").args(["-c", CAPTURE]).spawn().expect("python3 runs");
+    let _capture = Run(capture);
+    wait_for("the capture", PATIENCE, || captured.exists().then_some(()));
+    assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n");
+
+    let has = |frames: &[u8], text: &str| frames.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    // The name in the proxies' handshake is in clear, and shows that their frames are captured.
+    let frames = wait_for("a handshake between proxies", PATIENCE, || {
+        fs::read(captured).ok().filter(|frames| has(frames, ".leno.internal"))
+    });
+    assert!(!has(&frames, "a secret") && !has(&frames, "A SECRET"));
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
 fn ends() {
     assert_eq!(run(&["--service", "cart"], &["sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(run(&["--service", "cart"], &["sh", "-c", "kill -9 $$"]).status.code(), Some(137));
     let missing = run(&["--service", "cart"], &["no-such-program"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(programs::text(&missing).contains("no-such-program: No such file"), "{}", programs::text(&missing));
+
+    run_well(&["--service", "cart", "--proxy-log", "/run/kept.log", "--proxy-arg=--log-format=json"], &["true"]);
+    let log = fs::read_to_string("/run/kept.log").expect("it stays");
+    assert!(log.lines().all(|line| line.starts_with('{')) && log.contains("serving"), "{log}");
+    let refused = run(&["--service", "cart", "--proxy-arg=--no-such-option"], &["true"]);
+    let error = programs::text(&refused);
+    assert!(!refused.status.success() && error.lines().count() == 1 && error.contains("--no-such-option"), "{error}");
 
     for (signal, code) in [(Signal::TERM, 15), (Signal::USR1, 10)] {
         let script = format!("trap 'exit {code}' {code}; touch /run/started; while :; do sleep 0.05; done");

@@ -121,8 +121,8 @@ impl Exchange {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }
 
-    /// Whether the client asked for a tunnel and has no answer yet.
-    pub(crate) fn awaits_tunnel(&self) -> bool {
+    /// Whether the client asks for a tunnel: CONNECT, or a change of protocol.
+    pub(crate) fn asks_for_tunnel(&self) -> bool {
         self.connect || self.upgrade.is_some()
     }
 

@@ -69,7 +69,8 @@ pub(crate) fn parse(
     let shown_status = if upgrade.is_some() { 200 } else { status };
     fields.push(b":status", shown_status.to_string().as_bytes());
     let lengthless = content == Content::Tunnel || status == 204;
-    let dropped = |known| lengthless && known == Known::ContentLength;
+    // `te` is a request's (RFC 9110 section 10.1.4).
+    let dropped = |known| known == Known::Te || (lengthless && known == Known::ContentLength);
     control.push_fields(response.headers, fields, dropped)?;
     if let Some(protocol) = upgrade {
         fields.set(Known::LenoUpgrade, &protocol);

@@ -39,6 +39,13 @@ fn a_204_has_no_length_and_a_304_keeps_it() {
 }
 
 #[test]
+fn fields_for_one_hop_and_those_of_requests_are_dropped() {
+    let head = "HTTP/1.1 204 -\r\nTE: trailers\r\nUpgrade: a\r\nKeep-Alive: 5\r\nConnection: x\r\nX: 1\r\n\r\n";
+    let (_, fields) = read(head, PLAIN).expect("well-formed");
+    assert_eq!(fields, [(":status".to_owned(), "204".to_owned())]);
+}
+
+#[test]
 fn a_connection_that_ends_with_the_content_is_not_used_again() {
     for (head, persistent) in [
         ("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n", true),

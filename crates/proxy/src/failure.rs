@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use leno_identity::PeerIdError;
 use leno_model::spiffe::SpiffeId;
 
-pub use log::FailureLog;
+pub(crate) use log::FailureLog;
 
 use crate::metrics::{Direction, Peer};
 
@@ -18,20 +18,20 @@ const QUOTED_MAX_CHARS: usize = 500;
 
 /// A connection that failed, or that was turned away. Its text is the line for the log.
 #[derive(Debug)]
-pub struct FailedConnection {
+pub(crate) struct FailedConnection {
     /// Which side this proxy is.
-    pub direction: Direction,
+    pub(crate) direction: Direction,
     /// Whether the connection is from a client or to a server.
-    pub peer: Peer,
+    pub(crate) peer: Peer,
     /// The address of the client or of the server.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Why it failed.
-    pub why: ConnectionFailure,
+    pub(crate) why: ConnectionFailure,
 }
 
 /// Why a connection failed. Its text says that and what to do.
 #[derive(Debug)]
-pub enum ConnectionFailure {
+pub(crate) enum ConnectionFailure {
     /// The TLS handshake failed.
     Handshake(rustls::Error),
     /// The peer closed the connection within the TLS handshake.
@@ -51,30 +51,8 @@ pub enum ConnectionFailure {
         /// What the endpoint must be.
         expected: SpiffeId,
     },
-    /// Policy wants to know the client, and it showed no certificate.
-    NoClientCertificate {
-        /// The application's port.
-        port: u16,
-    },
-    /// Policy wants mutual TLS, and the client began without.
-    Plaintext {
-        /// The application's port.
-        port: u16,
-    },
     /// The tunnel takes mutual TLS only, and the client began without.
     PlaintextInTunnel,
-    /// The client did not send enough in time to tell what it speaks.
-    DetectionTimeout,
-    /// The connection's destination is this proxy.
-    Loop {
-        /// The destination.
-        destination: SocketAddr,
-    },
-    /// The connection is for a port that the workload does not serve.
-    UnknownPort {
-        /// The port.
-        port: u16,
-    },
     /// Policy does not allow it.
     Denied {
         /// The client's identity, if it proved one.
@@ -86,7 +64,7 @@ pub enum ConnectionFailure {
         /// What decided, and how.
         reason: String,
     },
-    /// The connection to the server was not established.
+    /// The connection to the server was not established, or is not of use.
     Connect {
         /// What the system says.
         error: String,
@@ -95,7 +73,7 @@ pub enum ConnectionFailure {
 
 impl ConnectionFailure {
     /// Its label in metrics.
-    pub fn label(&self) -> &'static str {
+    pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Handshake(error) => handshake::label(error),
             Self::HandshakeCut => "tls-cut",
@@ -104,12 +82,7 @@ impl ConnectionFailure {
             Self::NoIdentity => "no-identity",
             Self::BadPeerId(_) => "certificate-identity",
             Self::WrongIdentity { .. } => "wrong-identity",
-            Self::NoClientCertificate { .. } => "no-client-certificate",
-            Self::Plaintext { .. } => "plaintext",
             Self::PlaintextInTunnel => "plaintext-in-tunnel",
-            Self::DetectionTimeout => "detection-timeout",
-            Self::Loop { .. } => "loop",
-            Self::UnknownPort { .. } => "unknown-port",
             Self::Denied { .. } => "denied",
             Self::Connect { .. } => "connect-failed",
         }
@@ -132,7 +105,7 @@ impl fmt::Display for ConnectionFailure {
             Self::Handshake(error) => Quoted(&leno_identity::explain(error)).fmt(f),
             Self::HandshakeCut => f.write_str("the peer closed it within the TLS handshake; its log says why"),
             Self::HandshakeTimeout => f.write_str(
-                "the TLS handshake took longer than handshake_timeout_ms; look at the peer's load and at the network \
+                "the TLS handshake took longer than detect_timeout_ms; look at the peer's load and at the network \
                  between",
             ),
             Self::NoAlpn => f.write_str(
@@ -149,31 +122,9 @@ impl fmt::Display for ConnectionFailure {
                 "the server is {found} and must be {expected}; correct the endpoint if its service account has changed, \
                  or else find out what listens there"
             ),
-            Self::NoClientCertificate { port } => write!(
-                f,
-                "policy wants a client certificate on port {port} and the client showed none; run it behind a proxy of \
-                 this mesh that has an identity, or allow its network"
-            ),
-            Self::Plaintext { port } => write!(
-                f,
-                "policy wants mutual TLS on port {port} and the client began without; run it behind a proxy of this \
-                 mesh, or allow its network"
-            ),
             Self::PlaintextInTunnel => f.write_str(
                 "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
             ),
-            Self::DetectionTimeout => f.write_str(
-                "too little came in time to tell what the client speaks; declare the port opaque if its server speaks \
-                 first",
-            ),
-            Self::Loop { destination } => write!(
-                f,
-                "its destination {destination} is this proxy; connect to the application's own port, and exempt the \
-                 proxy's user from interception"
-            ),
-            Self::UnknownPort { port } => {
-                write!(f, "the workload serves no port {port}; connect to one that it serves")
-            }
             Self::Denied { client, server, port, reason } => write!(
                 f,
                 "{} may not use port {port} of {}: {}; add a rule if it should",

@@ -29,12 +29,7 @@ fn all() -> Vec<ConnectionFailure> {
         ConnectionFailure::NoIdentity,
         ConnectionFailure::BadPeerId(PeerIdError::NoUri),
         ConnectionFailure::WrongIdentity { found: id("cart"), expected: id("web") },
-        ConnectionFailure::NoClientCertificate { port: 80 },
-        ConnectionFailure::Plaintext { port: 80 },
         ConnectionFailure::PlaintextInTunnel,
-        ConnectionFailure::DetectionTimeout,
-        ConnectionFailure::Loop { destination: ([127, 0, 0, 1], 4_143).into() },
-        ConnectionFailure::UnknownPort { port: 80 },
         ConnectionFailure::Denied { client: None, server: None, port: 80, reason: "no rule allows it".to_owned() },
         ConnectionFailure::Connect { error: "Connection refused".to_owned() },
     ]

@@ -5,7 +5,7 @@
 pub mod access_log;
 mod args;
 mod control;
-pub mod failure;
+mod failure;
 pub mod limits;
 pub mod metrics;
 pub mod worker;

@@ -18,6 +18,8 @@ pub struct Side {
     pub http1: Connection,
     pub key: StreamKey,
     pub failed: bool,
+    /// The peer has closed its side, after which no bytes come.
+    pub ended: bool,
     /// Of the exchange that `key` names: the peer's message is complete.
     pub received_all: bool,
     pub unreleased: usize,
@@ -32,6 +34,7 @@ impl Side {
             http1: Connection::new(role, Arc::new(limits), Instant::now()),
             key: StreamKey::numbered(0),
             failed: false,
+            ended: false,
             received_all: false,
             unreleased: 0,
             window_bytes,
@@ -41,7 +44,7 @@ impl Side {
 
     /// Takes bytes in until the next event; keeps what the engine leaves.
     pub fn next(&mut self, bytes: &[u8], fields: &mut FieldSection) -> Option<Seen> {
-        self.kept.extend_from_slice(bytes);
+        self.kept.extend_from_slice(if self.ended { &[] } else { bytes });
         let kept = std::mem::take(&mut self.kept);
         let mut input = &kept[..];
         let was_over = self.http1.must_close();
@@ -63,9 +66,10 @@ impl Side {
     }
 
     pub fn end(&mut self) -> Option<Seen> {
-        if !self.kept.is_empty() {
+        if self.ended || !self.kept.is_empty() {
             return None;
         }
+        self.ended = true;
         let event = self.http1.input_ended(Instant::now())?;
         Some(self.note(&event, &FieldSection::new()))
     }

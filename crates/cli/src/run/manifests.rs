@@ -23,6 +23,9 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// What the names of the Services' files begin with.
 pub(super) const SERVICE_PREFIX: &str = "service.";
 
+/// Where proxies take connections from each other.
+const INBOUND_PORT: u16 = 4143;
+
 /// A service's name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
@@ -163,7 +166,8 @@ spec:
     )
 }
 
-/// Its ports have the names that the Service gives them, for by these they belong together.
+/// Its ports have the names that the Service gives them, for by these they belong together. It names the proxy's
+/// inbound port because a program may call its own service: what stays within a namespace is not intercepted.
 fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
     let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
     let port_name = |port: u16| {
@@ -183,6 +187,7 @@ metadata:
     kubernetes.io/service-name: {name}
   annotations:
     leno.dev/identity: {workload}
+    leno.dev/inbound-port: \"{INBOUND_PORT}\"
 addressType: IPv4
 endpoints:
 - addresses: [\"{address}\"]

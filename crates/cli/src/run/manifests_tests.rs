@@ -98,7 +98,8 @@ fn an_endpoint_is_read_by_the_mesh_as_it_was_meant_and_goes_when_told() {
     assert_eq!(slice.addresses.first().map(|address| address.ip), Some(IpAddr::V4(address)));
     let ports: Vec<_> = slice.ports.iter().map(|port| (&*port.name, port.port)).collect();
     assert_eq!(ports, [("p8080", 8080), ("p9090", 9090)]);
-    assert_eq!(slice.proxy.as_ref().map(|proxy| proxy.identity.to_string()).as_deref(), Some("ns/shop/sa/till"));
+    let proxy = slice.proxy.as_ref().expect("there is one before it");
+    assert_eq!((proxy.identity.to_string().as_str(), proxy.inbound_port), ("ns/shop/sa/till", Some(4143)));
 
     assert!(remove_endpoint(directory.path(), 2).expect("it can be removed"));
     assert!(!remove_endpoint(directory.path(), 2).expect("there is none"));

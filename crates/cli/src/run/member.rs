@@ -1,5 +1,6 @@
 //! A run's membership of the mesh: its number, its place on the network, and its files.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -140,7 +141,13 @@ impl<'a> Member<'a> {
 
     /// Where the proxy writes its log.
     pub(super) fn proxy_log(&self) -> PathBuf {
-        self.mesh.state.run(self.run).join("proxy.log")
+        let own = || self.mesh.state.run(self.run).join("proxy.log");
+        self.options.proxy_log.clone().unwrap_or_else(own)
+    }
+
+    /// What the caller has to say to the proxy.
+    pub(super) fn proxy_args(&self) -> &[OsString] {
+        &self.options.proxy_args
     }
 
     /// The ports that the program serves.

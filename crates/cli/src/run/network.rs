@@ -121,10 +121,13 @@ link set {bridge} up
     }
 
     fn outside_commands(&self, run: u16) -> String {
-        let (bridge, name) = (&self.bridge, self.name(run));
+        let (bridge, name, [a, b, c, d]) = (&self.bridge, self.name(run), self.address(run).octets());
+        // The next run with this address is reached by those who remember the Ethernet address of this one. The first
+        // byte says that it is nobody's serial number.
+        let ethernet = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
         format!(
             "\
-link add {name} type veth peer name eth0 netns {name}
+link add {name} type veth peer name eth0 address {ethernet} netns {name}
 link set {name} master {bridge} up
 "
         )

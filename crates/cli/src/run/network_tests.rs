@@ -6,10 +6,15 @@ fn network() -> Network {
 
 #[test]
 fn a_run_is_joined_to_the_bridge_by_a_device_of_its_own_name() {
-    assert_eq!(
-        network().outside_commands(3),
-        "link add leno0-3 type veth peer name eth0 netns leno0-3\nlink set leno0-3 master leno0 up\n"
-    );
+    let outside = network().outside_commands(3);
+    assert!(outside.starts_with("link add leno0-3 type veth peer name eth0 "), "{outside}");
+    assert!(outside.ends_with(" netns leno0-3\nlink set leno0-3 master leno0 up\n"), "{outside}");
+}
+
+#[test]
+fn an_address_has_one_ethernet_address_whoever_has_it() {
+    let outside = network().outside_commands(3);
+    assert!(outside.contains(" address 02:00:0a:f4:4d:03 "), "{outside}");
 }
 
 #[test]

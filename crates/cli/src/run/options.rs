@@ -49,6 +49,12 @@ pub(crate) struct Options {
     /// The network of the services' addresses, which lead to no machine
     #[arg(long, value_name = "CIDR", default_value = "10.244.78.0/24")]
     pub(super) service_subnet: Subnet,
+    /// Where the proxy's log goes [default: a file that ends with the run]
+    #[arg(long, value_name = "FILE")]
+    pub(super) proxy_log: Option<PathBuf>,
+    /// One more argument for the proxy, as --proxy-arg=--access-log=json; may be repeated
+    #[arg(long = "proxy-arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub(super) proxy_args: Vec<OsString>,
     /// Only remove what runs left behind that were killed
     #[arg(long, conflicts_with = "service")]
     pub(super) clean: bool,

@@ -44,7 +44,8 @@ impl Proxy {
         let (output, errors) =
             open().and_then(|file| Ok((file.try_clone()?, file))).map_err(io_error(log.display().to_string()))?;
         let has_v6 = Path::new("/proc/net/if_inet6").exists();
-        let args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
+        let mut args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
+        args.extend_from_slice(member.proxy_args());
         let mut command = enter_command(member, None, Some(User::new(PROXY_UID)), args)?;
         // A group of its own: Ctrl-C is for the program, and the proxy ends after it.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);

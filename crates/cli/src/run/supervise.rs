@@ -17,7 +17,7 @@ use super::member::{Member, NOTICE_TIME};
 use super::process::Proxy;
 
 /// How often changes are looked for.
-const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 /// After how long a program that does not listen is worth a line.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(10);
 

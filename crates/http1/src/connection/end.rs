@@ -7,7 +7,7 @@ use leno_http2::{ErrorCode, Event, Role, StreamKey};
 use super::{Connection, Input};
 use crate::block::Incomplete;
 use crate::error::ConnectionError;
-use crate::exchange::Half;
+use crate::exchange::{Half, Outgoing};
 use crate::write;
 
 impl Connection {
@@ -29,8 +29,9 @@ impl Connection {
         exchange.persistent = false;
         match self.input {
             Input::UntilClose | Input::Tunnel | Input::Rejected => self.end_of_content(),
-            // The answer is still wanted, or the tunnel may still be accepted.
+            // The answer is still wanted, the tunnel may still be accepted, or our side of it goes on.
             Input::Complete | Input::Undecided if self.role == Role::Server => None,
+            Input::Complete if exchange.outgoing == Outgoing::Tunnel => None,
             // The server has answered without the rest of the request.
             Input::Complete => self.lose_exchange(ErrorCode::NO_ERROR),
             Input::Dead => None,
@@ -93,9 +94,17 @@ impl Connection {
         self.incomplete_since = None;
     }
 
+    /// The exchange ends before its time: notes whether closing the connection would hide that.
+    pub(super) fn note_cut(&mut self) {
+        self.cut_short = self.exchange.as_deref().is_some_and(|exchange| {
+            exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)
+        });
+    }
+
     /// The peer broke a rule. As a server we say so, where it is not in the middle of an answer. The exchange stays open,
     /// for the owner to end what hangs on it.
     pub(super) fn break_off(&mut self, error: ConnectionError) -> ConnectionError {
+        self.note_cut();
         self.end();
         let exchange = self.exchange.as_deref();
         if self.role == Role::Client {

@@ -76,7 +76,7 @@ pub struct Connection {
     peer_ended: bool,
     /// Nothing more is read or sent, what is in the output aside.
     over: bool,
-    /// Content that the end of the connection ends was reset.
+    /// Content whose end is the end of the connection is not complete.
     cut_short: bool,
 }
 
@@ -183,8 +183,8 @@ impl Connection {
         self.over
     }
 
-    /// Whether the peer would take an orderly end of the connection for the end of content that was reset: end it with a
-    /// TCP reset (`SO_LINGER` of 0).
+    /// Whether the peer would take an orderly end of the connection for the end of content that is not complete: end it
+    /// with a TCP reset (`SO_LINGER` of 0).
     pub fn must_abort(&self) -> bool {
         self.cut_short
     }
@@ -230,3 +230,6 @@ impl Connection {
         (self.limits.content_window_bytes as usize).saturating_sub(unreleased)
     }
 }
+
+#[cfg(test)]
+mod memory_tests;

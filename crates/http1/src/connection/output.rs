@@ -64,7 +64,11 @@ impl Connection {
 
     /// Queued content that has moved on since it was last asked.
     pub fn next_drained(&mut self) -> Option<Drained> {
-        self.drained.pop_front()
+        let next = self.drained.pop_front();
+        if next.is_none() && self.drained.capacity() > 0 {
+            self.drained = Default::default();
+        }
+        next
     }
 
     pub(super) fn awaits_tunnel(&self) -> bool {

@@ -40,7 +40,7 @@ impl Connection {
         exchange.connect = method == b"CONNECT";
         exchange.upgrade = fields.get(Known::LenoUpgrade).filter(|_| !end_stream).map(<[u8]>::to_vec);
         let framing = match content_length {
-            _ if exchange.awaits_tunnel() => Framing::Unframed,
+            _ if exchange.asks_for_tunnel() => Framing::Unframed,
             Some(length) => Framing::Length(length),
             None if !end_stream => Framing::Chunked,
             // A server may insist on a length where it expects content (RFC 9110 section 8.6).
@@ -48,7 +48,7 @@ impl Connection {
             None => Framing::Unframed,
         };
         exchange.outgoing = match framing {
-            _ if exchange.awaits_tunnel() => Outgoing::Awaited,
+            _ if exchange.asks_for_tunnel() => Outgoing::Awaited,
             Framing::Length(length) => Outgoing::Length(length),
             Framing::Chunked => Outgoing::Chunked,
             Framing::Unframed => Outgoing::Nothing,
@@ -71,7 +71,7 @@ impl Connection {
             && !self.shutting_down
             && !self.peer_ended
             && self.last_id < u32::MAX
-            && self.exchange.as_deref().is_none_or(|exchange| exchange.persistent && !exchange.awaits_tunnel())
+            && self.exchange.as_deref().is_none_or(|exchange| exchange.persistent && !exchange.asks_for_tunnel())
     }
 
     /// Sends a response's section, or trailers of either role. Trailers wait for the content that is queued, and go only
@@ -174,11 +174,11 @@ impl Connection {
 
     /// Ends the exchange, and with it the connection: HTTP/1 has no other way. What was queued is dropped.
     pub fn reset(&mut self, key: StreamKey, _code: ErrorCode) {
-        let Some(exchange) = self.exchange_of(key) else { return };
-        let ends_by_closing = matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel);
-        self.cut_short = ends_by_closing && exchange.send != Half::Closed;
-        self.exchange = None;
-        self.end();
+        if self.is_open(key) {
+            self.note_cut();
+            self.exchange = None;
+            self.end();
+        }
     }
 
     /// The answer is complete without the rest of the request: once it has gone, the connection ends (RFC 9112 section

@@ -4,6 +4,7 @@ mod differential;
 mod endings;
 mod endpoint;
 mod exchanges;
+mod http2;
 mod pair;
 mod pauses;
 mod smuggling;

@@ -72,6 +72,18 @@ fn each_side_of_a_tunnel_ends_by_itself() {
 }
 
 #[test]
+fn a_tunnel_whose_server_has_said_all_still_takes_what_we_say() {
+    let mut client = Endpoint::client(CONNECT, false);
+    client.feed(b"HTTP/1.1 200 OK\r\n\r\nall");
+    client.end();
+    client.feed(b"");
+    assert_eq!(client.take(), [headers(Response, OK, false), content("all", true)]);
+    client.data("the rest", true);
+    assert_eq!(client.written(), "the rest");
+    assert!(client.http1.must_close() && client.http1.is_drained());
+}
+
+#[test]
 fn what_follows_a_connect_that_is_refused_is_no_request() {
     let mut server = Endpoint::server();
     server.feed(b"CONNECT db:5432 HTTP/1.1\r\nHost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -62,7 +62,7 @@ pub(crate) enum ControlError {
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
     #[error("--issuer {}: {source}", path.display())]
-    Identity { path: PathBuf, source: identity::IdentityError },
+    Identity { path: PathBuf, source: Box<identity::IdentityError> },
     #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
     AccessLog { path: PathBuf, source: io::Error },
     #[error("the control thread could not start: {0}")]
@@ -292,7 +292,7 @@ fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, ControlErro
 }
 
 async fn start_identity(path: &Path, workload: Workload) -> Result<IdentityTask, ControlError> {
-    let failed = |source| ControlError::Identity { path: path.to_owned(), source };
+    let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
     let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?;
     IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
 }

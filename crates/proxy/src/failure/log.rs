@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// Decides which failures are written to the log. There are as many kinds as the code has labels.
 #[derive(Debug, Default)]
-pub struct FailureLog {
+pub(crate) struct FailureLog {
     kinds: Vec<Kind>,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
 
 impl FailureLog {
     /// The line to be written for a failure, if it is to be written.
-    pub fn line(&mut self, failed: &FailedConnection, now: Instant) -> Option<String> {
+    pub(crate) fn line(&mut self, failed: &FailedConnection, now: Instant) -> Option<String> {
         let kind = self.kind(failed.direction, failed.why.label(), now);
         if kind.is_over(now) {
             (kind.window_began, kind.lines) = (now, 0);
@@ -52,7 +52,7 @@ impl FailureLog {
     }
 
     /// The lines to be written for what was left out of windows that are over. To be called about once a second.
-    pub fn left_out(&mut self, now: Instant) -> Vec<String> {
+    pub(crate) fn left_out(&mut self, now: Instant) -> Vec<String> {
         let over = self.kinds.iter_mut().filter(|kind| kind.left_out > 0 && kind.is_over(now));
         over.map(|kind| {
             let (side, label, left_out) = (kind.direction.label(), kind.label, std::mem::take(&mut kind.left_out));

@@ -8,18 +8,21 @@ fn failed(direction: Direction, why: ConnectionFailure) -> FailedConnection {
     FailedConnection { direction, peer: Peer::Source, address: ([10, 0, 0, 1], 4_000).into(), why }
 }
 
-fn unknown_port(port: u16) -> FailedConnection {
-    failed(Direction::Inbound, ConnectionFailure::UnknownPort { port })
+fn denied(port: u16) -> FailedConnection {
+    failed(
+        Direction::Inbound,
+        ConnectionFailure::Denied { client: None, server: None, port, reason: "no rule allows it".to_owned() },
+    )
 }
 
 /// A log that has written all lines of a kind that it may, and has left out three.
 fn flooded(now: Instant) -> FailureLog {
     let mut log = FailureLog::default();
     for port in 0..MAX_LINES as u16 {
-        assert!(log.line(&unknown_port(port), now).is_some());
+        assert!(log.line(&denied(port), now).is_some());
     }
     for port in 0..3 {
-        assert_eq!(log.line(&unknown_port(port), now + WINDOW / 2), None);
+        assert_eq!(log.line(&denied(port), now + WINDOW / 2), None);
     }
     log
 }
@@ -29,16 +32,25 @@ fn a_flood_of_one_kind_hides_no_other_kind_and_no_other_side() {
     let now = Instant::now();
     let mut log = flooded(now);
     assert!(log.line(&failed(Direction::Inbound, ConnectionFailure::HandshakeCut), now).is_some());
-    assert!(log.line(&failed(Direction::Outbound, ConnectionFailure::UnknownPort { port: 1 }), now).is_some());
+    assert!(
+        log.line(
+            &failed(
+                Direction::Outbound,
+                ConnectionFailure::Denied { client: None, server: None, port: 1, reason: String::new() }
+            ),
+            now
+        )
+        .is_some()
+    );
 }
 
 #[test]
 fn the_next_line_of_the_kind_says_how_many_were_left_out() {
     let now = Instant::now();
     let mut log = flooded(now);
-    let line = log.line(&unknown_port(9), now + WINDOW).expect("a new second has begun");
-    assert_eq!(line, format!("{} (3 more like it were not logged)", unknown_port(9)));
-    assert_eq!(log.line(&unknown_port(9), now + WINDOW), Some(unknown_port(9).to_string()));
+    let line = log.line(&denied(9), now + WINDOW).expect("a new second has begun");
+    assert_eq!(line, format!("{} (3 more like it were not logged)", denied(9)));
+    assert_eq!(log.line(&denied(9), now + WINDOW), Some(denied(9).to_string()));
 }
 
 #[test]
@@ -46,7 +58,7 @@ fn when_no_further_line_comes_what_was_left_out_is_said_once() {
     let now = Instant::now();
     let mut log = flooded(now);
     assert_eq!(log.left_out(now + WINDOW - Duration::from_millis(1)), Vec::<String>::new());
-    let said = ["3 more inbound connections failed and were not logged: unknown-port"];
+    let said = ["3 more inbound connections failed and were not logged: denied"];
     assert_eq!(log.left_out(now + WINDOW), said);
     assert_eq!(log.left_out(now + WINDOW), Vec::<String>::new());
 }

@@ -155,6 +155,9 @@ impl Wire {
                     n => tls.advance(n),
                 }
             }
+            if plain.is_empty() {
+                return Ok(0);
+            }
             let plain = plain.get(..plain.len().min(SEAL_BYTES)).unwrap_or_default();
             let length = tls.seal(plain, sealed);
             if !tls.pending().is_empty() {

@@ -60,7 +60,7 @@ use pool::Upstream;
 use timers::Timers;
 
 use crate::access_log::AccessLog;
-use crate::failure::FailureLog;
+use crate::failure::{ConnectionFailure, FailureLog};
 use crate::limits::Limits;
 use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
@@ -249,7 +249,7 @@ impl Worker {
         match outcome {
             Ok(()) => self.mark_dirty(id),
             Err(Closed::End) => self.close(id, "the peer closed the connection"),
-            Err(Closed::Link(error)) => self.close_after_failure(id, &error),
+            Err(Closed::Link(error)) => self.close_after_failure(id, error),
             Err(Closed::Codec(error)) => self.close_after_violation(id, &error),
         }
     }
@@ -410,8 +410,8 @@ impl Worker {
     }
 
     /// A socket or its TLS has failed.
-    fn close_after_failure(&mut self, id: LinkId, error: &LinkError) {
-        if let LinkError::Tls(_) = error {
+    fn close_after_failure(&mut self, id: LinkId, error: LinkError) {
+        if let LinkError::Tls(_) = &error {
             let mut buffers = std::mem::take(&mut self.buffers);
             if let Some(link) = self.link(id) {
                 // The alert; a peer that does not take it does without.
@@ -419,11 +419,12 @@ impl Worker {
             }
             self.buffers = buffers;
         }
-        let why = match error {
-            LinkError::Tls(error) => leno_identity::explain(error),
-            LinkError::Socket(error) => error.to_string(),
-        };
-        self.close(id, &why);
+        match (id.side, error) {
+            (Side::Endpoint, LinkError::Tls(error)) => {
+                self.end_upstream(id.index, &ConnectionFailure::Handshake(error));
+            }
+            (_, error) => self.close(id, &error.to_string()),
+        }
     }
 
     fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {

@@ -19,6 +19,7 @@ use super::hop::{Hop, PoolKey, Protocol};
 use super::link::{Link, LinkId, Wire};
 use super::opaque::Opaque;
 use super::tls::Tls;
+use crate::failure::ConnectionFailure;
 
 /// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
 /// what holds the window is stuck in the application there. Half of the window that servers begin with.
@@ -117,7 +118,7 @@ impl Worker {
         let member = member.clone();
         match self.add_upstream(cluster, key, &member) {
             Ok(()) => {}
-            Err(why) => self.connecting_failed(cluster, key, &why),
+            Err(error) => self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error }),
         }
     }
 
@@ -228,13 +229,14 @@ impl Worker {
         }
         let wrong = match self.peer_of(Some(tls)) {
             Ok(Some(found)) if found == *expected => None,
-            Ok(Some(found)) => Some(format!("it is {found} and must be {expected}; check who runs there")),
-            Ok(None) => Some(format!("it shows no certificate and must be {expected}")),
-            Err(failure) => Some(failure.to_string()),
+            Ok(Some(found)) => Some(ConnectionFailure::WrongIdentity { found, expected: expected.clone() }),
+            // No server gets through a handshake without a certificate.
+            Ok(None) => Some(ConnectionFailure::HandshakeCut),
+            Err(failure) => Some(failure),
         };
         match wrong {
             Some(why) => {
-                self.close_upstream(index, &why);
+                self.end_upstream(index, &why);
                 false
             }
             None => {
@@ -289,6 +291,11 @@ impl Worker {
 
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
+        self.end_upstream(index, &ConnectionFailure::Connect { error: why.to_owned() });
+    }
+
+    /// A connection has ended, or cannot be of use.
+    pub(super) fn end_upstream(&mut self, index: usize, why: &ConnectionFailure) {
         self.retire(index);
         let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
         upstream.link.wire.meter.close(self.now);
@@ -310,16 +317,18 @@ impl Worker {
     }
 
     /// Waiting calls go elsewhere, and the endpoint is left alone for a while.
-    pub(super) fn connecting_failed(&mut self, cluster: usize, key: PoolKey, why: &str) {
+    pub(super) fn connecting_failed(&mut self, cluster: usize, key: PoolKey, why: &ConnectionFailure) {
         let random = self.next_random();
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };
         let Some(pool) = state.pools.get_mut(&key) else { return };
-        self.metrics.count_failed_connection(state.target.direction(), "connect-failed");
+        let direction = state.target.direction();
+        self.metrics.count_failed_connection(direction, why.label());
         if pool.failures == 0 {
-            tracing::warn!("cannot connect to {} of {}: {why}", pool.address, state.target);
+            let (side, address, target) = (direction.label(), pool.address, &state.target);
+            tracing::warn!("{side} connection to {address}, for {target}, failed: {why}");
         }
-        pool.back_off(now, why.to_owned(), random, &self.limits.relay);
+        pool.back_off(now, why.to_string(), random, &self.limits.relay);
         if pool.connections.is_empty() {
             for id in std::mem::take(&mut pool.waiting) {
                 self.connect_failed_for(id);

@@ -13,6 +13,7 @@ use super::hop::{Hop, Protocol};
 use super::link::{LinkId, Side};
 use super::record::Ending;
 use super::reply::ProxyError;
+use crate::failure::ConnectionFailure;
 
 /// A connection that goes away sooner, and before the first call, counts as one that was never made.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
@@ -162,7 +163,8 @@ impl Worker {
         self.retire(index);
         if was_no_use {
             // Its server may do so for ever: the next one waits a little.
-            self.connecting_failed(cluster, key, &format!("GOAWAY {code} before the first call"));
+            let error = format!("GOAWAY {code} before the first call");
+            self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error });
         }
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
         let Some(http2) = upstream.link.codec.http2() else { return };

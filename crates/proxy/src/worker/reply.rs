@@ -28,7 +28,7 @@ pub(super) enum ProxyError {
     WaitedTooLong { cluster: String, waited_ms: u128 },
     #[error("the proxy has {calls} calls in flight, its limit; try again later")]
     TooManyCalls { calls: usize },
-    #[error("cannot connect to {endpoint}: {why}; check that it listens there and speaks what its callers speak")]
+    #[error("cannot connect to {endpoint}: {why}")]
     Connect { endpoint: SocketAddr, why: String },
     #[error("the proxy knows {targets} addresses, its limit; try again later")]
     TooManyTargets { targets: usize },

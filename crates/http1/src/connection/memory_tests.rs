@@ -1,0 +1,61 @@
+use super::*;
+use leno_http2::{ErrorCode, Section};
+
+fn held(connection: &Connection) -> usize {
+    connection.out.capacity() + connection.drained.capacity() + connection.exchange.iter().count()
+}
+
+/// A server that has read a head in two parts and has sent much content.
+fn busy() -> (Connection, StreamKey) {
+    let now = Instant::now();
+    let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);
+    let mut fields = FieldSection::new();
+    let mut key = None;
+    for mut part in [&b"GET / HTTP/1.1\r\nHo"[..], b"st: a\r\n\r\n"] {
+        if let Ok(Some(Event::Headers { stream, .. })) = server.receive(now, &mut part, &mut fields) {
+            key = Some(stream);
+        }
+    }
+    let key = key.expect("a request has come");
+    let mut response = FieldSection::new();
+    response.push(b":status", b"200");
+    server.send_headers(key, Section::Response, &response, false);
+    server.send_data(key, &vec![b'x'; 3 * OUTPUT_HIGH_WATER_BYTES], false);
+    (server, key)
+}
+
+fn write_all(server: &mut Connection) {
+    while !server.output().is_empty() {
+        let n = server.pending_output();
+        server.advance_output(n);
+        while server.next_drained().is_some() {}
+    }
+}
+
+#[test]
+fn an_idle_connection_holds_nothing() {
+    let (mut server, key) = busy();
+    server.send_data(key, b"", true);
+    write_all(&mut server);
+    assert!(held(&server) == 0 && server.incomplete.is_empty() && !server.over);
+    assert!(size_of::<Connection>() <= 256, "{} bytes", size_of::<Connection>());
+}
+
+#[test]
+fn output_is_bounded_while_the_socket_takes_nothing() {
+    let (mut server, key) = busy();
+    for _ in 0..10 {
+        server.output();
+        server.send_data(key, b"more", false);
+    }
+    assert!(server.pending_output() < OUTPUT_HIGH_WATER_BYTES + 1_000);
+    assert_eq!(server.send_window_bytes(), (1 << 31) - 1);
+}
+
+#[test]
+fn a_reset_drops_what_is_queued() {
+    let (mut server, key) = busy();
+    assert!(server.queued_bytes() > 0);
+    server.reset(key, ErrorCode::CANCEL);
+    assert_eq!(server.queued_bytes(), 0);
+}
