@@ -137,26 +137,33 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 async fn run_until_signal(
     shared: &Shared,
     mut signals: Signals,
-    mut watch: Watch,
-    mut directory: Directory,
+    watch: Watch,
+    directory: Directory,
     grace: Duration,
 ) -> Result<(), ControlError> {
-    loop {
-        tokio::select! {
-            signal = signals.next() => {
-                tracing::info!(signal, grace_s = grace.as_secs_f64(), "draining; a second signal ends at once");
-                return drain(shared, signals, grace).await;
-            }
-            changed = watch.changed() => {
-                changed?;
-                shared.reload(&mut directory);
-            }
-            () = sleep(WORKER_CHECK_INTERVAL) => {
-                if shared.workers.iter().any(WorkerHandle::is_finished) {
-                    return Err(ControlError::WorkerEnded);
-                }
-            }
+    tokio::select! {
+        signal = signals.next() => {
+            tracing::info!(signal, grace_s = grace.as_secs_f64(), "draining; a second signal ends at once");
         }
+        error = follow_directory(shared, watch, directory) => return Err(error.into()),
+        () = end_of_a_worker(shared) => return Err(ControlError::WorkerEnded),
+    }
+    drain(shared, signals, grace).await
+}
+
+/// Takes in each change of the configuration; ends only when it cannot be watched any more.
+async fn follow_directory(shared: &Shared, mut watch: Watch, mut directory: Directory) -> io::Error {
+    loop {
+        match watch.changed().await {
+            Ok(()) => shared.reload(&mut directory),
+            Err(error) => return error,
+        }
+    }
+}
+
+async fn end_of_a_worker(shared: &Shared) {
+    while !shared.workers.iter().any(WorkerHandle::is_finished) {
+        sleep(WORKER_CHECK_INTERVAL).await;
     }
 }
 
