@@ -3,7 +3,7 @@
 //! Every test starts a real `leno-proxy` ([`proxy`]) on a directory of manifests ([`manifests`]), puts real
 //! servers behind it ([`backend`], [`scripted`]) and real clients in front of it ([`client`], [`load`],
 //! [`programs`]). Attackers write their own bytes ([`wire`], [`attacker`]) and are judged by what they cost the
-//! good clients beside them ([`siege`]). Tests that change a machine's network do so in [`namespaces`].
+//! good clients beside them ([`siege`]). Workloads of a [`mesh`] have a proxy and a network namespace each. Tests that change a machine's network do so in [`namespaces`].
 //!
 //! Nothing here uses the proxy's own crates: the tests are an independent judge. Harness functions panic, with a
 //! sentence that says what went wrong, because a test has nothing better to do.
@@ -13,6 +13,7 @@ pub mod backend;
 pub mod client;
 pub mod load;
 pub mod manifests;
+pub mod mesh;
 pub mod messages;
 pub mod namespaces;
 pub mod programs;

@@ -13,6 +13,7 @@ mod h2spec;
 mod intercept;
 mod interop;
 mod lab;
+mod mesh;
 mod pools;
 mod redirect;
 mod retry;

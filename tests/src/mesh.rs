@@ -1,0 +1,180 @@
+//! A mesh on one machine: workloads in network namespaces of their own, joined by a bridge.
+//!
+//! ```text
+//! switch (namespace) ── br0 10.66.0.1, fd00:66::1 ── capture
+//!    ├── web    (namespace) eth0 10.66.0.2, fd00:66::2: leno-proxy as user 2102, and any program
+//!    └── client (namespace) eth0 10.66.0.3, fd00:66::3: ...
+//! ```
+//!
+//! A [`Workload`] begins outside of the mesh; [`Workload::join`] starts its proxy and redirects its connections. All
+//! proxies read one directory of manifests, which [`Mesh::apply`] writes to, and have their certificates from one
+//! authority. Every [`MeshService`] has an address that leads to no machine, and its name is in /etc/hosts of all
+//! namespaces.
+//!
+//! Each namespace has process ids and mounts of its own too: when its first process ends, so does all that was started
+//! in it, daemons too. That process ends with the thread that made it, so a test that panics or is killed leaves
+//! nothing behind.
+
+pub mod capture;
+pub mod namespace;
+pub mod service;
+pub mod workload;
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use capture::Capture;
+pub use namespace::{Namespace, Program};
+pub use service::MeshService;
+pub use workload::Workload;
+
+use crate::programs;
+use crate::proxy::wait_for;
+
+/// The user that proxies run as; nobody needs to know it.
+pub const PROXY_UID: u32 = 2102;
+/// The trust domain of all workloads.
+pub const TRUST_DOMAIN: &str = "test.example";
+/// What any step of making a mesh may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The bridge, the manifests and the certificate authority. Drop it after its workloads.
+#[derive(Debug)]
+pub struct Mesh {
+    switch: Namespace,
+    directory: tempfile::TempDir,
+    workloads: Cell<u8>,
+    services: RefCell<Vec<String>>,
+}
+
+impl Mesh {
+    /// Makes one without workloads; `None`, and a line that says so, where only root could.
+    ///
+    /// # Panics
+    /// When root cannot either.
+    pub fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skipped("network namespaces need root; type: sudo ./test system");
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a writable temporary directory");
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("the directory is ours");
+        fs::create_dir(directory.path().join("manifests")).expect("the directory is ours");
+        let hosts = directory.path().join("hosts");
+        fs::write(&hosts, "127.0.0.1 localhost\n::1 localhost\n").expect("the directory is ours");
+        let switch = Namespace::new(&hosts);
+        switch.run_well(
+            "sh",
+            &[
+                "-ec",
+                "ip link add br0 type bridge
+                ip address add 10.66.0.1/16 dev br0
+                ip link set br0 up
+                ip route add 224.0.0.0/4 dev br0",
+            ],
+        );
+        let this = Self { switch, directory, workloads: Cell::new(0), services: RefCell::default() };
+        let authority = this.authority();
+        let out = authority.to_str().expect("temporary directories have plain names");
+        programs::run_well("leno", &["ca", "init", "--trust-domain", TRUST_DOMAIN, "--out", out], TIMEOUT);
+        give_to_proxies(&authority);
+        Some(this)
+    }
+
+    /// A workload that is not meshed yet, and whose service account is called as it is.
+    pub fn workload(&self, name: &str) -> Workload {
+        self.workloads.set(self.workloads.get() + 1);
+        let namespace = Namespace::new(&self.hosts());
+        Workload::new(self, name, self.workloads.get() + 1, namespace)
+    }
+
+    /// A workload whose proxy runs, with these arguments more.
+    pub fn meshed(&self, name: &str, arguments: &[&str]) -> Workload {
+        let mut workload = self.workload(name);
+        workload.join(arguments);
+        workload
+    }
+
+    /// Makes a service known, and waits until `proxies` know it.
+    pub fn serve(&self, service: &MeshService<'_>, proxies: &[&Workload]) {
+        let name = service.name();
+        if !self.services.borrow().iter().any(|known| known == name) {
+            self.services.borrow_mut().push(name.to_owned());
+            let mut hosts = fs::OpenOptions::new().append(true).open(self.hosts()).expect("the file is ours");
+            for address in service.cluster_ips() {
+                writeln!(hosts, "{address} {name} {name}.default {name}.default.svc.cluster.local")
+                    .expect("the file is ours");
+            }
+        }
+        self.apply(name, &service.to_yaml(), proxies);
+    }
+
+    /// Writes the manifest `name`, and waits until `proxies` have read it without a problem.
+    pub fn apply(&self, name: &str, yaml: &str, proxies: &[&Workload]) {
+        let before: Vec<f64> = proxies.iter().map(|proxy| proxy.reloads("success")).collect();
+        // Renamed, so that nobody reads half a file.
+        let (aside, place) = (self.directory.path().join(name), self.manifests().join(format!("{name}.yaml")));
+        fs::write(&aside, yaml).and_then(|()| fs::rename(&aside, &place)).expect("the directory is ours");
+        for (proxy, before) in proxies.iter().zip(before) {
+            wait_for(&format!("{} reads {name}", proxy.name()), TIMEOUT, || {
+                assert!(proxy.reloads("failure") == 0.0, "{}:\n{yaml}", proxy.log());
+                (proxy.reloads("success") > before).then_some(())
+            });
+        }
+    }
+
+    /// Where the certificate authority is, as `leno ca init` makes it.
+    pub fn authority(&self) -> PathBuf {
+        self.directory.path().join("ca")
+    }
+
+    /// The manifests of all proxies.
+    pub fn manifests(&self) -> PathBuf {
+        self.directory.path().join("manifests")
+    }
+
+    /// Where tests may write files of their own.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The namespace of the bridge, through which all frames go.
+    pub fn switch(&self) -> &Namespace {
+        &self.switch
+    }
+
+    fn hosts(&self) -> PathBuf {
+        self.directory.path().join("hosts")
+    }
+}
+
+/// Makes a certificate authority's files readable to proxies, and to nobody else.
+pub fn give_to_proxies(authority: &Path) {
+    let files = fs::read_dir(authority).expect("leno ca init made it").map(|entry| entry.expect("an entry").path());
+    for path in files.chain([authority.to_owned()]) {
+        chown(path, Some(PROXY_UID), Some(PROXY_UID)).expect("root may");
+    }
+}
+
+/// Says, even where the output of good tests is not shown, that a test did not run and why.
+pub fn skipped(why: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Printed by other means than eprintln, whose output the test harness keeps to itself.
+    let mut out = std::io::stderr();
+    out.write_all(format!("SKIPPED: {test}: {why}\n").as_bytes()).expect("standard error takes it");
+}
+
+/// Whether a program is there; says that the test is skipped if it is not.
+pub fn is_installed(program: &str, debian_package: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = programs::program(program).is_file()
+        || std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    if !is_there {
+        skipped(&format!("{program} is not there; type: apt-get install {debian_package}"));
+    }
+    is_there
+}

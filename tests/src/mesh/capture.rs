@@ -1,0 +1,61 @@
+//! What goes over the wire between workloads, recorded with tcpdump.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{Mesh, Program, TIMEOUT, is_installed};
+use crate::proxy::{Signal, wait_for};
+
+/// Sent after everything else, so that all that was sent before it is captured when it is.
+const LAST: &str = "the capture ends here";
+
+/// A capture that goes on: all frames that cross the bridge.
+#[derive(Debug)]
+pub struct Capture<'a> {
+    mesh: &'a Mesh,
+    tcpdump: Program,
+    file: PathBuf,
+}
+
+impl<'a> Capture<'a> {
+    /// Begins; `None`, and a line that says so, where there is no tcpdump.
+    pub fn start(mesh: &'a Mesh, name: &str) -> Option<Self> {
+        if !is_installed("tcpdump", "tcpdump") {
+            return None;
+        }
+        let file = mesh.directory().join(format!("{name}.pcap"));
+        let path = file.to_str().expect("temporary directories have plain names");
+        // As root, and with a buffer of so many KiB that it holds all that a test sends.
+        let arguments =
+            ["-i", "br0", "-n", "-s", "0", "-B", "16384", "--immediate-mode", "-U", "-Z", "root", "-w", path];
+        let tcpdump = mesh.switch().start("tcpdump", &arguments);
+        tcpdump.wait_for_output(&["listening on"]);
+        Some(Self { mesh, tcpdump, file })
+    }
+
+    /// Ends it, and returns what was captured.
+    ///
+    /// # Panics
+    /// When frames were lost.
+    pub fn stop(mut self) -> Frames {
+        self.mesh.switch().run_well("bash", &["-ec", "printf \"$0\" >/dev/udp/224.0.0.1/9", LAST]);
+        let read = || Frames(fs::read(&self.file).expect("tcpdump writes it"));
+        wait_for("the last frame", TIMEOUT, || read().contain(LAST.as_bytes()).then_some(()));
+        self.tcpdump.signal(Signal::INT);
+        self.tcpdump.wait(TIMEOUT);
+        let said = self.tcpdump.output();
+        assert!(said.contains("\n0 packets dropped by kernel"), "{said}");
+        read()
+    }
+}
+
+/// The bytes of captured frames.
+#[derive(Debug)]
+pub struct Frames(Vec<u8>);
+
+impl Frames {
+    /// Whether one of them has `payload`, which must be short enough for one frame.
+    pub fn contain(&self, payload: &[u8]) -> bool {
+        self.0.windows(payload.len()).any(|window| window == payload)
+    }
+}

@@ -1,0 +1,59 @@
+//! gRPC through the mesh: `leno echo`, `ghz` and `grpcurl`.
+
+use leno_tests::mesh::{Capture, Mesh, MeshService, Program, Workload};
+use serde_json::Value;
+
+/// What no TLS record has in it by chance, as it is and as JSON has bytes.
+const PAYLOAD: &[u8] = b"a payload that nobody else may read on its way";
+const REQUEST: &str = r#"{"payload": "YSBwYXlsb2FkIHRoYXQgbm9ib2R5IGVsc2UgbWF5IHJlYWQgb24gaXRzIHdheQ=="}"#;
+const UNARY: &str = "leno.echo.v1.Echo/Unary";
+const PORT: u16 = 50051;
+
+/// An echo server on all addresses of its namespace.
+fn start_echo(workload: &Workload) -> Program {
+    let program = workload.start("leno", &["echo", "--listen", "0.0.0.0:50051", "--name", workload.name()]);
+    workload.wait_for_port(PORT);
+    program
+}
+
+/// Makes a call whose request and response have the payload; returns the response.
+fn call(client: &Workload, to: &str) -> Value {
+    let answer = client.run_well("grpcurl", &["-plaintext", "-d", REQUEST, to, UNARY]);
+    serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+#[test]
+fn a_call_is_encrypted_on_the_wire_and_both_sides_say_who_the_other_is() {
+    let Some(mesh) = Mesh::new() else { return };
+    let (server, client) = (mesh.meshed("echo", &[]), mesh.meshed("web", &[]));
+    let _echo = start_echo(&server);
+    mesh.serve(&MeshService::new("echo", PORT).at(&server), &[&server, &client]);
+    let Some(capture) = Capture::start(&mesh, "meshed") else { return };
+    assert_eq!(call(&client, "echo:50051")["server"], "echo");
+    assert!(!capture.stop().contain(PAYLOAD));
+
+    let (of_server, of_client) = (server.spiffe_id(), client.spiffe_id());
+    let called = [("path", "/leno.echo.v1.Echo/Unary"), ("grpc_status", "0"), ("tls", "true"), ("protocol", "HTTP/2")];
+    let outbound = client.wait_for_access(&called);
+    assert_eq!((&outbound["direction"], &outbound["server_id"]), (&"outbound".into(), &of_server.as_str().into()));
+    let inbound = server.wait_for_access(&called);
+    assert_eq!((&inbound["direction"], &inbound["client_id"]), (&"inbound".into(), &of_client.as_str().into()));
+
+    let of_server = format!("server_id=\"{of_server}\"");
+    let labels = [r#"direction="outbound""#, r#"dst_service="echo""#, r#"tls="true""#, &of_server];
+    assert!(client.scrape().sum("request_total", &labels) >= 1.0);
+    assert!(client.scrape().sum("tcp_open_total", &[&labels[..], &[r#"peer="dst""#]].concat()) >= 1.0);
+    let of_client = format!("client_id=\"{of_client}\"");
+    let labels = [r#"direction="inbound""#, r#"tls="true""#, &of_client, r#"grpc_status="0""#];
+    assert!(server.scrape().sum("response_total", &labels) >= 1.0);
+
+    // The control: the same call, of a client without a proxy.
+    let outsider = mesh.workload("outsider");
+    let capture = Capture::start(&mesh, "clear").expect("it was there before");
+    assert_eq!(call(&outsider, &format!("{}:{PORT}", server.address()))["server"], "echo");
+    assert!(capture.stop().contain(PAYLOAD));
+    let inbound = server.wait_for_access(&[("path", "/leno.echo.v1.Echo/Unary"), ("tls", "no_identity")]);
+    let client = inbound["client"].as_str().unwrap_or_default();
+    assert!(client.starts_with(&format!("{}:", outsider.address())), "{inbound}");
+    assert!(inbound["client_id"].is_null(), "{inbound}");
+}
