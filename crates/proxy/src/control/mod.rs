@@ -97,7 +97,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
 
     let identity = match (args.issuer, args.identity) {
-        (Some(path), Some(workload)) => Some(start_identity(&path, workload).await?),
+        (Some(path), Some(workload)) => Some(start_identity(&path, workload, args.svid_lifetime).await?),
         _ => None,
     };
     let admin = listen(args.admin).await?;
@@ -291,9 +291,9 @@ fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, ControlErro
     Ok(Some(AccessLogOptions { writer, format, queries }))
 }
 
-async fn start_identity(path: &Path, workload: Workload) -> Result<IdentityTask, ControlError> {
+async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<IdentityTask, ControlError> {
     let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
-    let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?;
+    let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
     IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
 }
 
