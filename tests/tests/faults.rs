@@ -3,5 +3,9 @@
 //! A [`sides::ServerSide`] is a server and the proxy before it, on a loopback address of their own. What is counted is what
 //! happened; times are only bounds.
 
+mod certificates;
+mod handshakes;
 mod kills;
+mod rolling;
 mod sides;
+mod strict;

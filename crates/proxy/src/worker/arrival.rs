@@ -228,7 +228,7 @@ impl Worker {
     }
 
     pub(super) fn drop_arrival(&mut self, index: usize) {
-        self.arrivals.try_remove(index);
+        self.burst |= self.arrivals.try_remove(index).is_some();
     }
 }
 
