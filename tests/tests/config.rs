@@ -103,6 +103,34 @@ async fn a_deleted_file_takes_its_service_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_are_taken_in_whenever_they_come() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start(&[]);
+    // Once a second the control thread looks after something else, while it may be waiting out a change.
+    let since_start = [950, 970, 990];
+    for (number, ms) in since_start.into_iter().enumerate() {
+        let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);
+        let before = reloads();
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        proxy.directory().put(&Service::new(&format!("echo-{number}"), &[backend.address()]));
+        wait_for("the change is in force", SOON, || (reloads() > before).then_some(()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_takes_the_place_of_the_first_is_watched_too() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start(&[]);
+    let path = proxy.directory().path();
+    let aside = path.with_extension("aside");
+    std::fs::rename(path, &aside).and_then(|()| std::fs::create_dir(path)).expect("the directory is ours");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    proxy.directory().put(&Service::echo(&[backend.address()]));
+    wait_until_served(&proxy).await;
+    std::fs::remove_dir(&aside).expect("it is empty");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_loaded_can_be_asked_for() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);

@@ -1,6 +1,6 @@
 //! One exchange: a request and its response, and the content that waits to leave.
 
-use leno_http2::FieldSection;
+use leno_http2::{ContentQueue, FieldSection};
 
 /// How far one direction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +52,11 @@ pub(crate) struct Exchange {
     /// The owner wants no more of the request once the answer is out.
     pub(crate) stop_when_sent: bool,
     pub(crate) interim_responses: u32,
-    /// Some byte of the answer has come.
-    pub(crate) is_answered: bool,
     /// Content that was handed out and not yet released, in bytes.
     pub(crate) unreleased: usize,
     /// Chunk extensions read, in bytes.
     pub(crate) extension_bytes: usize,
-    queue: Vec<u8>,
-    queue_start: usize,
+    pub(crate) queue: ContentQueue,
     /// The owner ends the queue with the end of the content.
     pub(crate) end_after_queue: bool,
     /// Trailers that wait for the queue.
@@ -81,39 +78,12 @@ impl Exchange {
             persistent: true,
             stop_when_sent: false,
             interim_responses: 0,
-            is_answered: false,
             unreleased: 0,
             extension_bytes: 0,
-            queue: Vec::new(),
-            queue_start: 0,
+            queue: ContentQueue::default(),
             end_after_queue: false,
             trailers: None,
         }
-    }
-
-    /// Content that waits.
-    pub(crate) fn queued(&self) -> &[u8] {
-        self.queue.get(self.queue_start..).unwrap_or_default()
-    }
-
-    pub(crate) fn enqueue(&mut self, bytes: &[u8]) {
-        if self.queue_start > 0 && self.queue_start >= self.queue.len() / 2 {
-            self.queue.drain(..self.queue_start);
-            self.queue_start = 0;
-        }
-        self.queue.extend_from_slice(bytes);
-    }
-
-    /// Lends the queue out, so that it can be written from; give it back with [`Exchange::return_queue`].
-    pub(crate) fn lend_queue(&mut self) -> (Vec<u8>, usize) {
-        (std::mem::take(&mut self.queue), self.queue_start)
-    }
-
-    /// Takes the queue back, of which everything before `start` has gone. An empty queue holds no memory.
-    pub(crate) fn return_queue(&mut self, queue: Vec<u8>, start: usize) {
-        let empty = start >= queue.len();
-        self.queue_start = if empty { 0 } else { start };
-        self.queue = if empty { Vec::new() } else { queue };
     }
 
     /// Whether anything may still be sent or queued: neither the end nor trailers have been.

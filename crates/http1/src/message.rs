@@ -3,6 +3,7 @@
 use httparse::Header;
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_http2::parse_content_length;
 
 use crate::error::ConnectionError;
 use crate::limits::{MAX_NAME_BYTES, MAX_NOMINATED_FIELDS};
@@ -45,7 +46,7 @@ impl<'a> Control<'a> {
         for header in headers {
             if is_named(header, "content-length") {
                 let length =
-                    parse_length(header.value).ok_or(ConnectionError::bad("content-length is not a number"))?;
+                    parse_content_length(header.value).ok_or(ConnectionError::bad("content-length is not a number"))?;
                 if control.content_length.replace(length).is_some() {
                     return Err(ConnectionError::bad("content-length stands twice"));
                 }
@@ -149,17 +150,6 @@ fn check_coding(value: &[u8], minor: u8, again: bool) -> Result<(), ConnectionEr
     let mentions_chunked = value.to_ascii_lowercase().windows(7).any(|window| window == b"chunked");
     let status = if mentions_chunked { 400 } else { 501 };
     Err(ConnectionError::new(status, "transfer-encoding is not exactly chunked"))
-}
-
-/// A number in decimal digits and nothing else (RFC 9110 section 8.6).
-pub(crate) fn parse_length(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |n, c| match c {
-        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(c - b'0')),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

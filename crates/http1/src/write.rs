@@ -5,8 +5,9 @@
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_http2::parse_content_length;
 
-use crate::message::{is_for_one_hop, parse_length};
+use crate::message::is_for_one_hop;
 use crate::reason;
 use crate::target;
 use crate::trailers::may_be_trailer;
@@ -127,7 +128,7 @@ fn authority(fields: &FieldSection) -> &[u8] {
 
 /// The value of a section's `content-length`, if it is one.
 pub(crate) fn content_length(fields: &FieldSection) -> Option<u64> {
-    fields.get(Known::ContentLength).and_then(parse_length)
+    fields.get(Known::ContentLength).and_then(parse_content_length)
 }
 
 fn write_status_line(out: &mut Vec<u8>, status: u16) {

@@ -16,6 +16,7 @@ pub mod frame;
 pub mod hpack;
 pub mod limits;
 mod message;
+mod queue;
 mod settings;
 mod stream;
 
@@ -23,6 +24,7 @@ pub use connection::{Connection, Drained, Event, OpenError, Role};
 pub use error::{ConnectionError, ErrorCode, Flood, Violation};
 pub use fields::FieldSection;
 pub use limits::Limits;
-pub use message::Section;
+pub use message::{Section, parse_content_length};
+pub use queue::ContentQueue;
 pub use settings::PeerSettings;
 pub use stream::StreamKey;

@@ -119,7 +119,7 @@ fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
 fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
     let mut length = None;
     for line in fields.iter().filter(|line| line.known == Known::ContentLength) {
-        let value = parse_length(line.value).ok_or("content-length is not a number")?;
+        let value = parse_content_length(line.value).ok_or("content-length is not a number")?;
         if length.is_some_and(|first| first != value) {
             return Err("two content-length fields differ");
         }
@@ -128,7 +128,8 @@ fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
     Ok(length)
 }
 
-fn parse_length(digits: &[u8]) -> Option<u64> {
+/// A length in decimal digits and nothing else (RFC 9110 section 8.6).
+pub fn parse_content_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::fields::FieldSection;
+use crate::queue::ContentQueue;
 
 /// Names a stream of one connection. An identifier is never used twice, so a stale key finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,8 +68,7 @@ pub(crate) struct Stream {
     pub(crate) receive_target: u32,
     /// Bytes of content still owed by content-length.
     pub(crate) content_left: Option<u64>,
-    queue: Vec<u8>,
-    queue_start: usize,
+    pub(crate) queue: ContentQueue,
     /// Trailers that wait for the queue.
     pub(crate) trailers: Option<Box<FieldSection>>,
 }
@@ -83,31 +83,6 @@ impl Stream {
             receive_target: receive_window,
             ..Self::default()
         }
-    }
-
-    /// DATA that waits.
-    pub(crate) fn queued(&self) -> &[u8] {
-        self.queue.get(self.queue_start..).unwrap_or_default()
-    }
-
-    pub(crate) fn enqueue(&mut self, bytes: &[u8]) {
-        if self.queue_start > 0 && self.queue_start >= self.queue.len() / 2 {
-            self.queue.drain(..self.queue_start);
-            self.queue_start = 0;
-        }
-        self.queue.extend_from_slice(bytes);
-    }
-
-    /// Lends the queue out, so that a frame can be written from it; give it back with [`Stream::return_queue`].
-    pub(crate) fn lend_queue(&mut self) -> (Vec<u8>, usize) {
-        (std::mem::take(&mut self.queue), self.queue_start)
-    }
-
-    /// Takes the queue back, of which everything before `start` has gone. An empty queue holds no memory.
-    pub(crate) fn return_queue(&mut self, queue: Vec<u8>, start: usize) {
-        let empty = start >= queue.len();
-        self.queue_start = if empty { 0 } else { start };
-        self.queue = if empty { Vec::new() } else { queue };
     }
 
     /// Whether anything may still be sent or queued: neither END_STREAM nor trailers have been.

@@ -168,10 +168,8 @@ impl Workload {
 
     /// Waits until the access log has a line with these fields, and returns it.
     pub fn wait_for_access(&self, fields: &[(&str, &str)]) -> Value {
-        let has = |line: &Value, (name, value): &(&str, &str)| match &line[*name] {
-            Value::String(text) => text == value,
-            other => other.to_string() == *value,
-        };
+        let text = |field: &Value| field.as_str().map_or_else(|| field.to_string(), str::to_owned);
+        let has = |line: &Value, (name, value): &(&str, &str)| text(&line[*name]) == *value;
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let lines = self.access_log();

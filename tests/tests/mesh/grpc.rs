@@ -7,10 +7,11 @@ use serde_json::Value;
 const PAYLOAD: &[u8] = b"a payload that nobody else may read on its way";
 const REQUEST: &str = r#"{"payload": "YSBwYXlsb2FkIHRoYXQgbm9ib2R5IGVsc2UgbWF5IHJlYWQgb24gaXRzIHdheQ=="}"#;
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
-const PORT: u16 = 50051;
+/// What the echo server serves on.
+pub const PORT: u16 = 50051;
 
 /// An echo server on all addresses of its namespace.
-fn start_echo(workload: &Workload) -> Program {
+pub fn start_echo(workload: &Workload) -> Program {
     let program = workload.start("leno", &["echo", "--listen", "0.0.0.0:50051", "--name", workload.name()]);
     workload.wait_for_port(PORT);
     program
@@ -56,4 +57,23 @@ fn a_call_is_encrypted_on_the_wire_and_both_sides_say_who_the_other_is() {
     let client = inbound["client"].as_str().unwrap_or_default();
     assert!(client.starts_with(&format!("{}:", outsider.address())), "{inbound}");
     assert!(inbound["client_id"].is_null(), "{inbound}");
+}
+
+#[test]
+fn ghz_makes_thousands_of_calls_without_an_error_and_all_servers_take_part() {
+    let Some(mesh) = Mesh::new() else { return };
+    let servers = ["red", "green", "blue"].map(|name| mesh.meshed(name, &[]));
+    let client = mesh.meshed("web", &[]);
+    let _echoes: Vec<Program> = servers.iter().map(start_echo).collect();
+    let [red, green, blue] = &servers;
+    mesh.serve(&MeshService::new("echo", PORT).at(red).at(green).at(blue), &[&client, red, green, blue]);
+    let what = ["--insecure", "--call", UNARY, "-d", REQUEST, "-n", "3000", "-c", "30", "--connections", "3"];
+    let report = client.run_well("ghz", &[&what[..], &["-O", "json", "echo:50051"]].concat());
+    let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}"));
+    assert_eq!(report["statusCodeDistribution"], serde_json::json!({"OK": 3000}));
+    for server in &servers {
+        let inbound = [r#"direction="inbound""#, r#"tls="true""#, r#"classification="success""#];
+        let calls = server.scrape().sum("response_total", &inbound);
+        assert!(calls > 300.0, "{} of 3000 calls came to {}", calls, server.name());
+    }
 }

@@ -47,14 +47,14 @@ impl Connection {
         let has_queue = !self.over
             && self.exchange.as_deref().is_some_and(|exchange| {
                 exchange.outgoing != Outgoing::Awaited
-                    && (!exchange.queued().is_empty() || exchange.end_after_queue || exchange.trailers.is_some())
+                    && (!exchange.queue.waiting().is_empty() || exchange.end_after_queue || exchange.trailers.is_some())
             });
         self.pending_output() > 0 || has_queue
     }
 
     /// Content that waits for the socket, or for a tunnel to be accepted, in bytes.
     pub fn queued_bytes(&self) -> usize {
-        self.exchange.as_deref().map_or(0, |exchange| exchange.queued().len())
+        self.exchange.as_deref().map_or(0, |exchange| exchange.queue.waiting().len())
     }
 
     /// Content that the peer has room for, in bytes: HTTP/1 leaves that to TCP.
@@ -77,7 +77,7 @@ impl Connection {
 
     pub(super) fn drop_queue(&mut self) {
         if let Some(exchange) = self.exchange.as_deref_mut() {
-            exchange.return_queue(Vec::new(), 0);
+            exchange.queue.give_back(Vec::new(), 0);
             exchange.trailers = None;
         }
     }
@@ -89,14 +89,14 @@ impl Connection {
         }
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
-        let (queue, start) = exchange.lend_queue();
+        let (queue, start) = exchange.queue.lend();
         let n = self.write_content(queue.get(start..).unwrap_or_default());
         if n > 0 {
             self.drained.push_back(Drained { stream, token, bytes: u32::try_from(n).unwrap_or(u32::MAX) });
         }
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
-        exchange.return_queue(queue, start + n);
-        if self.over || !exchange.queued().is_empty() {
+        exchange.queue.give_back(queue, start + n);
+        if self.over || !exchange.queue.waiting().is_empty() {
             return;
         }
         if let Some(trailers) = exchange.trailers.take() {

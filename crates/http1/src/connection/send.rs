@@ -84,7 +84,7 @@ impl Connection {
             Section::Interim if exchange.send == Half::Headers => self.send_interim(fields),
             Section::Response if exchange.send == Half::Headers => self.send_response(fields, end_stream),
             Section::Trailers if exchange.send == Half::Body => {
-                if exchange.queued().is_empty() {
+                if exchange.queue.waiting().is_empty() {
                     self.write_end(Some(fields));
                 } else {
                     exchange.trailers = Some(Box::new(fields.clone()));
@@ -156,7 +156,7 @@ impl Connection {
         let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else {
             return bytes.len();
         };
-        let queue_is_empty = exchange.queued().is_empty();
+        let queue_is_empty = exchange.queue.waiting().is_empty();
         let taken = if queue_is_empty { self.write_content(bytes) } else { 0 };
         let rest = bytes.get(taken..).unwrap_or_default();
         if rest.is_empty() && queue_is_empty && !self.awaits_tunnel() {
@@ -166,7 +166,7 @@ impl Connection {
             return taken;
         }
         if let Some(exchange) = self.exchange.as_deref_mut() {
-            exchange.enqueue(rest);
+            exchange.queue.push(rest);
             exchange.end_after_queue = end_stream;
         }
         taken

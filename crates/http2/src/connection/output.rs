@@ -100,16 +100,16 @@ impl Connection {
             let max_frame = self.peer.max_frame_bytes as usize;
             let Some(stream) = self.streams.get_mut(key) else { continue };
             stream.in_ready = false;
-            let (queue, start) = stream.lend_queue();
+            let (queue, start) = stream.queue.lend();
             let frame_end = queue.len().min(start + max_frame);
             let n = self.write_data(key, queue.get(start..frame_end).unwrap_or_default());
             self.queued_bytes -= n;
             let Some(stream) = self.streams.get_mut(key) else { continue };
-            stream.return_queue(queue, start + n);
+            stream.queue.give_back(queue, start + n);
             if n > 0 {
                 self.drained.push_back(Drained { stream: key, token: stream.token, bytes: n as u32 });
             }
-            if stream.queued().is_empty() {
+            if stream.queue.waiting().is_empty() {
                 let end = stream.end_after_queue;
                 if let Some(trailers) = stream.trailers.take() {
                     self.write_headers(key.id, &trailers, true);

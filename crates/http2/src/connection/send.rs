@@ -76,7 +76,7 @@ impl Connection {
         if !stream.takes_output() {
             return;
         }
-        if !stream.queued().is_empty() {
+        if !stream.queue.waiting().is_empty() {
             stream.trailers = Some(Box::new(fields.clone()));
             return;
         }
@@ -96,7 +96,7 @@ impl Connection {
         if !stream.takes_output() {
             return bytes.len();
         }
-        let queue_is_empty = stream.queued().is_empty();
+        let queue_is_empty = stream.queue.waiting().is_empty();
         let taken = if queue_is_empty { self.write_data(key, bytes) } else { 0 };
         let rest = bytes.get(taken..).unwrap_or_default();
         if rest.is_empty() && queue_is_empty {
@@ -106,7 +106,7 @@ impl Connection {
             return taken;
         }
         if let Some(stream) = self.streams.get_mut(key) {
-            stream.enqueue(rest);
+            stream.queue.push(rest);
             stream.end_after_queue = end_stream;
         }
         self.queued_bytes += rest.len();
@@ -139,7 +139,7 @@ impl Connection {
 
     pub(super) fn forget_stream(&mut self, key: StreamKey) -> Option<Stream> {
         let stream = self.streams.remove(key)?;
-        self.queued_bytes -= stream.queued().len();
+        self.queued_bytes -= stream.queue.waiting().len();
         Some(stream)
     }
 
@@ -160,7 +160,7 @@ impl Connection {
         if let Some(stream) = self.streams.get_mut(key)
             && !stream.in_ready
             && stream.send_window > 0
-            && !stream.queued().is_empty()
+            && !stream.queue.waiting().is_empty()
         {
             stream.in_ready = true;
             line_up(&mut self.ready, key, &self.streams);

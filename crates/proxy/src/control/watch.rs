@@ -51,6 +51,8 @@ impl Watch {
 
     /// Returns after the directory's content may have changed and a moment passed without further changes.
     ///
+    /// Not cancel safe: the change that a dropped future was waiting out is forgotten.
+    ///
     /// # Errors
     /// When the system takes the watch away.
     pub(crate) async fn changed(&mut self) -> io::Result<()> {

@@ -1,0 +1,103 @@
+//! Protocols that the mesh does not read: byte streams, and TLS of the applications' own.
+
+use std::time::{Duration, Instant};
+
+use leno_tests::mesh::{MeshService, Program, is_installed};
+use leno_tests::proxy::wait_for;
+
+use super::Pair;
+
+const PORT: u16 = 9000;
+/// How long the proxies wait for a client to say what it speaks, where they have to.
+const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
+const DETECT_LIMIT: [&str; 2] = ["--limit", "detect_timeout_ms=3000"];
+
+/// Starts socat in the server, which runs `shell` for each connection.
+fn serve(pair: &Pair, shell: &str) -> Program {
+    let listen = format!("TCP6-LISTEN:{PORT},fork,reuseaddr,ipv6only=0");
+    let program = pair.server.start("socat", &[&listen, &format!("SYSTEM:{shell}")]);
+    pair.server.wait_for_port(PORT);
+    program
+}
+
+/// What a shell command in the client prints, and what it took.
+fn timed(pair: &Pair, shell: &str) -> (String, Duration) {
+    let began = Instant::now();
+    let printed = pair.client.run_well("bash", &["-c", shell]);
+    (printed, began.elapsed())
+}
+
+#[test]
+fn a_server_that_speaks_first_is_heard_at_once_on_a_port_that_is_declared_opaque() {
+    if !is_installed("socat", "socat") {
+        return;
+    }
+    let pair = Pair::with(&DETECT_LIMIT, |server| {
+        MeshService::new("news", PORT).at(server).annotated("leno.dev/opaque-ports", "9000")
+    });
+    let Some(pair) = pair else { return };
+    let _server = serve(&pair, "echo the server speaks first");
+    let (heard, took) = timed(&pair, "socat -u TCP:news:9000 -");
+    assert_eq!(heard, "the server speaks first\n");
+    assert!(took < DETECT_TIMEOUT, "{took:?}");
+    pair.assert_encrypted();
+}
+
+#[test]
+fn a_server_that_speaks_first_is_heard_after_a_while_on_any_other_port() {
+    if !is_installed("socat", "socat") {
+        return;
+    }
+    let Some(pair) = Pair::with(&DETECT_LIMIT, |server| MeshService::new("news", PORT).at(server)) else { return };
+    let _server = serve(&pair, "echo the server speaks first");
+    let (heard, took) = timed(&pair, "socat -u TCP:news:9000 -");
+    assert_eq!(heard, "the server speaks first\n");
+    // The client's proxy waits, and tells the server's then that there is nothing to wait for.
+    assert!((DETECT_TIMEOUT..2 * DETECT_TIMEOUT).contains(&took), "{took:?}");
+    pair.assert_encrypted();
+}
+
+#[test]
+fn each_side_may_say_that_it_has_said_all_and_still_hear_the_other() {
+    if !is_installed("socat", "socat") {
+        return;
+    }
+    let Some(pair) = Pair::new(|server| MeshService::new("sum", PORT).at(server)) else { return };
+    // sha256sum answers when it has read all: the client's end of stream has to reach it, and its answer the client.
+    let _server = serve(&pair, "sha256sum");
+    let bytes = "head -c 3000000 /dev/zero";
+    let expected = pair.client.run_well("sh", &["-c", &format!("{bytes} | sha256sum")]);
+    let (answer, _) = timed(&pair, &format!("{bytes} | socat -t 30 - TCP:sum:9000"));
+    assert_eq!(answer, expected);
+    pair.assert_encrypted();
+    wait_for("the end of the connection", Duration::from_secs(5), || {
+        (pair.client.scrape().sum("tcp_open_connections", &[r#"peer="src""#]) == 0.0).then_some(())
+    });
+    let line = pair.server.wait_for_access(&[("protocol", "TCP"), ("tls", "true")]);
+    assert_eq!(line["client_id"], pair.client.spiffe_id(), "{line}");
+    assert_eq!(line["request_bytes"], 3_000_000, "{line}");
+}
+
+#[test]
+fn the_applications_own_tls_passes_through_and_its_certificate_is_theirs() {
+    let Some(pair) = Pair::new(|server| MeshService::new("vault", PORT).at(server)) else { return };
+    let directory = pair.mesh.directory().to_str().expect("temporary directories have plain names");
+    let [key, certificate] = ["key", "crt"].map(|name| format!("{directory}/vault.{name}"));
+    let make = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=vault -addext";
+    let make = make.split(' ').chain(["subjectAltName=DNS:vault", "-keyout", &key, "-out", &certificate]);
+    pair.server.run_well("openssl", &make.collect::<Vec<&str>>());
+    let port = PORT.to_string();
+    let words = ["s_server", "-accept", &port, "-www", "-key", &key, "-cert", &certificate];
+    let _server = pair.server.start("openssl", &words);
+    pair.server.wait_for_port(PORT);
+
+    // curl checks that the certificate is the server's own.
+    let page = pair.client.run_well("curl", &["-sS", "--cacert", &certificate, "https://vault:9000/"]);
+    assert!(page.contains("TLSv1.3"), "{page}");
+    // Without a server name, in a version that the mesh itself does not speak.
+    let old = pair
+        .client
+        .run_well("curl", &["-sSk", "--tls-max", "1.2", &format!("https://{}:9000/", pair.server.address())]);
+    assert!(old.contains("TLSv1.2"), "{old}");
+    pair.assert_encrypted();
+}
