@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -80,6 +80,42 @@ fn percentile(successes: &[Success], per_cent: usize) -> Duration {
     times[last.min(times.len() * per_cent / 100)]
 }
 
+/// How long a caller rests after a call that was lost.
+const REST: Duration = Duration::from_millis(5);
+
+/// Calls that go on until they are told to end.
+#[derive(Debug)]
+pub struct Load {
+    ending: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    callers: JoinSet<Vec<Outcome>>,
+}
+
+impl Load {
+    /// How many calls have succeeded so far.
+    pub fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many more calls have succeeded.
+    ///
+    /// # Panics
+    /// When that takes longer than `timeout`.
+    pub async fn wait_for_more(&self, calls: usize, timeout: Duration) {
+        let (enough, deadline) = (self.answered() + calls, Instant::now() + timeout);
+        while self.answered() < enough {
+            assert!(Instant::now() < deadline, "not {calls} more answers within {timeout:?}");
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    /// Lets the calls under way finish, and says what became of all.
+    pub async fn finish(self) -> Report {
+        self.ending.store(true, Ordering::Relaxed);
+        Report::of(self.callers.join_all().await.into_iter().flatten())
+    }
+}
+
 /// Clients that each have one connection.
 #[derive(Debug)]
 pub struct Clients {
@@ -111,6 +147,16 @@ impl Clients {
         Report::of(calls.join_all().await)
     }
 
+    /// Makes calls as fast as they are answered, `in_flight` at a time, each client for as long as it is connected.
+    pub fn keep_calling(&self, in_flight: usize) -> Load {
+        let (ending, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let mut callers = JoinSet::new();
+        for client in self.clients.iter().cycle().take(in_flight) {
+            callers.spawn(call_until(ending.clone(), client.clone(), answered.clone()));
+        }
+        Load { ending, answered, callers }
+    }
+
     /// Makes `total` calls as fast as they are answered, `in_flight` at a time.
     pub async fn busy(&self, total: usize, in_flight: usize) -> Report {
         let left = Arc::new(AtomicUsize::new(total));
@@ -126,6 +172,19 @@ async fn call_while_some_are_left(client: Arc<Client>, left: Arc<AtomicUsize>) -
     let mut outcomes = Vec::new();
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
         outcomes.push(echo(&client).await);
+    }
+    outcomes
+}
+
+async fn call_until(ending: Arc<AtomicBool>, client: Arc<Client>, answered: Arc<AtomicUsize>) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    while !ending.load(Ordering::Relaxed) && !client.is_closed() {
+        let outcome = echo(&client).await;
+        match &outcome {
+            Ok(_) => _ = answered.fetch_add(1, Ordering::Relaxed),
+            Err(_) => tokio::time::sleep(REST).await,
+        }
+        outcomes.push(outcome);
     }
     outcomes
 }

@@ -18,6 +18,7 @@ pub struct Service {
     cluster_ip: Option<String>,
     annotations: Vec<(String, String)>,
     endpoints: Vec<SocketAddr>,
+    endpoint_annotations: Vec<(SocketAddr, String, String)>,
 }
 
 impl Service {
@@ -29,6 +30,7 @@ impl Service {
             cluster_ip: None,
             annotations: Vec::new(),
             endpoints: endpoints.to_vec(),
+            endpoint_annotations: Vec::new(),
         }
     }
 
@@ -50,6 +52,12 @@ impl Service {
         self
     }
 
+    /// Adds an annotation to the EndpointSlice of `endpoint`.
+    pub fn endpoint_annotated(mut self, endpoint: SocketAddr, name: &str, value: &str) -> Self {
+        self.endpoint_annotations.push((endpoint, name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// The manifests: one slice per endpoint, because a slice has one port for all its addresses.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
@@ -66,17 +74,22 @@ impl Service {
         }
         writeln!(yaml, "  ports:\n  - name: grpc\n    port: {port}").expect("a String takes it");
         for (number, endpoint) in self.endpoints.iter().enumerate() {
-            yaml.push_str(&slice(name, number, *endpoint));
+            yaml.push_str(&self.slice(number, *endpoint));
         }
         yaml
     }
-}
 
-/// One EndpointSlice with one ready endpoint.
-fn slice(service: &str, number: usize, endpoint: SocketAddr) -> String {
-    let family = if endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
-    format!(
-        "---
+    /// One EndpointSlice with one ready endpoint.
+    fn slice(&self, number: usize, endpoint: SocketAddr) -> String {
+        let family = if endpoint.is_ipv4() { "IPv4" } else { "IPv6" };
+        let annotations = self.endpoint_annotations.iter().filter(|(of, ..)| *of == endpoint);
+        let mut annotations: String =
+            annotations.map(|(_, name, value)| format!("    {name}: \"{value}\"\n")).collect();
+        if !annotations.is_empty() {
+            annotations.insert_str(0, "  annotations:\n");
+        }
+        format!(
+            "---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata:
@@ -84,7 +97,7 @@ metadata:
   namespace: default
   labels:
     kubernetes.io/service-name: {service}
-addressType: {family}
+{annotations}addressType: {family}
 ports:
 - name: grpc
   port: {port}
@@ -93,9 +106,11 @@ endpoints:
   conditions:
     ready: true
 ",
-        port = endpoint.port(),
-        address = endpoint.ip(),
-    )
+            service = self.name,
+            port = endpoint.port(),
+            address = endpoint.ip(),
+        )
+    }
 }
 
 /// A temporary directory of manifests, deleted when dropped.

@@ -9,6 +9,7 @@ mod config;
 mod deadlines;
 mod drain;
 mod errors;
+mod faults;
 mod h2spec;
 mod intercept;
 mod interop;

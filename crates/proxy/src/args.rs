@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::settings::parse_duration;
 use leno_model::spiffe::Workload;
 
 use crate::access_log;
@@ -21,6 +23,9 @@ const MAX_WORKERS: i64 = 64;
 
 /// Longest grace period.
 const MAX_GRACE: Duration = Duration::from_secs(3_600);
+
+/// How long a certificate may be asked for. A shorter one could expire between two looks at whether to renew it.
+const SVID_LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 24 * 3_600);
 
 /// Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
 #[derive(Debug, Parser)]
@@ -49,6 +54,10 @@ pub(crate) struct Args {
     /// Who issues the certificate that proves it: a directory made by `leno ca init`
     #[arg(long, value_name = "DIR", requires = "identity")]
     pub(crate) issuer: Option<PathBuf>,
+
+    /// How long each certificate is valid; it is renewed after two thirds of that: 10s to 168h
+    #[arg(long, value_name = "DURATION", requires = "issuer", default_value = "24h", value_parser = parse_svid_lifetime)]
+    pub(crate) svid_lifetime: Duration,
 
     /// Who may call the own application where no AuthorizationPolicy is enforced: all-unauthenticated,
     /// all-authenticated, cluster-authenticated, deny or audit
@@ -181,6 +190,11 @@ fn parse_grace(text: &str) -> Result<Duration, String> {
     };
     let grace = number.checked_mul(unit_ms).map(Duration::from_millis);
     grace.filter(|grace| *grace <= MAX_GRACE).ok_or_else(|| FORM.to_owned())
+}
+
+fn parse_svid_lifetime(text: &str) -> Result<Duration, String> {
+    let lifetime = parse_duration(text).filter(|lifetime| SVID_LIFETIMES.contains(lifetime));
+    lifetime.ok_or_else(|| "write 10s to 168h, as 90s, 24h or 1h30m".to_owned())
 }
 
 #[cfg(test)]

@@ -61,8 +61,11 @@ pub struct RelayLimits {
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive whole.
     pub frame_timeout_ms: u32,
-    /// How long a peer may leave its socket unread.
+    /// How long a peer may leave its socket unread, or what it was sent unacknowledged.
     pub unread_timeout_ms: u32,
+    /// How long a peer may be silent before the kernel asks whether it is still there. It asks again after each third of
+    /// that time, and gives the peer up when three questions had no answer.
+    pub keepalive_ms: u32,
     /// How long DATA may wait for a client's windows without any of it moving.
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
@@ -99,6 +102,7 @@ impl Default for RelayLimits {
             handshake_timeout_ms: 10_000,
             frame_timeout_ms: 10_000,
             unread_timeout_ms: 30_000,
+            keepalive_ms: 30_000,
             stall_timeout_ms: 300_000,
             client_idle_timeout_ms: 3_600_000,
             endpoint_ping_after_ms: 310_000,
@@ -228,7 +232,8 @@ static SPECS: &[Spec] = specs! {
     "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show what it speaks, TLS included";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";
-    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread";
+    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or be gone";
+    "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before it is asked for a sign of life";
     "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long a client's windows may let nothing through";
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may be without a call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";

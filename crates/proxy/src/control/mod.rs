@@ -94,7 +94,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
 
     let identity = match (args.issuer, args.identity) {
-        (Some(path), Some(workload)) => Some(start_identity(&path, workload).await?),
+        (Some(path), Some(workload)) => Some(start_identity(&path, workload, args.svid_lifetime).await?),
         _ => None,
     };
     let admin = listen(args.admin).await?;
@@ -232,8 +232,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
 }
 
-async fn start_identity(path: &Path, workload: Workload) -> Result<IdentityTask, ControlError> {
+async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<IdentityTask, ControlError> {
     let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
-    let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?;
+    let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
     IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
 }

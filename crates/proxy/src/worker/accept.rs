@@ -2,12 +2,12 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_model::protocol::Protocol;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use super::Worker;
 use super::link::{LinkId, Wire};
@@ -50,12 +50,15 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Binds, with SO_REUSEPORT so that all workers share the port.
-    pub(super) fn bind(door: Door, address: SocketAddr) -> io::Result<Self> {
+    /// Binds, with SO_REUSEPORT so that all workers share the port. Clients that say nothing for as long as `keepalive` are
+    /// asked whether they are still there.
+    pub(super) fn bind(door: Door, address: SocketAddr, keepalive: Duration) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
+        // Sockets that are accepted have it from here.
+        socket.set_tcp_keepalive(&self::keepalive(keepalive))?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         let socket = TcpListener::from_std(socket.into());
@@ -69,6 +72,11 @@ impl Listener {
     pub(super) fn deregister(&mut self, poll: &mio::Poll) {
         let _ = poll.registry().deregister(&mut self.socket);
     }
+}
+
+/// How the kernel looks after a peer that is silent: probes after this time, every third of it, three at most.
+pub(super) fn keepalive(silence: Duration) -> TcpKeepalive {
+    TcpKeepalive::new().with_time(silence).with_interval(silence / 3).with_retries(3)
 }
 
 /// A connection of which it is not known yet what it carries.

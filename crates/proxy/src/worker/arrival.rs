@@ -15,6 +15,7 @@ use super::link::{Fill, Link, LinkError, LinkId};
 use super::opaque::Opaque;
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
 use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::limits::ms;
 use crate::metrics::Peer;
 
 /// What to do with a connection next.
@@ -182,6 +183,7 @@ impl Worker {
             }
         };
         let mut link = Link::new(arrival.wire, codec, self.now);
+        link.limit_unread(ms(self.limits.relay.unread_timeout_ms));
         link.held = std::mem::take(&mut arrival.first);
         link.opened = arrival.since;
         let serial = self.take_serial();
@@ -226,7 +228,7 @@ impl Worker {
     }
 
     pub(super) fn drop_arrival(&mut self, index: usize) {
-        self.arrivals.try_remove(index);
+        self.burst |= self.arrivals.try_remove(index).is_some();
     }
 }
 

@@ -20,7 +20,7 @@ use super::timers::Timers;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
 use crate::access_log::AccessLog;
 use crate::failure::FailureLog;
-use crate::limits::Limits;
+use crate::limits::{Limits, ms};
 use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 
 /// A worker's own stack; the loop does not recurse.
@@ -101,9 +101,13 @@ impl WorkerHandle {
     pub fn spawn(config: WorkerConfig, mesh: Arc<Mesh>) -> Result<Self, SpawnError> {
         let poll = Poll::new()?;
         let mut listeners = Vec::new();
+        let keepalive = ms(config.limits.relay.keepalive_ms);
         for (place, &(door, address)) in config.listen.iter().take(MAX_LISTENERS).enumerate() {
-            let mut listener =
-                Listener::bind(door, address).map_err(|source| SpawnError::Bind { door, address, source })?;
+            let mut listener = Listener::bind(door, address, keepalive).map_err(|source| SpawnError::Bind {
+                door,
+                address,
+                source,
+            })?;
             listener.register(&poll, Token(FIRST_LISTENER + place))?;
             listeners.push(listener);
         }

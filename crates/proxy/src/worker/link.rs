@@ -2,10 +2,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::Token;
 use mio::net::TcpStream;
+use socket2::SockRef;
 
 use super::codec::Codec;
 use super::meter::Meter;
@@ -13,6 +14,9 @@ use super::tls::{SEAL_BYTES, Tls};
 
 /// Bytes that a closing connection may still send us before it is cut.
 const MAX_LINGER_BYTES: usize = 4 << 20;
+
+/// How much later than we the kernel ends a connection that takes nothing: we can say why.
+const KERNEL_GRACE: Duration = Duration::from_secs(2);
 
 /// Whose connection a link is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,6 +246,15 @@ impl Link {
             closing_since: None,
             write_closed: false,
             lingered_bytes: 0,
+        }
+    }
+
+    /// Has the kernel end the connection once the peer has taken nothing for as long as `limit`, which it also notices when
+    /// the peer is gone. Opaque bytes may stay unread for as long as their receiver likes.
+    pub(super) fn limit_unread(&self, limit: Duration) {
+        if !self.codec.is_opaque() {
+            // Without it, the kernel gives up by itself, only later.
+            let _ = SockRef::from(&self.wire.socket).set_tcp_user_timeout(Some(limit + KERNEL_GRACE));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Upstream: a connection to an endpoint, from its first packet to the moment when calls may use it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
@@ -9,10 +9,10 @@ use leno_model::mesh::{Endpoint, EndpointProxy};
 use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 use mio::net::TcpStream;
-use socket2::{SockRef, TcpKeepalive};
+use socket2::SockRef;
 
 use super::Worker;
-use super::accept::Door;
+use super::accept::{Door, keepalive};
 use super::call::Call;
 use super::cancel::CancelledCalls;
 use super::codec::Codec;
@@ -21,13 +21,11 @@ use super::link::{Link, LinkId, Wire};
 use super::opaque::Opaque;
 use super::tls::Tls;
 use crate::failure::ConnectionFailure;
+use crate::limits::ms;
 
 /// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
 /// what holds the window is stuck in the application there. Half of the window that servers begin with.
 const MIN_WINDOW_BYTES: usize = 32_767;
-
-/// The kernel looks after silent peers: probes after this time, every third of it.
-const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// A connection to an endpoint.
 #[derive(Debug)]
@@ -100,10 +98,7 @@ impl Worker {
         let (tls, expected) = self.tls_for(key.hop, member)?;
         let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
         let _ = socket.set_nodelay(true);
-        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(3);
-        let reference = SockRef::from(&socket);
-        let _ = reference.set_tcp_keepalive(&keepalive);
-        let _ = reference.set_tcp_user_timeout(Some(KEEPALIVE));
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(self.limits.relay.keepalive_ms)));
         let codec = match key.hop {
             Hop::Plain(Protocol::Http1) => {
                 Codec::Http1(leno_http1::Connection::new(Role::Client, self.limits.http1_endpoint.clone(), now))
@@ -113,8 +108,10 @@ impl Worker {
                 Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
             }
         };
+        let link = Link::new(Wire::new(socket, tls, now), codec, now);
+        link.limit_unread(ms(self.limits.relay.unread_timeout_ms));
         let index = self.upstreams.insert(Upstream {
-            link: Link::new(Wire::new(socket, tls, now), codec, now),
+            link,
             cluster,
             key,
             address,

@@ -1,0 +1,11 @@
+//! What a mesh must survive: proxies that die, certificates that are wrong, peers that talk nonsense or vanish.
+//!
+//! A [`sides::ServerSide`] is a server and the proxy before it, on a loopback address of their own. What is counted is what
+//! happened; times are only bounds.
+
+mod certificates;
+mod handshakes;
+mod kills;
+mod rolling;
+mod sides;
+mod strict;

@@ -1,0 +1,245 @@
+//! Peers whose certificates are not what they must be: `openssl s_server` as a server side, `s_client` as a client.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use leno_tests::client::{Answer, Call, Client};
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::programs;
+use leno_tests::proxy::{Proxy, wait_for};
+
+use super::sides::{Authority, ServerSide, TRUST_DOMAIN, behind_proxy, client_side, own_ip};
+
+/// How long a program may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What the endpoint must be.
+const WORKLOAD: &str = "ns/default/sa/echo";
+
+/// A certificate that is of no use, and what is said about it.
+struct Case {
+    /// What `leno ca issue` is told.
+    arguments: &'static [&'static str],
+    /// Who vouches for it.
+    issuer: Issuer,
+    workload: &'static str,
+    /// Why the connection fails, as metrics have it.
+    label: &'static str,
+    /// What the line in the log says: why, and what to do.
+    words: &'static [&'static str],
+}
+
+enum Issuer {
+    Ours,
+    Unknown,
+    /// In our trust bundle, and of another trust domain.
+    Partner,
+}
+
+/// Those that neither a server nor a client may have.
+const CASES: [Case; 4] = [
+    Case {
+        arguments: &[],
+        issuer: Issuer::Unknown,
+        workload: WORKLOAD,
+        label: "unknown-anchor",
+        words: &["no anchor of our trust bundle", "add the peer's anchor"],
+    },
+    Case {
+        arguments: &["--not-before", "-2h", "--lifetime", "1h"],
+        issuer: Issuer::Ours,
+        workload: WORKLOAD,
+        label: "certificate-expired",
+        words: &["certificate expired 3", "s ago", "why it was not renewed"],
+    },
+    Case {
+        arguments: &["--not-before", "2h"],
+        issuer: Issuer::Ours,
+        workload: WORKLOAD,
+        label: "certificate-not-yet-valid",
+        words: &["not valid for another 7", "set the clocks"],
+    },
+    Case {
+        arguments: &[],
+        issuer: Issuer::Partner,
+        workload: WORKLOAD,
+        label: "certificate-identity",
+        words: &["spiffe://partner.example/ns/default/sa/echo", "another trust domain than ours, test.example"],
+    },
+];
+
+/// The authorities that vouch for the certificates of a test.
+struct Authorities {
+    ours: Authority,
+    unknown: Authority,
+    partner: Authority,
+}
+
+impl Authorities {
+    fn new() -> Self {
+        let this =
+            Self { ours: Authority::new(), unknown: Authority::new(), partner: Authority::of("partner.example") };
+        let anchors = [&this.ours, &this.partner].map(|authority| read(&authority.path().join("ca.crt"))).concat();
+        std::fs::write(this.ours.path().join("trust-bundle.pem"), anchors).expect("the directory is ours");
+        this
+    }
+
+    fn issue(&self, case: &Case) -> std::path::PathBuf {
+        let issuer = match case.issuer {
+            Issuer::Ours => &self.ours,
+            Issuer::Unknown => &self.unknown,
+            Issuer::Partner => &self.partner,
+        };
+        issuer.issue(case.workload, case.arguments)
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).expect("it is there")
+}
+
+/// An `openssl s_server`, which writes what it is sent; killed when dropped.
+struct OpensslServer {
+    child: Child,
+    output: tempfile::NamedTempFile,
+}
+
+impl OpensslServer {
+    fn start(address: SocketAddr, certificate: &Path) -> Self {
+        let output = tempfile::NamedTempFile::new().expect("a file for the output");
+        let child = Command::new("openssl")
+            .args(["s_server", "-accept", &address.to_string(), "-alpn", "h2", "-tls1_3", "-verify", "1"])
+            .arg("-cert")
+            .arg(certificate.join("tls.crt"))
+            .arg("-key")
+            .arg(certificate.join("tls.key"))
+            // It ends with its input.
+            .stdin(Stdio::piped())
+            .stdout(output.reopen().expect("the file is ours"))
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl runs");
+        let this = Self { child, output };
+        wait_for("openssl s_server", PATIENCE, || this.heard().contains("ACCEPT").then_some(()));
+        this
+    }
+
+    /// What it wrote: about handshakes, and all that it was sent in them.
+    fn heard(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.output.path()).expect("the file is ours")).into_owned()
+    }
+}
+
+impl Drop for OpensslServer {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Calls through a proxy to a server that shows this certificate: the answer, and all that the server heard.
+async fn call_server_with(authority: &Authority, certificate: &Path) -> (Proxy, Answer, String) {
+    let address = SocketAddr::new(own_ip(), 4143);
+    let server = OpensslServer::start(address, certificate);
+    let endpoint = SocketAddr::new(address.ip(), 50051);
+    let proxy = client_side(authority, &[behind_proxy(Service::echo(&[endpoint]), endpoint, WORKLOAD)], &[]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let answer = client.call(&Call::new("Echo").with("a-secret", "for one server alone"), b"hello").await;
+    let heard = server.heard();
+    (proxy, answer, heard)
+}
+
+/// The one line about a failed connection, and that it is counted once.
+fn assert_told(proxy: &Proxy, direction: &str, label: &str, words: &[&str]) {
+    let side = format!("{direction} connection");
+    proxy.wait_for_log(&[&[side.as_str()], words].concat());
+    let log = proxy.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("failed: ")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    let labels = [format!("direction=\"{direction}\""), format!("why=\"{label}\"")];
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    assert_eq!(proxy.scrape().sum("leno_connections_failed_total", &labels), 1.0, "{label}");
+    assert_eq!(proxy.scrape().sum("leno_connections_failed_total", &[]), 1.0, "{label}");
+}
+
+fn assert_refused(answer: &Answer, words: &[&str]) {
+    assert_eq!((answer.grpc_status(), answer.field("leno-proxy-error")), (Some(14), Some("connect-failed")));
+    let message = answer.field("grpc-message").expect("it says why");
+    for word in words {
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_another_workload_hears_nothing_and_the_caller_hears_both_names() {
+    let authority = Authority::new();
+    let (proxy, answer, heard) = call_server_with(&authority, &authority.issue("ns/default/sa/mallory", &[])).await;
+    let ids = ["mallory", "echo"].map(|name| format!("spiffe://{TRUST_DOMAIN}/ns/default/sa/{name}"));
+    assert_refused(&answer, &[&ids[0], &ids[1]]);
+    let words = [format!("is {} and must be {}", ids[0], ids[1]), "find out what listens there".to_owned()];
+    assert_told(&proxy, "outbound", "wrong-identity", &[&words[0], &words[1]]);
+    assert!(!heard.contains("PRI") && !heard.contains("secret"), "{heard}");
+    assert_eq!(proxy.scrape().sum("leno_proxy_errors_total", &[r#"why="connect-failed""#]), 1.0);
+
+    // The control: who is what it must be hears HTTP/2, which openssl does not answer.
+    let (_proxy, _answer, heard) = call_server_with(&authority, &authority.issue(WORKLOAD, &[])).await;
+    assert!(heard.contains("ALPN protocols selected: h2") && heard.contains("PRI * HTTP/2.0"), "{heard}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_certificate_is_no_good_hears_nothing() {
+    let authorities = Authorities::new();
+    for case in &CASES {
+        let (proxy, answer, heard) = call_server_with(&authorities.ours, &authorities.issue(case)).await;
+        assert_refused(&answer, case.words);
+        assert_told(&proxy, "outbound", case.label, case.words);
+        assert!(!heard.contains("PRI") && !heard.contains("secret"), "{}: {heard}", case.label);
+    }
+}
+
+/// Connects to the inbound side, sends an HTTP/2 preface, and waits for the end.
+fn connect_with(certificate: &Path, to: SocketAddr) -> Output {
+    let mut command = Command::new("timeout");
+    command.arg(PATIENCE.as_secs().to_string()).args(["openssl", "s_client", "-alpn", "h2", "-ign_eof", "-servername"]);
+    command.args(["50051.leno.internal", "-connect", &to.to_string()]);
+    command.arg("-cert").arg(certificate.join("tls.crt")).arg("-key").arg(certificate.join("tls.key"));
+    command.stdin(Stdio::null()).output().expect("timeout (coreutils) runs")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_whose_certificate_is_no_good_is_told_so_and_calls_nobody() {
+    let authorities = Authorities::new();
+    for case in &CASES {
+        let server = ServerSide::start(&authorities.ours, "echo", Default::default(), &[]).await;
+        let output = programs::text(&connect_with(&authorities.issue(case), server.inbound()));
+        assert!(output.contains("alert"), "{}: {output}", case.label);
+        assert_told(server.proxy(), "inbound", case.label, case.words);
+        assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_without_a_certificate_is_denied_where_policy_wants_one() {
+    let authority = Authority::new();
+    let strict = ["--default-inbound-policy", "cluster-authenticated"];
+    let server = ServerSide::start(&authority, "echo", Default::default(), &strict).await;
+    let url = format!("https://50051.leno.internal:{}/test.Test/Echo", server.inbound().port());
+    let to = format!("50051.leno.internal:{}:{}", server.inbound().port(), server.inbound().ip());
+    // curl checks names that DNS knows, and this one has a SPIFFE id.
+    let call = ["-sSik", "--http2", "--max-time", "5", "--resolve", &to, &url];
+    let plain = programs::run_well("curl", &call, PATIENCE);
+    assert!(plain.starts_with("HTTP/2 403") && plain.contains("leno-proxy-error: denied"), "{plain}");
+    let grpc = [&call[..], &["-H", "content-type: application/grpc", "-d", ""]].concat();
+    let grpc = programs::run_well("curl", &grpc, PATIENCE);
+    assert!(grpc.starts_with("HTTP/2 200") && grpc.contains("grpc-status: 7"), "{grpc}");
+
+    let id = format!("spiffe://{TRUST_DOMAIN}/ns/default/sa/echo");
+    let line = server.proxy().wait_for_log(&["inbound connection from", "without identity", "port 50051", &id]);
+    assert!(line.contains("add a rule"), "{line}");
+    assert_eq!(server.backend.calls(), 0);
+    let scrape = server.proxy().scrape();
+    let denied = [r#"direction="inbound""#, r#"why="denied""#];
+    assert_eq!(scrape.sum("leno_proxy_errors_total", &denied), 2.0);
+    assert_eq!(scrape.sum("leno_connections_failed_total", &denied), 2.0);
+}

@@ -1,0 +1,190 @@
+//! Peers that talk nonsense to the mesh's ports, or begin a handshake and do not go on.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use leno_tests::load::Clients;
+use leno_tests::manifests::ECHO;
+use leno_tests::proxy::{Proxy, wait_for};
+use socket2::SockRef;
+
+use super::sides::{Authority, ServerSide, client_side, echo};
+
+/// In which anything that must happen soon has happened, on a machine with other things to do.
+const SOON: Duration = Duration::from_secs(15);
+/// How long a connection may take to show what it speaks.
+const DETECT: [&str; 2] = ["--limit", "detect_timeout_ms=2000"];
+/// Connections that begin a handshake and do not go on.
+const HALF_OPEN: usize = 2_000;
+
+/// The ClientHello of a proxy of the mesh, as its record.
+fn client_hello() -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let mut openssl = Command::new("openssl")
+        .args(["s_client", "-tls1_3", "-alpn", "h2", "-servername", "50051.leno.internal", "-connect", &address])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("openssl runs");
+    let (mut stream, _) = listener.accept().expect("openssl connects");
+    let mut header = [0; 5];
+    stream.read_exact(&mut header).expect("a record");
+    let mut body = vec![0; usize::from(u16::from_be_bytes([header[3], header[4]]))];
+    stream.read_exact(&mut body).expect("all of it");
+    openssl.kill().ok();
+    openssl.wait().ok();
+    [&header[..], &body].concat()
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the proxy listens");
+    stream.set_read_timeout(Some(SOON)).expect("a time-out");
+    stream
+}
+
+/// What the peer says until it closes the connection.
+///
+/// # Panics
+/// When it does not.
+fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
+    let mut heard = Vec::new();
+    match stream.read_to_end(&mut heard) {
+        Ok(_) => heard,
+        // It closed with something of ours unread, or when we had gone on writing.
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => heard,
+        Err(error) => panic!("the connection is not closed: {error}"),
+    }
+}
+
+/// Says `bytes`, which the peer may refuse, and then what [`read_to_end`] does.
+fn say(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = connect(address);
+    stream.write_all(bytes).ok();
+    read_to_end(stream)
+}
+
+/// Waits until so many inbound connections have failed for a reason, and no more.
+fn wait_for_failures(proxy: &Proxy, why: &str, count: usize) {
+    let labels = [r#"direction="inbound""#.to_owned(), format!("why=\"{why}\"")];
+    let labels = labels.each_ref().map(String::as_str);
+    wait_for(&format!("{count} connections failed: {why}"), SOON, || {
+        let failed = proxy.scrape().sum("leno_connections_failed_total", &labels) as usize;
+        assert!(failed <= count, "{failed} failed: {why}");
+        (failed == count).then_some(())
+    });
+}
+
+async fn server_side(arguments: &[&str]) -> (Authority, ServerSide) {
+    let authority = Authority::new();
+    let server = ServerSide::start(&authority, "echo", Default::default(), arguments).await;
+    (authority, server)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plaintext_to_the_tunnel_port_is_closed_without_a_word() {
+    let (_authority, server) = server_side(&DETECT).await;
+    for (count, plaintext) in
+        ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\0\0\0"].iter().enumerate()
+    {
+        assert_eq!(say(server.tunnel(), plaintext.as_bytes()), b"", "{plaintext}");
+        wait_for_failures(server.proxy(), "plaintext-in-tunnel", count + 1);
+    }
+    server.proxy().wait_for_log(&[
+        "inbound connection from 127.0.0.1:",
+        "mutual TLS only",
+        "from a proxy of this mesh",
+    ]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_records_with_garbage_are_answered_with_an_alert() {
+    let (_authority, server) = server_side(&DETECT).await;
+    let mut hello = client_hello();
+    // A second record that is none, after a good ClientHello.
+    hello.extend_from_slice(b"\x16\x03\x03\x00\x05\xff\xff\xff\xff\xff");
+    let answer = say(server.inbound(), &hello);
+    // The last record is as long as an encrypted alert (RFC 8446 section 5.2): level, description, type and tag.
+    let last = answer.last_chunk::<24>().expect("our ServerHello and what follows it");
+    assert_eq!(last[..5], [23, 3, 3, 0, 19], "{answer:?}");
+    wait_for_failures(server.proxy(), "tls-malformed", 1);
+    assert_eq!(server.backend.calls(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_hello_may_come_byte_by_byte() {
+    let (_authority, server) = server_side(&[]).await;
+    let hello = client_hello();
+    for address in [server.inbound(), server.tunnel()] {
+        let mut stream = connect(address);
+        stream.set_nodelay(true).expect("it is TCP");
+        for byte in &hello {
+            stream.write_all(&[*byte]).expect("the proxy waits for more");
+            thread::sleep(Duration::from_micros(100));
+        }
+        let mut answer = [0; 3];
+        stream.read_exact(&mut answer).expect("a ServerHello");
+        // A handshake record (RFC 8446 section 5.1).
+        assert_eq!(answer, [22, 3, 3]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handshake_that_stands_still_ends_in_time() {
+    let (_authority, server) = server_side(&DETECT).await;
+    let hello = client_hello();
+    // With a ClientHello, and never a word after it: the peer that reads, and the one that never does.
+    let reads = thread::spawn({
+        let (address, hello) = (server.inbound(), hello.clone());
+        move || say(address, &hello)
+    });
+    let mut never_reads = connect(server.inbound());
+    SockRef::from(&never_reads).set_recv_buffer_size(1).expect("the kernel takes its least");
+    never_reads.write_all(&hello).expect("the proxy listens");
+    assert!(!reads.join().expect("no panic").is_empty(), "a ServerHello came before the time-out");
+    wait_for_failures(server.proxy(), "tls-timeout", 2);
+    server.proxy().wait_for_log(&["inbound connection from 127.0.0.1:", "detect_timeout_ms"]);
+
+    // Half a ClientHello names no port: there is nobody to whom its bytes could go.
+    say(server.inbound(), &hello[..hello.len() / 2]);
+    say(server.tunnel(), &hello[..hello.len() / 2]);
+    wait_for_failures(server.proxy(), "tls-timeout", 3);
+    assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_half_open_connections_disturb_nobody_and_leave_nothing_behind() {
+    let (authority, server) = server_side(&DETECT).await;
+    let servers = [server];
+    let proxy = client_side(&authority, &[echo(&servers)], &[]);
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+    clients.busy(100, 20).await.assert_nothing_lost();
+    let (kib, files) = (servers[0].proxy().resident_kib(), servers[0].proxy().scrape().sum("process_open_fds", &[]));
+
+    let load = clients.keep_calling(20);
+    let hello = client_hello();
+    let half_open: Vec<TcpStream> = (0..HALF_OPEN)
+        .map(|number| {
+            let mut stream = connect(servers[0].inbound());
+            // Mostly all of a ClientHello, but also half of it, or nothing.
+            let part = hello.len() * (number % 8).min(2) / 2;
+            stream.write_all(&hello[..part]).expect("the proxy listens");
+            stream
+        })
+        .collect();
+    load.wait_for_more(200, SOON).await;
+    wait_for("all of them are closed again", SOON, || {
+        (servers[0].proxy().scrape().sum("process_open_fds", &[]) <= files + 4.0).then_some(())
+    });
+    load.finish().await.assert_nothing_lost();
+    drop(half_open);
+    eprintln!("MEM before {kib} peak {} after {}", servers[0].proxy().peak_kib(), servers[0].proxy().resident_kib());
+    // What they needed, several MiB: most of it goes back to the system.
+    let enough = kib + (servers[0].proxy().peak_kib() - kib) / 2;
+    wait_for("the memory is given back", SOON, || (servers[0].proxy().resident_kib() < enough).then_some(()));
+    eprintln!("MEM before {kib} peak {} after {}", servers[0].proxy().peak_kib(), servers[0].proxy().resident_kib());
+}
