@@ -9,10 +9,8 @@ use leno_model::translate::translate;
 use libfuzzer_sys::fuzz_target;
 
 static MESH: LazyLock<Mesh> = LazyLock::new(|| {
-    let file = SourceFile {
-        path: "echo.yaml".to_owned(),
-        text: include_str!("../../examples/echo/echo.yaml").to_owned(),
-    };
+    let file =
+        SourceFile { path: "echo.yaml".to_owned(), text: include_str!("../../examples/echo/echo.yaml").to_owned() };
     let manifest = parse_file(&file, "default").expect("the example has no mistake");
     translate(&manifest.objects, "default").mesh
 });
@@ -25,10 +23,7 @@ fuzz_target!(|authority: &[u8]| {
         }
         Err(refusal) => {
             let text = refusal.to_string();
-            assert!(
-                text.len() < 512 && text.bytes().all(|b| (b' '..=b'~').contains(&b)),
-                "{text:?}"
-            );
+            assert!(text.len() < 512 && text.bytes().all(|b| (b' '..=b'~').contains(&b)), "{text:?}");
         }
     }
 });

@@ -68,14 +68,9 @@ fn check_request(bytes: &[u8]) {
 
 fn check_line(error: &dyn std::error::Error) {
     let line = error.to_string();
-    assert!(
-        line.len() <= LINE_MAX_BYTES && !line.contains('\n'),
-        "{line:?}"
-    );
+    assert!(line.len() <= LINE_MAX_BYTES && !line.contains('\n'), "{line:?}");
 }
 
 fn cart() -> SpiffeId {
-    "spiffe://example.org/ns/shop/sa/cart"
-        .parse()
-        .expect("an id")
+    "spiffe://example.org/ns/shop/sa/cart".parse().expect("an id")
 }

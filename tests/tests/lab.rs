@@ -225,6 +225,36 @@ fn a_mesh_of_others_speaks_mutual_tls_between_its_proxies_and_counts_the_cost_of
     }
 }
 
+#[test]
+fn bytes_go_both_ways_and_handshakes_are_counted_beside_a_bare_tunnel() {
+    let out = new_dir();
+    for run in run_well("tcp --targets direct,tunnel,haproxy-mesh --duration-s 2 --warm-up-s 0 --repeat 1", out.path())
+    {
+        let throughput = &run["throughput"];
+        assert!(number(throughput, "up_mb_per_s") > 0.0 && number(throughput, "down_mb_per_s") > 0.0, "{run}");
+        assert_eq!(throughput["up_cpu_us_per_mb"].is_f64(), run["target"] != "direct", "{run}");
+    }
+    let out = new_dir();
+    for run in run_well("handshakes --targets tunnel,haproxy-mesh --duration-s 1 --warm-up-s 0 --repeat 1", out.path())
+    {
+        assert!(number(&run, "calls") > 0.0 && number(&run, "errors") == 0.0, "{run}");
+        assert!(number(&run, "proxy_cpu_us_per_call") > 0.0, "{run}");
+    }
+}
+
+#[test]
+fn requests_of_http1_go_through_one_proxy_and_through_two() {
+    let out = new_dir();
+    let words = "slow-pod --protocol http1 --targets direct,leno,haproxy,haproxy-mesh --connections 8 --skew-ms 0 \
+                 --duration-s 1 --warm-up-s 0 --repeat 1";
+    let runs = run_well(words, out.path());
+    assert_eq!(runs.len(), 4, "{}", experiment(out.path())["skipped"]);
+    for run in runs {
+        assert!(number(&run, "calls") > 0.0 && number(&run, "errors") == 0.0, "{run}");
+        assert!((number(&run, "connections"), number(&run, "concurrency")) == (8.0, 8.0), "{run}");
+    }
+}
+
 /// What OpenSSL says of a server of the mesh, to whom it shows the client's certificate or none.
 fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     let file = |name: &str| certificates.join(name).display().to_string();

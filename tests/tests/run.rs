@@ -45,6 +45,11 @@ fn programs_call_each_other_by_the_names_of_their_services() {
 }
 
 #[test]
+fn five_servers_are_restarted_one_after_the_other_and_no_call_fails() {
+    namespaces::run_test_inside("run::rolling_restart", &[]);
+}
+
+#[test]
 fn nothing_that_programs_say_crosses_the_wire_in_clear() {
     namespaces::run_test_inside("run::is_encrypted", &[]);
 }
@@ -82,12 +87,7 @@ fn whoever_is_not_root_is_told_so_in_one_line() {
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
 fn calls() {
-    let echo = programs::program("leno").to_string_lossy().into_owned();
-    let serve = |name: &str| {
-        let service = ["--service", "echo", "--namespace", "shop", "--port", "50051"];
-        Run::start(&service, &[&echo, "echo", "--listen", "0.0.0.0:50051", "--name", name])
-    };
-    let (mut first, second) = (serve("first"), serve("second"));
+    let (mut first, second) = (serve_echo("first"), serve_echo("second"));
     let shouter = ["--service", "shouter", "--namespace", "shop", "--port", "7000"];
     let _shouter = Run::start(&shouter, &["python3", "-c", SHOUTING_SERVER]);
     for number in [2, 3, 4] {
@@ -107,8 +107,11 @@ fn calls() {
     for name in ["echo.shop", "echo.shop.svc", "echo.shop.svc.cluster.local"] {
         answers(name, 1);
     }
-    let both = answers("echo", 10);
-    assert!(both.contains("\"first\"") && both.contains("\"second\""), "{both}");
+    let mut all = String::new();
+    wait_for("answers of both servers", PATIENCE, || {
+        all.push_str(&answers("echo", 10));
+        (all.contains("\"first\"") && all.contains("\"second\"")).then_some(())
+    });
 
     let shouted = run_well(&["--service", "web", "--namespace", "shop"], &["bash", "-ec", SHOUTING_CLIENT]);
     assert_eq!(shouted, "A SECRET\n");
@@ -117,7 +120,8 @@ fn calls() {
     let itself = "\"$0\" echo --listen 0.0.0.0:50052 --name itself & until \"$1\" -plaintext -d '{}' \
                   narcissus:50052 leno.echo.v1.Echo/Unary; do sleep 0.1; done; kill $!";
     let service = ["--service", "narcissus", "--port", "50052"];
-    let answer = run_well(&service, &["sh", "-c", itself, &echo, &grpcurl]);
+    let leno = programs::program("leno").to_string_lossy().into_owned();
+    let answer = run_well(&service, &["sh", "-c", itself, &leno, &grpcurl]);
     assert!(answer.contains("\"itself\""), "{answer}");
 
     // One of the two stops in an orderly way: calls go to the other.
@@ -126,6 +130,35 @@ fn calls() {
     let others = answers("echo", 10);
     assert!(!others.contains("\"first\""), "{others}");
     drop(second);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn rolling_restart() {
+    // One by one, so that each has the number that we think it has.
+    let start = |number| {
+        let server = serve_echo("echo");
+        wait_for_endpoint(number);
+        server
+    };
+    let mut servers: Vec<Run> = (2..7).map(start).collect();
+    let ghz = programs::program("ghz").to_string_lossy().into_owned();
+    let load = "--insecure --call leno.echo.v1.Echo/Unary -d {} --rps 300 -n 4500 -c 50 --connections 2 -O json \
+                echo:50051";
+    let load: Vec<&str> = [ghz.as_str()].into_iter().chain(load.split_whitespace()).collect();
+    let client = leno(&["--service", "web", "--namespace", "shop"], &load).stdout(Stdio::piped()).spawn();
+    let client = client.expect("leno starts");
+    for (number, server) in (2..).zip(&mut servers) {
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), Some(0));
+        assert!(!endpoint(number).exists());
+        // It gets the number and with it the address of the one that ended.
+        *server = start(number);
+    }
+    let output = client.wait_with_output().expect("it ends");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("ghz prints JSON");
+    let (codes, errors) = (&report["statusCodeDistribution"], &report["errorDistribution"]);
+    assert_eq!(*codes, serde_json::json!({"OK": 4500}), "{errors}");
 }
 
 #[ignore = "runs inside the namespaces that another test makes"]
@@ -269,6 +302,13 @@ impl Drop for Run {
             self.0.wait().ok();
         }
     }
+}
+
+/// One more server of the service `echo` in the namespace `shop`.
+fn serve_echo(name: &str) -> Run {
+    let leno = programs::program("leno").to_string_lossy().into_owned();
+    let service = ["--service", "echo", "--namespace", "shop", "--port", "50051"];
+    Run::start(&service, &[&leno, "echo", "--listen", "0.0.0.0:50051", "--name", name])
 }
 
 fn leno(options: &[&str], program: &[&str]) -> Command {

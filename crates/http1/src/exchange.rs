@@ -52,8 +52,6 @@ pub(crate) struct Exchange {
     /// The owner wants no more of the request once the answer is out.
     pub(crate) stop_when_sent: bool,
     pub(crate) interim_responses: u32,
-    /// Some byte of the answer has come.
-    pub(crate) is_answered: bool,
     /// Content that was handed out and not yet released, in bytes.
     pub(crate) unreleased: usize,
     /// Chunk extensions read, in bytes.
@@ -81,7 +79,6 @@ impl Exchange {
             persistent: true,
             stop_when_sent: false,
             interim_responses: 0,
-            is_answered: false,
             unreleased: 0,
             extension_bytes: 0,
             queue: Vec::new(),

@@ -83,8 +83,7 @@ spec:
         let annotations = proxy.map_or_else(String::new, |proxy| {
             let Proxy { identity, inbound_port, tunnel_port } = proxy;
             format!(
-                "\
-  annotations:
+                "  annotations:
     leno.dev/identity: {identity}
     leno.dev/inbound-port: \"{inbound_port}\"
     leno.dev/tunnel-port: \"{tunnel_port}\"

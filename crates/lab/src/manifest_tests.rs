@@ -14,12 +14,13 @@ fn an_endpoint_in_a_mesh_says_whose_proxy_is_on_which_port() {
     let yaml = yaml(None, Some(proxy));
     let (_, slice) = yaml.split_once("---").expect("a slice after the Service");
     for line in [
-        "leno.dev/identity: ns/lab/sa/server",
-        "leno.dev/inbound-port: \"4143\"",
-        "leno.dev/tunnel-port: \"15008\"",
+        "  annotations:",
+        "    leno.dev/identity: ns/lab/sa/server",
+        "    leno.dev/inbound-port: \"4143\"",
+        "    leno.dev/tunnel-port: \"15008\"",
         "addressType: IPv4",
     ] {
-        assert!(slice.lines().any(|l| l.trim() == line), "{line}: {slice}");
+        assert!(slice.lines().any(|l| l == line), "{line}: {slice}");
     }
 }
 

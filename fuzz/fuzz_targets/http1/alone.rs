@@ -53,7 +53,7 @@ pub fn play(role: Role, mut script: Script<'_>) {
         let (open, bytes) = (side.http1.stream_count() > 0, side.http1.queued_bytes());
         assert!(if open { bytes <= queued } else { bytes == 0 }, "{bytes} wait, {queued} were given");
         queued = bytes;
-        assert!(side.http1.pending_output() <= 2 * OUTPUT_HIGH_WATER_BYTES + acts * MAX_ACT_BYTES / 16);
+        assert!(side.http1.pending_output() <= 2 * OUTPUT_HIGH_WATER_BYTES + acts * MAX_ACT_BYTES);
         assert!(!side.http1.is_drained() || side.http1.stream_count() == 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use leno_http1::limits::MAX_FIELDS;
 use leno_http1::{FieldSection, Limits, Role, Section, check_request};
 
 use crate::side::{Seen, Side, join};
@@ -80,10 +81,18 @@ fn compare(onward: &mut Onward) {
             break;
         }
     }
+    if onward.sent.iter().any(is_full) {
+        return;
+    }
     for seen in onward.sent.iter_mut().chain(&mut read) {
         normalise(seen);
     }
     assert_eq!(onward.sent, read);
+}
+
+/// Whether a section has no room for the fields that are added on the way: framing, and what holds for one hop.
+fn is_full(seen: &Seen) -> bool {
+    matches!(seen, Seen::Headers(_, fields, _) if fields.len() > MAX_FIELDS - 4)
 }
 
 /// What may be written in another way: pieces of a cookie are joined, and a length of 0 is added.
@@ -163,6 +172,9 @@ pub fn responses(choice: u8, bytes: &[u8]) {
         if output.is_empty() {
             break;
         }
+    }
+    if sent.iter().any(is_full) {
+        return;
     }
     assert!(!near.failed, "what was written can be read");
     if front.http1.ends_output()

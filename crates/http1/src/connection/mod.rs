@@ -64,6 +64,8 @@ pub struct Connection {
     exchange: Option<Box<Exchange>>,
     /// Of the latest exchange; the first is 1.
     last_id: u32,
+    /// Of the latest exchange that some byte of the answer has come of.
+    answered_id: u32,
     out: Vec<u8>,
     out_start: usize,
     /// Bytes that the socket has taken.
@@ -92,6 +94,7 @@ impl Connection {
             empty_lines: 0,
             exchange: None,
             last_id: 0,
+            answered_id: 0,
             out: Vec::new(),
             out_start: 0,
             written: 0,
@@ -167,9 +170,11 @@ impl Connection {
         !self.over && self.exchange_of(stream).is_some_and(Exchange::takes_output)
     }
 
-    /// Whether the server has begun to answer the exchange, or has answered it.
+    /// Whether the server has begun to answer `stream`. A server may close a connection that is used again just as the
+    /// next request is on its way: one that can be repeated, and that was not taken up, may be sent elsewhere (RFC 9112
+    /// section 9.3.1).
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
-        stream.id < self.last_id || self.exchange_of(stream).is_none_or(|exchange| exchange.is_answered)
+        stream.id <= self.answered_id
     }
 
     /// When the head, chunk size or trailer section that is not complete began; a slow writer's is old.

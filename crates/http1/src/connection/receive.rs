@@ -70,14 +70,14 @@ impl Connection {
 
     /// Whether bytes that come now can be an answer (client only).
     fn awaits_response(&mut self, input: &[u8]) -> Result<bool, ConnectionError> {
-        let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(false) };
+        let Some(exchange) = self.exchange.as_deref() else { return Ok(false) };
         if input.is_empty() {
             return Ok(false);
         }
         if self.written <= self.request_starts_at {
             return Err(ConnectionError::bad("a response came before its request"));
         }
-        exchange.is_answered = true;
+        self.answered_id = exchange.id;
         Ok(true)
     }
 

@@ -40,6 +40,20 @@ fn the_end_of_the_connection_before_the_end_of_a_response_is_a_reset() {
 }
 
 #[test]
+fn a_request_that_a_server_closes_on_without_a_word_was_not_taken_up() {
+    for (part, taken_up) in [("", false), ("HTTP", true)] {
+        let mut client = Endpoint::client(GET, true);
+        client.feed(b"HTTP/1.1 204 No Content\r\n\r\n");
+        client.request(GET, true).expect("the connection is used again");
+        client.written();
+        client.feed(part.as_bytes());
+        client.end();
+        assert_eq!(client.take().last(), Some(&reset(ErrorCode::INTERNAL_ERROR)));
+        assert_eq!(client.http1.is_taken_up(client.key), taken_up);
+    }
+}
+
+#[test]
 fn a_server_that_closes_after_its_answer_wants_no_more_of_the_request() {
     let mut client = Endpoint::client(POST, false);
     client.feed(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

@@ -28,7 +28,7 @@ const AROUND_A_RUN: Duration = Duration::from_secs(1);
 
 /// Runs an experiment and writes its files, run by run. Progress goes to the terminal.
 ///
-/// For the target `l4` this process first becomes itself again in a network namespace of its own.
+/// For netfilter rules this process first becomes itself again in a network namespace of its own.
 ///
 /// # Errors
 /// When the options ask for something that cannot be, when none of the targets is installed, or when a backend
@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<()> {
     limits::ensure_open_files(&settings)?;
     let output = Output::create(&settings.out)?;
     let (versions, skipped) = look_for_targets(&settings)?;
-    if versions.iter().any(|version| version.target == TargetKind::L4) {
+    if versions.iter().any(|version| targets::needs_namespace(version.target, settings.protocol)) {
         if !l4::is_inside() {
             return Err(l4::enter());
         }
@@ -158,7 +158,7 @@ impl Runner {
         let backend = self.backends.addresses()[turn.troubled];
         let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
         let ServerSide { target, server_name, client, alpn } = side;
-        let hello = Hello::new(client_config(&client, SERVER, alpn, false)?, &server_name)?;
+        let hello = Hello::new(client_config(&client, SERVER, alpn)?, &server_name)?;
         self.stage(target, Exchange::Handshake(hello)).measure(turn)
     }
 

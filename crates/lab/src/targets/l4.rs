@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -26,6 +26,8 @@ const OWN_NAMESPACE: &str = "/proc/self/ns/net";
 /// Kubernetes' usual range for Services.
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
+/// The address of a Service that nobody listens on.
+pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
 const TABLE: &str = "leno-lab";
 /// What goes wrong where neither root nor user namespaces are to be had, or the kernel has no nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
@@ -42,22 +44,34 @@ impl Drop for Rules {
     }
 }
 
-/// Puts the rules in force.
+/// Starts balancing connections to [`SERVICE`].
 ///
 /// # Errors
 /// When the experiment is not in a namespace of its own.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
-    if !is_inside() {
-        return Err(Error::Usage("the target l4 needs a network namespace of its own; use leno lab run".to_owned()));
+    let rules = Rules::install(&rules(setting.backends))?;
+    Ok(Target { kind: TargetKind::L4, addresses: vec![SERVICE], processes: Vec::new(), _rules: Some(rules) })
+}
+
+/// Sends connections to [`SERVICE`] to a proxy on this machine, which can ask where they wanted to go.
+///
+/// # Errors
+/// When the experiment is not in a namespace of its own.
+pub(super) fn intercept(proxy: SocketAddr) -> Result<Rules> {
+    Rules::install(&table(&format!("redirect to :{}", proxy.port())))
+}
+
+impl Rules {
+    /// Puts them in force.
+    fn install(text: &str) -> Result<Self> {
+        if !is_inside() {
+            let what = "netfilter rules need a network namespace of their own; use leno lab run";
+            return Err(Error::Usage(what.to_owned()));
+        }
+        let nft_program = program("nft")?;
+        nft(&nft_program, text)?;
+        Ok(Self { nft: nft_program })
     }
-    let nft_program = program("nft")?;
-    nft(&nft_program, &rules(setting.backends))?;
-    Ok(Target {
-        kind: TargetKind::L4,
-        addresses: vec![SocketAddr::from((CLUSTER_IP, PORT))],
-        processes: Vec::new(),
-        _rules: Some(Rules { nft: nft_program }),
-    })
 }
 
 /// The version of nft and of the kernel, which does the work.
@@ -140,12 +154,17 @@ fn rules(backends: &[SocketAddr]) -> String {
         .map(|(number, backend)| format!("{number} : {} . {}", backend.ip(), backend.port()))
         .collect();
     let (count, choices) = (choices.len(), choices.join(", "));
+    table(&format!("dnat to numgen random mod {count} map {{ {choices} }}"))
+}
+
+/// What becomes of connections to [`SERVICE`].
+fn table(verdict: &str) -> String {
     format!(
         "\
 table ip {TABLE} {{
     chain output {{
         type nat hook output priority -100;
-        ip daddr {CLUSTER_IP} tcp dport {PORT} dnat to numgen random mod {count} map {{ {choices} }}
+        ip daddr {CLUSTER_IP} tcp dport {PORT} {verdict}
     }}
 }}
 "

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use super::hop::{Started, Wire};
 use super::leno::{self, Program};
 use super::mesh::{ServerSide, server_name, server_proxy};
-use super::{Setting, Target};
+use super::{Setting, Target, l4};
 use crate::child::{Child, Launch, free_address, last_line};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
@@ -19,7 +19,7 @@ use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mu
 /// Without these the proxy has only one side.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
-/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate.
+/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate of the authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
@@ -36,8 +36,12 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let outbound = free_address()?;
     let options =
         [format!("--identity={CLIENT}"), format!("--issuer={}", issuer.display()), format!("--outbound={outbound}")];
-    let client_side = start_proxy("client-proxy", setting, outbound, &endpoints, options)?.wait()?;
-    Ok(Target::mesh(TargetKind::LenoMesh, outbound, client_side, servers))
+    // Bytes name nobody: the proxy learns where they wanted to go only when they are intercepted.
+    let is_opaque = setting.protocol.wire() == Wire::Opaque;
+    let address = if is_opaque { l4::SERVICE } else { outbound };
+    let client_side = start_proxy("client-proxy", setting, outbound, address, &endpoints, options)?.wait()?;
+    let rules = if is_opaque { Some(l4::intercept(outbound)?) } else { None };
+    Ok(Target { _rules: rules, ..Target::mesh(TargetKind::LenoMesh, address, client_side, servers) })
 }
 
 /// Starts only the proxy in front of `backend`.
@@ -95,9 +99,11 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
         format!("--issuer={}", issuer.display()),
         format!("--inbound={inbound}"),
         format!("--tunnel={tunnel}"),
+        // As the others, which let in nobody without a certificate.
+        "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let here = [Endpoint { address: backend, proxy: None }];
-    let started = start_proxy(&server_proxy(index), setting, inbound, &here, options)?;
+    let started = start_proxy(&server_proxy(index), setting, inbound, inbound, &here, options)?;
     Ok(Server { backend, inbound, tunnel, started })
 }
 
@@ -109,18 +115,19 @@ fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     Ok((issuer, client))
 }
 
-/// Starts one on a directory with one Service.
+/// Starts one on a directory with one Service, which is called by the address `service`.
 fn start_proxy<const N: usize>(
     name: &str,
     setting: &Setting<'_>,
     listener: SocketAddr,
+    service: SocketAddr,
     endpoints: &[Endpoint],
     options: [String; N],
 ) -> Result<Started> {
     let Program { path, args: mut words } = leno::program(setting.leno_proxy)?;
     let admin = free_address()?;
     let config = setting.dir.join(format!("{name}-config"));
-    let service = Service { endpoints, ..leno::service(listener, setting.protocol) };
+    let service = Service { endpoints, ..leno::service(service, setting.protocol) };
     leno::write_config(&config, &service)?;
     let common = [format!("--config={}", config.display()), format!("--admin={admin}"), "--workers=1".to_owned()];
     words.extend(common.into_iter().chain(options).map(OsString::from));

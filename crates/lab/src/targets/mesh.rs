@@ -27,7 +27,7 @@ pub(crate) struct ServerSide {
     pub(crate) alpn: Option<&'static str>,
 }
 
-/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate.
+/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate of the authority.
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();

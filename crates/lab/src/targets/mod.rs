@@ -156,6 +156,11 @@ fn client(address: SocketAddr) -> Client {
     Client { address, authority: address.to_string() }
 }
 
+/// Whether a target works by netfilter rules, which must not touch the machine's own.
+pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
+    kind == TargetKind::L4 || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
+}
+
 /// What the target's program says of itself, in one line.
 ///
 /// # Errors

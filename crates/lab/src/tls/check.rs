@@ -3,13 +3,16 @@
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, ProtocolVersion, StreamOwned};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, ProtocolVersion, SignatureScheme, StreamOwned};
 
 use super::config::{self, SUITE};
-use super::{Credentials, SERVER};
+use super::{Authority, CLIENT, Credentials, SERVER};
 use crate::error::{Error, Result};
 
 /// How long a server may take to turn a stranger away.
@@ -18,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// Fails unless the server at `address` speaks TLS 1.3 with the suite of all meshes and `alpn`, shows the identity
-/// [`SERVER`], and turns away who shows no certificate.
+/// [`SERVER`], asks for the client's certificate, and turns away who shows one of another authority.
 pub(crate) fn ensure_mutual_tls(
     address: SocketAddr,
     server_name: &str,
@@ -26,7 +29,10 @@ pub(crate) fn ensure_mutual_tls(
     alpn: Option<&str>,
 ) -> Result<()> {
     let is_not = |why: String| Error::Tls { what: format!("the proxy at {address} is no server of the mesh"), why };
-    let known = connect(address, server_name, config::client(client, SERVER, alpn, false)?).map_err(is_not)?;
+    let mut config = Arc::unwrap_or_clone(config::client(client, SERVER, alpn)?);
+    let asked = Arc::new(Asked { own: config.client_auth_cert_resolver, asked: AtomicBool::new(false) });
+    config.client_auth_cert_resolver = asked.clone();
+    let known = connect(address, server_name, config.into()).map_err(is_not)?;
     let (version, suite) = (known.conn.protocol_version(), known.conn.negotiated_cipher_suite());
     let (suite, chosen) = (suite.map(|suite| suite.suite()), known.conn.alpn_protocol());
     if (version, suite) != (Some(ProtocolVersion::TLSv1_3), Some(SUITE)) {
@@ -35,13 +41,40 @@ pub(crate) fn ensure_mutual_tls(
     if chosen != alpn.map(str::as_bytes) {
         return Err(is_not(format!("of ALPN {alpn:?} it chose {:?}", chosen.map(String::from_utf8_lossy))));
     }
-    let anonymous = config::client(client, SERVER, alpn, true)?;
-    // A client's handshake may be done before the server misses the certificate.
-    let refused = connect(address, server_name, anonymous).and_then(|mut stream| wait_for_refusal(&mut stream));
-    match refused {
-        Ok(()) => Err(is_not("it lets in who shows no certificate".to_owned())),
+    if !asked.asked.load(Ordering::Relaxed) {
+        return Err(is_not("it asks for no certificate".to_owned()));
+    }
+    let stranger = config::client(&stranger(client)?, SERVER, alpn)?;
+    // A client's handshake may be done before the server has seen the certificate.
+    match connect(address, server_name, stranger).and_then(|mut stream| wait_for_refusal(&mut stream)) {
+        Ok(()) => Err(is_not("it lets in who shows a certificate of another authority".to_owned())),
         Err(_) => Ok(()),
     }
+}
+
+/// The client's own certificate, and whether a server asked for it.
+#[derive(Debug)]
+struct Asked {
+    own: Arc<dyn ResolvesClientCert>,
+    asked: AtomicBool,
+}
+
+impl ResolvesClientCert for Asked {
+    fn resolve(&self, authorities: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.asked.store(true, Ordering::Relaxed);
+        self.own.resolve(authorities, schemes)
+    }
+
+    fn has_certs(&self) -> bool {
+        self.own.has_certs()
+    }
+}
+
+/// Somebody with the name of `client`, of an authority that only says the same of itself.
+fn stranger(client: &Credentials) -> Result<Credentials> {
+    let dir = client.authority.with_file_name("stranger");
+    let credentials = Authority::create(&dir)?.issue(CLIENT)?;
+    Ok(Credentials { authority: client.authority.clone(), ..credentials })
 }
 
 fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) -> std::result::Result<Stream, String> {

@@ -2,7 +2,11 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
 
-use rustls::{ServerConfig, ServerConnection};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConnection};
 
 use super::super::{Authority, CLIENT};
 use super::*;
@@ -43,18 +47,68 @@ fn a_server_with_another_identity_is_not() {
     assert!(error.contains("no server of the mesh"), "{error}");
 }
 
+/// Verifies clients like this in place of by the authority.
+fn with_verifier(config: &mut ServerConfig, verifier: Arc<dyn ClientCertVerifier>) {
+    let mut changed = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3 is there")
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(Arc::clone(&config.cert_resolver));
+    changed.alpn_protocols = std::mem::take(&mut config.alpn_protocols);
+    *config = changed;
+}
+
 #[test]
-fn a_server_that_lets_in_anybody_is_not() {
-    let error = check(SERVER, |config| {
-        let mut open = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("TLS 1.3 is there")
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&config.cert_resolver));
-        open.alpn_protocols = std::mem::take(&mut config.alpn_protocols);
-        *config = open;
-    });
-    assert!(error.expect_err("it lets in anybody").contains("no certificate"));
+fn a_server_that_asks_nobody_is_not() {
+    let error = check(SERVER, |config| with_verifier(config, WebPkiClientVerifier::no_client_auth()));
+    assert!(error.expect_err("it asks nobody").contains("asks for no certificate"));
+}
+
+/// Takes any certificate for a good one.
+#[derive(Debug)]
+struct Anybody;
+
+impl ClientCertVerifier for Anybody {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> std::result::Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ECDSA_NISTP256_SHA256]
+    }
+}
+
+#[test]
+fn a_server_that_takes_any_certificate_for_a_good_one_is_not() {
+    let error = check(SERVER, |config| with_verifier(config, Arc::new(Anybody)));
+    assert!(error.expect_err("it takes any").contains("another authority"));
 }
 
 #[test]

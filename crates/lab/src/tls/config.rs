@@ -20,31 +20,23 @@ use crate::error::{Error, Result};
 /// The suite of all meshes.
 pub(super) const SUITE: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 
-/// A client that trusts only servers with the identity of `server`. It shows its own certificate unless it
-/// `is_anonymous`.
+/// A client that shows its certificate, and trusts only servers with the identity of `server`.
 ///
 /// # Errors
 /// When a file cannot be read or does not hold what it should.
-pub(crate) fn client(
-    credentials: &Credentials,
-    server: &str,
-    alpn: Option<&str>,
-    is_anonymous: bool,
-) -> Result<Arc<ClientConfig>> {
+pub(crate) fn client(credentials: &Credentials, server: &str, alpn: Option<&str>) -> Result<Arc<ClientConfig>> {
+    const WHAT: &str = "configuring a TLS client";
     let provider = provider();
     let roots = roots(&credentials.authority)?;
     let verifier = ServerIs { id: spiffe_id(server), roots, provider: Arc::clone(&provider) };
-    let builder = ClientConfig::builder_with_provider(provider)
+    let (chain, key) = own(credentials)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(cannot("configuring a TLS client"))?
+        .map_err(cannot(WHAT))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier));
-    let mut config = if is_anonymous {
-        builder.with_no_client_auth()
-    } else {
-        let (chain, key) = own(credentials)?;
-        builder.with_client_auth_cert(chain, key).map_err(cannot("configuring a TLS client"))?
-    };
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(chain, key)
+        .map_err(cannot(WHAT))?;
     config.alpn_protocols = alpn.into_iter().map(|name| name.as_bytes().to_vec()).collect();
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))

@@ -1,7 +1,8 @@
 //! The lab's own side of mutual TLS: an authority for the length of an experiment, and TLS on rustls.
 //!
-//! All meshes speak TLS 1.3 with TLS_AES_128_GCM_SHA256, the one suite that HAProxy, Envoy and Leno all have and
-//! Envoy prefers, and show P-256 certificates with SPIFFE ids.
+//! All meshes speak TLS 1.3 with TLS_AES_128_GCM_SHA256, which Envoy and Leno prefer and HAProxy is told to use, and
+//! show P-256 certificates with SPIFFE ids. Keys are agreed on as each prefers: Envoy and Leno with X25519MLKEM768,
+//! HAProxy on OpenSSL 3.0 with X25519.
 
 mod authority;
 mod check;

@@ -91,7 +91,7 @@ impl End {
             (Side::Client, Some(connect)) => {
                 let name = ServerName::try_from(SERVER_NAME)
                     .map_err(|error| Error::Tls { what: SERVER_NAME.to_owned(), why: error.to_string() })?;
-                Ok(Self::Client(config::client(&credentials, SERVER, None, false)?.into(), name, connect))
+                Ok(Self::Client(config::client(&credentials, SERVER, None)?.into(), name, connect))
             }
             (Side::Client, None) => Err(Error::Usage("--connect is needed on the client's side".to_owned())),
         }

@@ -55,7 +55,7 @@ async fn a_load_of_handshakes_is_served_with_the_right_certificate_and_not_with_
         cpus: Vec::new(),
     };
     let run = |credentials: Credentials| {
-        let config = client_config(&credentials, SERVER, None, false).expect("valid files");
+        let config = client_config(&credentials, SERVER, None).expect("valid files");
         let load = plan(config);
         tokio::task::spawn_blocking(|| Load::start(load).finish())
     };

@@ -7,9 +7,9 @@ pub(crate) mod logging;
 mod pages;
 mod shared;
 mod watch;
+mod workers;
 
 use std::cell::{Cell, RefCell};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use leno_identity::TlsIdentity;
 use leno_identity::issuer::LocalIssuer;
-use leno_model::mesh::Mesh;
-use leno_model::policy::DefaultInboundPolicy;
 use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -29,15 +26,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-use crate::access_log::{self, AccessLog, Destination};
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
-use crate::worker::{Door, SpawnError, WorkerConfig, WorkerHandle};
+use crate::worker::{Door, WorkerHandle};
 use directory::Directory;
 use identity::IdentityTask;
 use shared::{Phase, Shared};
 use watch::Watch;
+use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
 
 /// How often to look whether worker threads have ended, while nothing should make them.
 const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -235,88 +232,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
 }
 
-/// What all workers have in common.
-struct WorkerTemplate<'a> {
-    identity: Option<Arc<TlsIdentity>>,
-    default_policy: DefaultInboundPolicy,
-    access_log: Option<&'a AccessLogOptions>,
-    limits: &'a Arc<Limits>,
-    mesh: &'a Arc<Mesh>,
-}
-
-impl WorkerTemplate<'_> {
-    fn spawn(
-        &self,
-        mut listen: Vec<(Door, SocketAddr)>,
-        metrics: &[Arc<WorkerMetrics>],
-    ) -> Result<Vec<WorkerHandle>, ControlError> {
-        let mut workers = Vec::with_capacity(metrics.len());
-        for (index, metrics) in metrics.iter().enumerate() {
-            let config = WorkerConfig {
-                index,
-                listen,
-                identity: self.identity.clone(),
-                default_policy: self.default_policy,
-                access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
-                limits: self.limits.clone(),
-                metrics: metrics.clone(),
-                seed: random_seed(),
-            };
-            let worker = WorkerHandle::spawn(config, self.mesh.clone()).map_err(|error| match error {
-                SpawnError::Bind { door, address, source } => ControlError::Listen { door, address, source },
-                SpawnError::System(source) => ControlError::Start(source),
-            })?;
-            // Port 0 means any free one to the first worker, and that same one to the others.
-            listen = worker.listening().to_vec();
-            workers.push(worker);
-        }
-        Ok(workers)
-    }
-}
-
-/// The access log as it was asked for.
-struct AccessLogOptions {
-    writer: access_log::Writer,
-    format: access_log::Format,
-    queries: access_log::Queries,
-}
-
-impl AccessLogOptions {
-    fn of_worker(&self, metrics: &Arc<WorkerMetrics>) -> AccessLog {
-        self.writer.access_log(self.format, self.queries, metrics.clone())
-    }
-}
-
-fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, ControlError> {
-    let Some(format) = args.access_log else { return Ok(None) };
-    let destination = args.access_log_file.clone().map_or(Destination::Stdout, Destination::File);
-    let writer = access_log::Writer::start(&destination).map_err(|source| match &args.access_log_file {
-        Some(path) => ControlError::AccessLog { path: path.clone(), source },
-        None => ControlError::Start(source),
-    })?;
-    let queries = if args.access_log_queries { access_log::Queries::Keep } else { access_log::Queries::Drop };
-    Ok(Some(AccessLogOptions { writer, format, queries }))
-}
-
 async fn start_identity(path: &Path, workload: Workload) -> Result<IdentityTask, ControlError> {
     let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
     let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?;
     IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
-}
-
-/// Says where the proxy can be reached.
-fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
-    let at = |door: Door| {
-        let listening = workers.first().map(WorkerHandle::listening).unwrap_or_default().iter();
-        let addresses: Vec<String> =
-            listening.filter(|(of, _)| *of == door).map(|(_, address)| address.to_string()).collect();
-        (!addresses.is_empty()).then(|| addresses.join(","))
-    };
-    let [outbound, inbound, tunnel] = [Door::Outbound, Door::Inbound, Door::Tunnel].map(at);
-    tracing::info!(outbound, inbound, tunnel, %admin, workers = workers.len(), "serving");
-}
-
-/// A number nobody can guess, from the keys that the standard library gives its hash maps.
-fn random_seed() -> u64 {
-    RandomState::new().hash_one(())
 }

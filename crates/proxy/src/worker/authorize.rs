@@ -6,8 +6,8 @@ use leno_http2::fields::Known;
 use leno_model::policy::{Caller, Decision, PortPolicy, Reason, Request};
 
 use super::Worker;
-use super::balance::TargetKey;
 use super::client::Client;
+use super::cluster::TargetKey;
 use super::hop::Protocol;
 use super::reply::ProxyError;
 use crate::failure::ConnectionFailure;

@@ -260,7 +260,7 @@ impl Worker {
     }
 
     fn explain(&self) -> Vec<ClusterExplanation> {
-        let explain_cluster = |state: &super::ClusterState| ClusterExplanation {
+        let explain_cluster = |state: &super::cluster::ClusterState| ClusterExplanation {
             cluster: state.target.to_string(),
             policy: state.cluster.balancer,
             worker: self.index,
@@ -272,7 +272,7 @@ impl Worker {
         clusters
     }
 
-    fn explain_endpoints(&self, state: &super::ClusterState) -> Vec<EndpointExplanation> {
+    fn explain_endpoints(&self, state: &super::cluster::ClusterState) -> Vec<EndpointExplanation> {
         let explanations = state.balancer.explain(self.now);
         let ids = state.balancer.endpoints();
         ids.zip(explanations)

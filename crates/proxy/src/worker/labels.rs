@@ -6,11 +6,11 @@ use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
 use super::accept::Door;
-use super::balance::TargetKey;
 use super::client::Client;
+use super::cluster::TargetKey;
 use super::codec::Codec;
 use super::hop::Hop;
-use super::pool::Upstream;
+use super::upstream::Upstream;
 use crate::metrics::{ConnectionLabels, Direction, NoTlsReason, Peer, Target, TcpMetrics, Tls, TrafficLabels};
 
 impl Door {

@@ -136,12 +136,20 @@ impl Worker {
             self.end_call(token, Ending::Complete);
         } else if !by_peer {
             self.response_broken(upstream, stream, token, "a malformed response");
+        } else if response == Response::Awaited && self.is_http1(upstream) {
+            let Some((address, calls)) = self.upstreams.get(upstream).map(|to| (to.address, to.calls)) else { return };
+            self.upstream_lost(token, address, calls > 1);
         } else if code == ErrorCode::REFUSED_STREAM && response == Response::Awaited {
             self.not_processed(upstream, stream, token);
         } else {
             self.reset_client_stream(client, client_stream, code);
             self.end_call(token, Ending::Broken);
         }
+    }
+
+    /// Whether a reset stands for a connection that was closed.
+    fn is_http1(&self, upstream: usize) -> bool {
+        self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http1))
     }
 
     fn response_broken(&mut self, upstream: usize, stream: StreamKey, token: u32, why: &'static str) {

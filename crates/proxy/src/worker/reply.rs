@@ -18,6 +18,8 @@ pub(super) enum ProxyError {
     NoRoute(String),
     #[error("the request's header fields exceed {limit_bytes} bytes; send fewer or shorter ones")]
     HeaderListTooLarge { limit_bytes: u32 },
+    #[error("the request cannot be written in HTTP/1: {0}")]
+    Unwritable(leno_http1::Unwritable),
     #[error("{cluster} has no ready endpoint; check its pods")]
     NoEndpoint { cluster: String },
     #[error(
@@ -56,6 +58,7 @@ impl ProxyError {
         match self {
             Self::NoRoute(_) => "no-route",
             Self::HeaderListTooLarge { .. } => "header-list-too-large",
+            Self::Unwritable(_) => "unwritable-request",
             Self::NoEndpoint { .. } => "no-endpoint",
             Self::QueueFull { .. } => "queue-full",
             Self::WaitedTooLong { .. } => "waited-too-long",
@@ -76,6 +79,7 @@ impl ProxyError {
     fn statuses(&self) -> (u16, Status) {
         match self {
             Self::NoRoute(_) => (404, Status::Unimplemented),
+            Self::Unwritable(_) => (400, Status::Internal),
             Self::HeaderListTooLarge { .. } => (431, Status::ResourceExhausted),
             Self::NoEndpoint { .. }
             | Self::QueueFull { .. }

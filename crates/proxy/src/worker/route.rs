@@ -1,25 +1,17 @@
-//! Route: a client's frames, and which cluster each request is for.
+//! Route: a client's events: calls begin, go on, and end here.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
-use leno_model::mesh::Cluster;
 
 use super::Worker;
-use super::accept::{Door, canonical};
-use super::balance::TargetKey;
 use super::call::{Call, CallId, NO_CALL, Response};
-use super::client::{Client, LatestRoute};
-use super::codec::Codec;
 use super::grpc;
-use super::hop::Protocol;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
-use crate::metrics::Direction;
+use super::target::protocol_of;
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -149,64 +141,6 @@ impl Worker {
             call.deadline = Some((at, self.timers.set(at, id)));
         }
         self.to_send.push_back(id);
-    }
-
-    /// The cluster that a call is for: by the connection's target where it has one, else by what the request says.
-    fn route(&mut self, client: usize, slot: u32) -> Result<usize, ProxyError> {
-        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
-            return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
-        };
-        let authority =
-            call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
-        if let Some(latest) = &downstream.latest_route
-            && latest.mesh_version == self.mesh_version
-            && latest.authority == authority
-        {
-            return Ok(latest.cluster);
-        }
-        let authority = authority.to_vec();
-        let cluster = match self.find_target(downstream, &authority)? {
-            Found::Service(cluster) => self.service_state(&cluster),
-            Found::Address(target) => self.address_state(target)?,
-        };
-        let gate = self.clients.get(client).and_then(|client| self.gate(client, cluster));
-        let Some(downstream) = self.clients.get_mut(client) else { return Ok(cluster) };
-        let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
-        let tls = is_inbound.then(|| downstream.tls_label());
-        let state = self.clusters.get_mut(cluster);
-        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
-        let mesh_version = self.mesh_version;
-        downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
-        Ok(cluster)
-    }
-
-    fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
-        let local = client.origin.local.ip();
-        match (client.origin.door, client.target) {
-            (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
-            (Door::Outbound, Some(address)) => Ok(match self.mesh.cluster_by_address(address) {
-                Some(cluster) => Found::Service(cluster.clone()),
-                None => Found::Address(TargetKey::Address(address)),
-            }),
-            (Door::Outbound, None) => match self.mesh.cluster_by_authority(authority) {
-                Ok(cluster) => Ok(Found::Service(cluster.clone())),
-                Err(unroutable) => Err(ProxyError::NoRoute(unroutable.to_string())),
-            },
-            (Door::Inbound, Some(address)) => self.local_target(address, local),
-            (Door::Inbound, None) => {
-                let what = "this connection was not redirected here, so nothing tells which port it is for";
-                Err(ProxyError::NoRoute(format!("{what}; call the application's port")))
-            }
-            (Door::Tunnel, _) => self.local_target(tunnel_target(authority, local)?, local),
-        }
-    }
-
-    /// A port of the application beside us, which must not be a listener of our own.
-    fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
-        if self.is_own(address, local) {
-            return Err(ProxyError::Loop { target: address });
-        }
-        Ok(Found::Address(TargetKey::Local(address)))
     }
 
     /// Whether `token` names a call, and that call is this stream's.
@@ -359,41 +293,4 @@ impl Worker {
         }
         self.mark_dirty(LinkId::client(client));
     }
-}
-
-/// What a call is for.
-enum Found {
-    Service(Arc<Cluster>),
-    Address(TargetKey),
-}
-
-/// The address that a CONNECT request asks for, which must be here: a tunnel leads to no third party.
-fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyError> {
-    let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
-    let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
-    let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
-    // Not to a loopback address either, unless that is what was called: what listens there is for this machine only.
-    if address.ip().to_canonical() == local {
-        Ok(canonical(address))
-    } else {
-        Err(refused("not an address of the workload that this proxy stands before"))
-    }
-}
-
-/// What the application that made a request speaks. Fields that only proxies may send each other are taken off.
-fn protocol_of(client: &Client, request: &mut FieldSection) -> Protocol {
-    let asks_for_tunnel = client.target.is_none() && request.get(Known::Method) == Some(b"CONNECT");
-    let protocol = match (&client.link.codec, client.origin.door) {
-        (Codec::Opaque(_), _) | (_, Door::Tunnel) => Protocol::Opaque,
-        // Who calls us a proxy by name (RFC 9110 section 9.3.6) gets bytes carried, whatever they are.
-        (_, Door::Outbound) if asks_for_tunnel => Protocol::Opaque,
-        (Codec::Http1(_), _) => Protocol::Http1,
-        (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
-        (Codec::Http2(_), _) => Protocol::Http2,
-    };
-    request.remove(Known::LenoOrigProto);
-    if protocol == Protocol::Http2 {
-        request.remove(Known::LenoUpgrade);
-    }
-    protocol
 }

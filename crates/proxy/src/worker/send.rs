@@ -9,11 +9,11 @@ use leno_model::balance::Outcome;
 use super::Worker;
 use super::call::{CallId, Response};
 use super::grpc;
-use super::hop::{PoolKey, Protocol};
+use super::hop::{Hop, PoolKey, Protocol};
 use super::link::LinkId;
-use super::pool::CallSize;
 use super::record::Ending;
 use super::reply::ProxyError;
+use super::upstream::CallSize;
 
 impl Worker {
     /// Sends the calls of this turn. A call that was cancelled meanwhile was never sent, so nobody hears of it.
@@ -150,7 +150,13 @@ impl Worker {
         if let Some(time_left) = time_left {
             call.request.set(Known::GrpcTimeout, time_left.as_bytes());
         }
-        upstream.key.hop.dress(&mut call.request, call.protocol, upstream.target);
+        let hop = upstream.key.hop;
+        hop.dress(&mut call.request, call.protocol, upstream.target);
+        if hop == Hop::Plain(Protocol::Http1)
+            && let Err(why) = leno_http1::check_request(&call.request)
+        {
+            return self.fail(id.slot, &ProxyError::Unwritable(why));
+        }
         let ends_with_body = call.request_ended && call.trailers.is_none();
         let codec = &mut upstream.link.codec;
         let stream = match codec.open(now, id.slot, &call.request, ends_with_body && call.body.is_empty()) {

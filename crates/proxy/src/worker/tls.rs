@@ -11,16 +11,16 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommo
 use rustls::{ClientConfig, ServerConfig};
 
 /// Plaintext that is sealed at once: three full records.
-pub(super) const SEAL_BYTES: usize = 3 * 16_384;
+pub const SEAL_BYTES: usize = 3 * 16_384;
 /// What sealing adds to that at most: header, content type and tag of each record.
 const SEAL_OVERHEAD_BYTES: usize = 4 * 64;
 /// What may have come of a record or a handshake message without its end: a chain of a few certificates.
-pub(super) const MAX_PARTIAL_BYTES: usize = 32_768;
+pub const MAX_PARTIAL_BYTES: usize = 32_768;
 /// The names that proxies of this mesh call each other by (SNI), after the target's port.
-pub(super) const SERVER_NAME_SUFFIX: &str = ".leno.internal";
+pub const SERVER_NAME_SUFFIX: &str = ".leno.internal";
 
 /// A connection's TLS.
-pub(super) struct Tls {
+pub struct Tls {
     role: Role,
     /// The front of a record whose rest has not come.
     partial: Vec<u8>,
@@ -29,6 +29,8 @@ pub(super) struct Tls {
     pending_start: usize,
     /// The peer has said that it sends nothing more.
     ended: bool,
+    /// An error has ended it: nothing more is opened or sealed.
+    failed: bool,
 }
 
 enum Role {
@@ -51,7 +53,7 @@ impl Tls {
     ///
     /// # Errors
     /// rustls's own; none is expected.
-    pub(super) fn connect(config: &Arc<ClientConfig>, target_port: u16) -> Result<Self, rustls::Error> {
+    pub fn connect(config: &Arc<ClientConfig>, target_port: u16) -> Result<Self, rustls::Error> {
         let name = format!("{target_port}{SERVER_NAME_SUFFIX}");
         let name = ServerName::try_from(name).map_err(|error| rustls::Error::General(error.to_string()))?;
         Ok(Self::new(Role::Client(UnbufferedClientConnection::new(config.clone(), name)?)))
@@ -61,16 +63,16 @@ impl Tls {
     ///
     /// # Errors
     /// rustls's own; none is expected.
-    pub(super) fn accept(config: &Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+    pub fn accept(config: &Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self::new(Role::Server(UnbufferedServerConnection::new(config.clone())?)))
     }
 
     fn new(role: Role) -> Self {
-        Self { role, partial: Vec::new(), pending: Vec::new(), pending_start: 0, ended: false }
+        Self { role, partial: Vec::new(), pending: Vec::new(), pending_start: 0, ended: false, failed: false }
     }
 
     /// Whether both sides have proved who they are.
-    pub(super) fn is_established(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         match &self.role {
             Role::Client(client) => !client.is_handshaking(),
             Role::Server(server) => !server.is_handshaking(),
@@ -78,7 +80,7 @@ impl Tls {
     }
 
     /// The peer's certificates, its own first; none before they have come, or if it has none.
-    pub(super) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match &self.role {
             Role::Client(client) => client.peer_certificates(),
             Role::Server(server) => server.peer_certificates(),
@@ -87,7 +89,7 @@ impl Tls {
     }
 
     /// Whether the protocol inside is HTTP/2 (RFC 7301).
-    pub(super) fn is_http2(&self) -> bool {
+    pub fn is_http2(&self) -> bool {
         let protocol = match &self.role {
             Role::Client(client) => client.alpn_protocol(),
             Role::Server(server) => server.alpn_protocol(),
@@ -96,12 +98,12 @@ impl Tls {
     }
 
     /// Whether the peer has said its last word (close_notify).
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Where the bytes that are read next go: behind what has come of a record.
-    pub(super) fn lend_partial(&mut self, raw: &mut [u8]) -> usize {
+    pub fn lend_partial(&mut self, raw: &mut [u8]) -> usize {
         let partial = std::mem::take(&mut self.partial);
         match raw.get_mut(..partial.len()) {
             Some(place) => place.copy_from_slice(&partial),
@@ -115,7 +117,10 @@ impl Tls {
     ///
     /// # Errors
     /// The peer broke TLS, or one side does not trust the other; an alert waits in the output.
-    pub(super) fn open(&mut self, raw: &mut [u8], plain: &mut Vec<u8>) -> Result<(), rustls::Error> {
+    pub fn open(&mut self, raw: &mut [u8], plain: &mut Vec<u8>) -> Result<(), rustls::Error> {
+        if self.failed {
+            return Err(rustls::Error::General("it has failed before".to_owned()));
+        }
         let mut opening = Opening { plain, pending: &mut self.pending, used: 0, ended: false };
         let opened = match &mut self.role {
             Role::Client(client) => opening.run(&mut *client, raw, process_client),
@@ -123,6 +128,7 @@ impl Tls {
         };
         let used = opening.used;
         self.ended |= opening.ended;
+        self.failed = opened.is_err();
         opened?;
         self.partial = raw.get(used..).unwrap_or_default().to_vec();
         if self.partial.len() > MAX_PARTIAL_BYTES {
@@ -132,12 +138,12 @@ impl Tls {
     }
 
     /// Bytes that wait for the socket.
-    pub(super) fn pending(&self) -> &[u8] {
+    pub fn pending(&self) -> &[u8] {
         self.pending.get(self.pending_start..).unwrap_or_default()
     }
 
     /// The socket has taken `n` bytes.
-    pub(super) fn advance(&mut self, n: usize) {
+    pub fn advance(&mut self, n: usize) {
         self.pending_start += n;
         if self.pending_start >= self.pending.len() {
             self.pending = Vec::new();
@@ -146,17 +152,21 @@ impl Tls {
     }
 
     /// Keeps sealed bytes that the socket did not take.
-    pub(super) fn keep(&mut self, sealed: &[u8]) {
+    pub fn keep(&mut self, sealed: &[u8]) {
         self.pending.extend_from_slice(sealed);
     }
 
     /// Seals `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of what is sealed; 0 while the handshake
     /// is under way, or while [`Tls::pending`] must go first.
-    pub(super) fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> usize {
+    pub fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> usize {
+        if self.failed {
+            return 0;
+        }
         sealed.resize(SEAL_BYTES + SEAL_OVERHEAD_BYTES, 0);
+        let mut sealing = Sealing { partial: &mut self.partial, pending: &mut self.pending, plain, sealed };
         match &mut self.role {
-            Role::Client(client) => seal(&mut *client, plain, sealed, &mut self.pending, process_client),
-            Role::Server(server) => seal(&mut *server, plain, sealed, &mut self.pending, process_server),
+            Role::Client(client) => sealing.run(&mut *client, process_client),
+            Role::Server(server) => sealing.run(&mut *server, process_server),
         }
     }
 }
@@ -242,21 +252,37 @@ fn append(out: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, 
     out.truncate(start + written);
 }
 
-fn seal<Data>(
-    tls: &mut UnbufferedConnectionCommon<Data>,
-    plain: &[u8],
-    sealed: &mut [u8],
-    pending: &mut Vec<u8>,
-    process: Process<Data>,
-) -> usize {
-    loop {
-        match process(tls, &mut []).state {
-            Ok(ConnectionState::EncodeTlsData(mut data)) => append(pending, |place| data.encode(place)),
-            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
-            Ok(ConnectionState::WriteTraffic(mut traffic)) if pending.is_empty() => {
-                return traffic.encrypt(plain, sealed).unwrap_or(0);
+/// Content being sealed.
+struct Sealing<'a> {
+    partial: &'a mut Vec<u8>,
+    pending: &'a mut Vec<u8>,
+    plain: &'a [u8],
+    sealed: &'a mut [u8],
+}
+
+impl Sealing<'_> {
+    fn run<Data>(&mut self, tls: &mut UnbufferedConnectionCommon<Data>, process: Process<Data>) -> usize {
+        loop {
+            // Of a handshake message that has come in part rustls keeps places in its input: it must be there again.
+            let UnbufferedStatus { discard, state } = process(tls, self.partial);
+            let length = match state {
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    append(self.pending, |place| data.encode(place));
+                    None
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => {
+                    data.done();
+                    None
+                }
+                Ok(ConnectionState::WriteTraffic(mut traffic)) if self.pending.is_empty() => {
+                    Some(traffic.encrypt(self.plain, self.sealed).unwrap_or(0))
+                }
+                _ => Some(0),
+            };
+            self.partial.drain(..discard.min(self.partial.len()));
+            if let Some(length) = length {
+                return length;
             }
-            _ => return 0,
         }
     }
 }

@@ -23,6 +23,17 @@ fn identity(authority: &Authority, workload: &str) -> TlsIdentity {
     TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle)
 }
 
+/// The client side of a workload of one authority that trusts another.
+fn trusting(own: &Authority, other: &Authority) -> Arc<ClientConfig> {
+    let now = SystemTime::now();
+    let id: SpiffeId = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
+    let request = Request::new(id.clone()).expect("a request");
+    let certificate = own.sign(&id, request.csr(), Validity::starting(now, SVID_LIFETIME)).expect("a certificate");
+    let both = format!("{}{}", own.certificate_pem(), other.certificate_pem());
+    let bundle = TrustBundle::from_pem(both.as_bytes()).expect("a bundle");
+    TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle).client
+}
+
 /// Two ends and what each has received.
 struct Pair {
     client: Tls,
@@ -115,6 +126,45 @@ fn a_peer_of_another_authority_is_refused_and_hears_of_it() {
     let error = pair.talk(65_536).expect_err("a refusal");
     assert!(matches!(error, rustls::Error::InvalidCertificate(_)), "{error}");
     assert!(!pair.client.pending().is_empty(), "the alert");
+}
+
+/// A record's content in two records.
+fn cut_in_two_records(record: &[u8]) -> Vec<u8> {
+    let (header, content) = record.split_at(5);
+    let (first, second) = content.split_at(content.len() / 2);
+    let framed = |part: &[u8]| [&header[..3], &(part.len() as u16).to_be_bytes(), part].concat();
+    [framed(first), framed(second)].concat()
+}
+
+#[test]
+fn a_handshake_message_in_parts_waits_for_the_rest_whatever_is_sealed_meanwhile() {
+    let authority = authority();
+    let mut pair = Pair::new(&identity(&authority, "web"), &identity(&authority, "cart"));
+    let mut sealed = Vec::new();
+    pair.client.seal(&[], &mut sealed);
+    let hello = cut_in_two_records(pair.client.pending());
+    pair.client.advance(pair.client.pending().len());
+    for part in hello.chunks(200) {
+        deliver(part, &mut pair.server, &mut pair.at_server, 65_536).expect("a part of a ClientHello");
+        if pair.server.pending().is_empty() {
+            assert_eq!(pair.server.seal(b"too early", &mut sealed), 0);
+        }
+    }
+    pair.talk(65_536).expect("a handshake");
+    assert!(pair.client.is_established() && pair.server.is_established());
+}
+
+#[test]
+fn a_client_of_another_authority_is_refused_whatever_is_sealed_after() {
+    let (ours, theirs) = (authority(), authority());
+    let (server, stranger) = (identity(&ours, "cart"), identity(&theirs, "web"));
+    let trusting = TlsIdentity { client: trusting(&theirs, &ours), ..stranger };
+    let mut pair = Pair::new(&trusting, &server);
+    let error = pair.talk(65_536).expect_err("a refusal");
+    assert!(matches!(error, rustls::Error::InvalidCertificate(_)), "{error}");
+    let mut sealed = Vec::new();
+    assert_eq!(pair.server.seal(b"more", &mut sealed), 0);
+    assert!(pair.server.open(&mut [23, 3, 3, 0, 1, 0], &mut Vec::new()).is_err());
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Starting the worker threads, and what they all have.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_identity::TlsIdentity;
+use leno_model::mesh::Mesh;
+use leno_model::policy::DefaultInboundPolicy;
+
+use super::ControlError;
+use crate::access_log::{self, AccessLog, Destination};
+use crate::args::Args;
+use crate::limits::Limits;
+use crate::metrics::WorkerMetrics;
+use crate::worker::{Door, SpawnError, WorkerConfig, WorkerHandle};
+
+/// What all workers have in common.
+pub(super) struct WorkerTemplate<'a> {
+    pub(super) identity: Option<Arc<TlsIdentity>>,
+    pub(super) default_policy: DefaultInboundPolicy,
+    pub(super) access_log: Option<&'a AccessLogOptions>,
+    pub(super) limits: &'a Arc<Limits>,
+    pub(super) mesh: &'a Arc<Mesh>,
+}
+
+impl WorkerTemplate<'_> {
+    pub(super) fn spawn(
+        &self,
+        mut listen: Vec<(Door, SocketAddr)>,
+        metrics: &[Arc<WorkerMetrics>],
+    ) -> Result<Vec<WorkerHandle>, ControlError> {
+        let mut workers = Vec::with_capacity(metrics.len());
+        for (index, metrics) in metrics.iter().enumerate() {
+            let config = WorkerConfig {
+                index,
+                listen,
+                identity: self.identity.clone(),
+                default_policy: self.default_policy,
+                access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
+                limits: self.limits.clone(),
+                metrics: metrics.clone(),
+                seed: random_seed(),
+            };
+            let worker = WorkerHandle::spawn(config, self.mesh.clone()).map_err(|error| match error {
+                SpawnError::Bind { door, address, source } => ControlError::Listen { door, address, source },
+                SpawnError::System(source) => ControlError::Start(source),
+            })?;
+            // Port 0 means any free one to the first worker, and that same one to the others.
+            listen = worker.listening().to_vec();
+            workers.push(worker);
+        }
+        Ok(workers)
+    }
+}
+
+/// The access log as it was asked for.
+pub(super) struct AccessLogOptions {
+    pub(super) writer: access_log::Writer,
+    pub(super) format: access_log::Format,
+    pub(super) queries: access_log::Queries,
+}
+
+impl AccessLogOptions {
+    fn of_worker(&self, metrics: &Arc<WorkerMetrics>) -> AccessLog {
+        self.writer.access_log(self.format, self.queries, metrics.clone())
+    }
+}
+
+pub(super) fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, ControlError> {
+    let Some(format) = args.access_log else { return Ok(None) };
+    let destination = args.access_log_file.clone().map_or(Destination::Stdout, Destination::File);
+    let writer = access_log::Writer::start(&destination).map_err(|source| match &args.access_log_file {
+        Some(path) => ControlError::AccessLog { path: path.clone(), source },
+        None => ControlError::Start(source),
+    })?;
+    let queries = if args.access_log_queries { access_log::Queries::Keep } else { access_log::Queries::Drop };
+    Ok(Some(AccessLogOptions { writer, format, queries }))
+}
+
+/// Says where the proxy can be reached.
+pub(super) fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
+    let at = |door: Door| {
+        let listening = workers.first().map(WorkerHandle::listening).unwrap_or_default().iter();
+        let addresses: Vec<String> =
+            listening.filter(|(of, _)| *of == door).map(|(_, address)| address.to_string()).collect();
+        (!addresses.is_empty()).then(|| addresses.join(","))
+    };
+    let [outbound, inbound, tunnel] = [Door::Outbound, Door::Inbound, Door::Tunnel].map(at);
+    tracing::info!(outbound, inbound, tunnel, %admin, workers = workers.len(), "serving");
+}
+
+/// A number nobody can guess, from the keys that the standard library gives its hash maps.
+pub(super) fn random_seed() -> u64 {
+    RandomState::new().hash_one(())
+}

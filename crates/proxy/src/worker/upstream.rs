@@ -1,0 +1,273 @@
+//! Upstream: a connection to an endpoint, from its first packet to the moment when calls may use it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
+use leno_http2::{Connection, Role};
+use leno_model::mesh::{Endpoint, EndpointProxy};
+use leno_model::spiffe::SpiffeId;
+use mio::Interest;
+use mio::net::TcpStream;
+use socket2::{SockRef, TcpKeepalive};
+
+use super::Worker;
+use super::accept::Door;
+use super::call::Call;
+use super::cancel::CancelledCalls;
+use super::codec::Codec;
+use super::hop::{Hop, PoolKey, Protocol};
+use super::link::{Link, LinkId, Wire};
+use super::opaque::Opaque;
+use super::tls::Tls;
+use crate::failure::ConnectionFailure;
+
+/// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
+/// what holds the window is stuck in the application there. Half of the window that servers begin with.
+const MIN_WINDOW_BYTES: usize = 32_767;
+
+/// The kernel looks after silent peers: probes after this time, every third of it.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// A connection to an endpoint.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    pub(super) link: Link,
+    pub(super) cluster: usize,
+    pub(super) key: PoolKey,
+    /// Where it is connected to.
+    pub(super) address: SocketAddr,
+    /// The endpoint's own address, which a proxy before it is told.
+    pub(super) target: SocketAddr,
+    /// Who must be at the other end; none without TLS.
+    pub(super) expected: Option<SpiffeId>,
+    /// TCP is established.
+    pub(super) connected: bool,
+    /// It is known who is at the other end.
+    pub(super) checked: bool,
+    /// It has been ready for calls: its loss is not a failure to connect.
+    pub(super) ready: bool,
+    /// How many calls have been sent on it.
+    pub(super) calls: u64,
+    /// It takes no new calls and closes with its last one.
+    pub(super) retired: bool,
+    pub(super) idle_since: Option<Instant>,
+    pub(super) ping_sent: Option<Instant>,
+    /// Streams whose calls are over and whose server does not know it yet.
+    pub(super) cancelled: CancelledCalls,
+}
+
+/// How much of an endpoint's window a call will want.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CallSize {
+    /// All of its content is here: so many bytes.
+    Complete(usize),
+    /// The client is still sending.
+    Open,
+}
+
+impl CallSize {
+    pub(super) fn of(call: &Call) -> Self {
+        if call.request_ended { Self::Complete(call.body.len()) } else { Self::Open }
+    }
+
+    /// Whether it may use the part of a window that is kept for small calls.
+    pub(super) fn is_small(self) -> bool {
+        matches!(self, Self::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES)
+    }
+}
+
+impl Upstream {
+    /// Whether a call can go out here now.
+    pub(super) fn has_room(&self, size: CallSize) -> bool {
+        let codec = &self.link.codec;
+        let fits = match size {
+            CallSize::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES => codec.send_window_bytes() >= bytes,
+            CallSize::Complete(_) | CallSize::Open => codec.send_window_bytes() >= MIN_WINDOW_BYTES,
+        };
+        self.ready
+            && !self.retired
+            && codec.has_free_stream()
+            && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
+            && (fits || codec.stream_count() == 0)
+    }
+}
+
+impl Worker {
+    pub(super) fn add_upstream(&mut self, cluster: usize, key: PoolKey, member: &Endpoint) -> Result<(), String> {
+        let now = self.now;
+        let address = self.address_of(key.hop, member);
+        let (tls, expected) = self.tls_for(key.hop, member)?;
+        let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
+        let _ = socket.set_nodelay(true);
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(3);
+        let reference = SockRef::from(&socket);
+        let _ = reference.set_tcp_keepalive(&keepalive);
+        let _ = reference.set_tcp_user_timeout(Some(KEEPALIVE));
+        let codec = match key.hop {
+            Hop::Plain(Protocol::Http1) => {
+                Codec::Http1(leno_http1::Connection::new(Role::Client, self.limits.http1_endpoint.clone(), now))
+            }
+            Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
+            Hop::Plain(Protocol::Http2) | Hop::Mesh | Hop::Tunnel => {
+                Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
+            }
+        };
+        let index = self.upstreams.insert(Upstream {
+            link: Link::new(Wire::new(socket, tls, now), codec, now),
+            cluster,
+            key,
+            address,
+            target: member.address,
+            checked: expected.is_none(),
+            expected,
+            connected: false,
+            ready: false,
+            calls: 0,
+            retired: false,
+            idle_since: None,
+            ping_sent: None,
+            cancelled: CancelledCalls::new(now, &self.limits.relay),
+        });
+        if let Some(pool) = self.pool(cluster, key) {
+            pool.connections.push(index);
+            pool.connecting += 1;
+        }
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = match self.upstreams.get_mut(index) {
+            Some(new) => {
+                self.poll.registry().register(&mut new.link.wire.socket, LinkId::endpoint(index).token(), interest)
+            }
+            None => Ok(()),
+        };
+        if let Err(error) = registered {
+            self.close_upstream(index, &error.to_string());
+        }
+        Ok(())
+    }
+
+    /// Where to connect. Our own application is behind ourselves: no rule redirects what we send to it.
+    fn address_of(&self, hop: Hop, member: &Endpoint) -> SocketAddr {
+        let address = hop.address(member);
+        let inbound = self.listeners.iter().find(|listener| listener.door == Door::Inbound);
+        match inbound {
+            Some(inbound) if hop == Hop::Mesh && address == member.address && is_own_ip(address.ip()) => {
+                SocketAddr::new(address.ip(), inbound.address.port())
+            }
+            _ => address,
+        }
+    }
+
+    /// The TLS of a connection to an endpoint, and who must be at its other end.
+    fn tls_for(&self, hop: Hop, member: &Endpoint) -> Result<(Option<Box<Tls>>, Option<SpiffeId>), String> {
+        let Some(proxy) = member.proxy.as_ref().filter(|_| hop.is_mutual_tls()) else { return Ok((None, None)) };
+        let Some(identity) = &self.identity else {
+            return Err("it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned());
+        };
+        let tls = Tls::connect(&identity.client, member.address.port()).map_err(|error| error.to_string())?;
+        Ok((Some(Box::new(tls)), self.id_of(proxy)))
+    }
+
+    /// Who a proxy must be, as far as that is known without an identity of our own.
+    pub(super) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
+        let trust_domain = self.identity.as_ref()?.id.trust_domain.clone();
+        Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })
+    }
+
+    /// Called with every event of a connection; `false` when it is not established.
+    pub(super) fn finish_connecting(&mut self, index: usize) -> bool {
+        let Some(upstream) = self.upstreams.get_mut(index) else { return false };
+        if upstream.connected {
+            return true;
+        }
+        let socket = &upstream.link.wire.socket;
+        if let Some(error) = socket.take_error().ok().flatten() {
+            self.close_upstream(index, &error.to_string());
+            return false;
+        }
+        if socket.peer_addr().is_err() {
+            return false;
+        }
+        upstream.connected = true;
+        // Only HTTP/2's server says that it is ready.
+        let is_ready = upstream.link.codec.http2().is_none();
+        self.mark_dirty(LinkId::endpoint(index));
+        if self.upstreams.get(index).is_some_and(|upstream| upstream.checked) {
+            self.count_upstream(index);
+        }
+        if is_ready {
+            self.upstream_ready(index);
+        }
+        true
+    }
+
+    /// Once the handshake is over: whether the one at the other end is who it must be. If not, the connection is closed.
+    pub(super) fn check_endpoint(&mut self, index: usize) -> bool {
+        let Some(upstream) = self.upstreams.get(index) else { return false };
+        if upstream.checked {
+            return true;
+        }
+        let (Some(tls), Some(expected)) = (upstream.link.wire.tls.as_deref(), &upstream.expected) else { return true };
+        if !tls.is_established() {
+            return true;
+        }
+        let wrong = match self.peer_of(Some(tls)) {
+            Ok(Some(found)) if found == *expected => None,
+            Ok(Some(found)) => Some(ConnectionFailure::WrongIdentity { found, expected: expected.clone() }),
+            // No server gets through a handshake without a certificate.
+            Ok(None) => Some(ConnectionFailure::HandshakeCut),
+            Err(failure) => Some(failure),
+        };
+        match wrong {
+            Some(why) => {
+                self.end_upstream(index, &why);
+                false
+            }
+            None => {
+                if let Some(upstream) = self.upstreams.get_mut(index) {
+                    upstream.checked = true;
+                }
+                self.count_upstream(index);
+                true
+            }
+        }
+    }
+
+    /// It is known who is at the other end: the connection counts under its name.
+    fn count_upstream(&mut self, index: usize) {
+        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
+        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
+            upstream.link.wire.meter.count_in(series);
+        }
+    }
+
+    /// The server's SETTINGS are there, or it has none: calls may go out, unless it says that it takes none yet.
+    pub(super) fn upstream_ready(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        let takes_none = |http2: &mut Connection| http2.peer_settings().max_concurrent_streams == 0;
+        if upstream.link.codec.http2().is_some_and(takes_none) {
+            return;
+        }
+        if std::mem::replace(&mut upstream.ready, true) {
+            return;
+        }
+        upstream.idle_since = Some(self.now);
+        let (cluster, key) = (upstream.cluster, upstream.key);
+        if let Some(pool) = self.pool(cluster, key) {
+            pool.connecting = pool.connecting.saturating_sub(1);
+            pool.failures = 0;
+            pool.retry_at = None;
+        }
+    }
+}
+
+/// Whether an address is this machine's: then packets to it come from it. Nothing is sent.
+fn is_own_ip(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let source = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, 9))?;
+        socket.local_addr()
+    };
+    source().is_ok_and(|source| source.ip() == ip)
+}
