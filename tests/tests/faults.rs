@@ -5,7 +5,10 @@
 
 mod certificates;
 mod handshakes;
+mod issuers;
 mod kills;
+mod networks;
 mod rolling;
+mod rotation;
 mod sides;
 mod strict;
