@@ -8,6 +8,7 @@ mod handshakes;
 mod issuers;
 mod kills;
 mod networks;
+mod opaque;
 mod rolling;
 mod rotation;
 mod sides;

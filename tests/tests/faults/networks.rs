@@ -25,8 +25,8 @@ fn drop_packets(to: &str, from: &str) {
         "table inet faults {{
            chain input {{
              type filter hook input priority 0;
-             tcp dport 4143 {to} drop
-             tcp sport 4143 {from} drop
+             tcp dport 4143 {to} counter drop
+             tcp sport 4143 {from} counter drop
            }}
          }}"
     );
@@ -69,6 +69,8 @@ async fn loses_packets() {
     let some = "numgen random mod 100 < 3";
     drop_packets(some, some);
     assert_calls_get_through().await;
+    let rules = programs::run_well("nft", &["list", "ruleset"], SOON);
+    assert!(!rules.contains("packets 0"), "packets were lost both ways: {rules}");
 }
 
 #[test]
