@@ -156,17 +156,15 @@ async fn a_handshake_that_stands_still_ends_in_time() {
     assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// Opens connections that begin a handshake and do not go on.
-fn half_open(address: SocketAddr) -> Vec<TcpStream> {
+/// Opens connections that say so many halves of a ClientHello in turn, and do not go on.
+fn half_open(address: SocketAddr, halves: &[usize]) -> Vec<TcpStream> {
     let hello = client_hello();
-    let begin = |number: usize| {
+    let begin = |halves: &usize| {
         let mut stream = connect(address);
-        // Mostly all of a ClientHello, but also half of it, or nothing.
-        let part = hello.len() * (number % 8).min(2) / 2;
-        stream.write_all(&hello[..part]).expect("the proxy listens");
+        stream.write_all(&hello[..hello.len() * halves / 2]).expect("the proxy listens");
         stream
     };
-    (0..HALF_OPEN).map(begin).collect()
+    halves.iter().cycle().take(HALF_OPEN).map(begin).collect()
 }
 
 fn wait_for_open_files(proxy: &Proxy, at_most: f64) {
@@ -183,7 +181,7 @@ async fn thousands_of_half_open_connections_disturb_nobody() {
     let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(20);
     load.wait_for_more(100, SOON).await;
     let files = servers[0].proxy().scrape().sum("process_open_fds", &[]);
-    let _half_open = half_open(servers[0].inbound());
+    let _half_open = half_open(servers[0].inbound(), &[0, 1, 2]);
     load.wait_for_more(200, SOON).await;
     wait_for_open_files(servers[0].proxy(), files + 4.0);
     load.finish().await.assert_nothing_lost();
@@ -193,7 +191,7 @@ async fn thousands_of_half_open_connections_disturb_nobody() {
 async fn thousands_of_half_open_connections_leave_no_memory_behind() {
     let (_authority, server) = server_side(&DETECT).await;
     let (kib, files) = (server.proxy().resident_kib(), server.proxy().scrape().sum("process_open_fds", &[]));
-    let _half_open = half_open(server.inbound());
+    let _half_open = half_open(server.inbound(), &[2]);
     wait_for_open_files(server.proxy(), files + 4.0);
     // Several MiB, of which most goes back to the system.
     let enough = kib + (server.proxy().peak_kib() - kib) / 2;
