@@ -27,7 +27,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use capture::Capture;
+pub use capture::{Capture, Frames};
 pub use namespace::{Namespace, Program};
 pub use service::MeshService;
 pub use workload::Workload;

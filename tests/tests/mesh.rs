@@ -1,12 +1,14 @@
 //! Unmodified programs that talk through a mesh of proxies, each in a network namespace of its own.
 
 mod databases;
+mod example;
 mod grpc;
 mod http1;
 mod opaque;
 mod policy;
 mod strangers;
 mod websocket;
+mod wire;
 
 use leno_tests::mesh::{Mesh, MeshService, Workload};
 

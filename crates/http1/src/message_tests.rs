@@ -19,15 +19,6 @@ fn pushed(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_length_is_digits_and_nothing_else() {
-    assert_eq!(parse_content_length(b"0"), Some(0));
-    assert_eq!(parse_content_length(b"18446744073709551615"), Some(u64::MAX));
-    for bad in ["", "+1", "-1", "1 ", " 1", "0x1", "1,1", "1.0", "18446744073709551616", "\u{661}"] {
-        assert_eq!(parse_content_length(bad.as_bytes()), None, "{bad}");
-    }
-}
-
-#[test]
 fn persistence_follows_the_version_and_the_options() {
     for (minor, value, expected) in [
         (1, "", true),

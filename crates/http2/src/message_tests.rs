@@ -31,9 +31,9 @@ fn schemes_are_as_rfc_3986_says() {
 
 #[test]
 fn lengths_are_decimal_numbers_of_64_bits() {
-    assert_eq!(parse_length(b"18446744073709551615"), Some(u64::MAX));
-    assert_eq!(parse_length(b"007"), Some(7));
+    assert_eq!(parse_content_length(b"18446744073709551615"), Some(u64::MAX));
+    assert_eq!(parse_content_length(b"007"), Some(7));
     for bad in [&b""[..], b"18446744073709551616", b"-1", b"+1", b" 1", b"0x1", b"1,1"] {
-        assert_eq!(parse_length(bad), None, "{}", bad.escape_ascii());
+        assert_eq!(parse_content_length(bad), None, "{}", bad.escape_ascii());
     }
 }

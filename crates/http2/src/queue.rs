@@ -36,3 +36,7 @@ impl ContentQueue {
         self.bytes = if empty { Vec::new() } else { bytes };
     }
 }
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

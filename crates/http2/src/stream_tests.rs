@@ -49,30 +49,3 @@ fn slots_are_used_again() {
     }
     assert!(streams.slots.len() < 20);
 }
-
-#[test]
-fn a_queue_gives_its_memory_back_when_it_is_empty() {
-    let mut stream = stream(1);
-    stream.queue.push(&[7; 5_000]);
-    let (queue, start) = stream.queue.lend();
-    stream.queue.give_back(queue, start + 4_999);
-    assert_eq!(stream.queue.waiting(), [7]);
-    let (queue, start) = stream.queue.lend();
-    stream.queue.give_back(queue, start + 1);
-    assert_eq!((stream.queue.waiting(), stream.queue.capacity()), (&[][..], 0));
-}
-
-#[test]
-fn a_queue_that_never_empties_stays_small() {
-    let mut stream = stream(1);
-    let mut expected = 0u32;
-    stream.queue.push(&[0; 100]);
-    for round in 0..10_000u32 {
-        stream.queue.push(&round.to_be_bytes());
-        let (queue, start) = stream.queue.lend();
-        stream.queue.give_back(queue, start + 4);
-        expected += 4;
-    }
-    assert_eq!((stream.queue.waiting().len(), expected), (100, 40_000));
-    assert!(stream.queue.capacity() < 1_000);
-}

@@ -8,10 +8,10 @@ const PAYLOAD: &[u8] = b"a payload that nobody else may read on its way";
 const REQUEST: &str = r#"{"payload": "YSBwYXlsb2FkIHRoYXQgbm9ib2R5IGVsc2UgbWF5IHJlYWQgb24gaXRzIHdheQ=="}"#;
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
 /// What the echo server serves on.
-pub const PORT: u16 = 50051;
+pub(super) const PORT: u16 = 50051;
 
 /// An echo server on all addresses of its namespace.
-pub fn start_echo(workload: &Workload) -> Program {
+pub(super) fn start_echo(workload: &Workload) -> Program {
     let program = workload.start("leno", &["echo", "--listen", "0.0.0.0:50051", "--name", workload.name()]);
     workload.wait_for_port(PORT);
     program

@@ -7,12 +7,12 @@ use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
 use super::Pair;
 
 /// What nginx serves on.
-pub const PORT: u16 = 8080;
+pub(super) const PORT: u16 = 8080;
 /// Larger than every buffer on the way.
 const BIG_BYTES: usize = 32 << 20;
 
 /// nginx with three virtual hosts; it serves files from `www` in the mesh's directory, and takes uploads.
-pub fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
+pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
     let directory = mesh.directory().to_str().expect("temporary directories have plain names");
     let www = mesh.directory().join("www");
     fs::create_dir(&www).expect("the directory is ours");

@@ -29,7 +29,7 @@ impl Worker {
         let own = &self.identity.as_ref()?.id;
         let policy = self.mesh.inbound_policy(own, address.port(), self.default_policy);
         let decided_by = match policy.enforced() {
-            Some(policy) => DecidedBy::AuthorizationPolicy(policy.name.clone()),
+            Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
             None => DecidedBy::Default(self.default_policy.name()),
         };
         let traffic = target.traffic_labels(client.tls_label());

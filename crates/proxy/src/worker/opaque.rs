@@ -3,12 +3,15 @@
 //! What a connection brings becomes the content of a request (we accepted it) or of a response (we opened it); its end is
 //! END_STREAM, either way for itself (TCP's half-close).
 
+use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Role, Section, StreamKey};
 
 /// Bytes that wait for the socket before the far side gets no more room.
 const OUTPUT_HIGH_WATER_BYTES: usize = 128 << 10;
 /// Bytes that were read and have not gone on; with more of them the socket is left unread.
 const MAX_UNRELEASED_BYTES: usize = 256 << 10;
+/// A fatal alert: there is no such server here (RFC 6066 section 3, RFC 8446 section 6).
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// The one stream.
 const STREAM: u32 = 1;
 
@@ -121,11 +124,16 @@ impl Opaque {
         self.token
     }
 
-    /// An answer other than success means that there is no connection.
+    /// An answer other than success means that there is no connection: what was opened is closed.
     pub(super) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
-        let refused = fields.get(leno_http2::fields::Known::Status).is_some_and(|status| status != b"200");
-        self.aborted |= refused;
-        self.sent_end |= end_stream;
+        let is_refused = fields.get(Known::Status).is_some_and(|status| status != b"200");
+        if is_refused {
+            if self.carries_tls {
+                self.out.extend_from_slice(&UNRECOGNIZED_NAME);
+            }
+            self.received_end = true;
+        }
+        self.sent_end |= end_stream || is_refused;
     }
 
     /// Returns how many bytes the far side may send again at once; the rest comes back as [`Drained`].

@@ -72,7 +72,7 @@ fn room_for_what_exceeds_the_high_water_mark_comes_when_the_socket_has_taken_it(
 }
 
 #[test]
-fn a_reset_and_a_refusal_cut_the_connection() {
+fn a_reset_cuts_the_connection_and_a_refusal_ends_it() {
     let mut opaque = accepted();
     opaque.send_data(b"half", false);
     opaque.reset(ErrorCode::CANCEL);
@@ -80,6 +80,11 @@ fn a_reset_and_a_refusal_cut_the_connection() {
     let mut refused = accepted();
     let mut fields = FieldSection::new();
     fields.push(b":status", b"503");
+    refused.send_headers(&fields, false);
+    refused.send_data(b"why", true);
+    assert!(refused.is_drained() && !refused.is_aborted() && refused.output().is_empty());
+    let mut refused = Opaque::accepted("example.org:443".to_owned(), true);
+    refused.receive(&mut &b""[..], &mut FieldSection::new()).expect("the request");
     refused.send_headers(&fields, true);
-    assert!(refused.is_aborted());
+    assert_eq!(refused.output(), [21, 3, 3, 0, 2, 2, 112]);
 }

@@ -66,7 +66,7 @@ impl Worker {
         }
         if section == Section::Response {
             call.response = Response::Begun;
-            call.http_status = status_code(fields);
+            call.http_status = status_seen(fields);
             let since_sent = now - call.sent_at;
             let cluster = call.cluster;
             if let Some(call) = self.calls.get_mut(token as usize)
@@ -218,4 +218,12 @@ impl Worker {
 fn status_code(fields: &FieldSection) -> u16 {
     let digits = fields.get(Known::Status).unwrap_or_default();
     digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
+}
+
+/// The status that the client sees: between proxies and codecs, 200 with the field of upgrades stands for 101.
+fn status_seen(fields: &FieldSection) -> u16 {
+    match status_code(fields) {
+        200 if fields.contains(Known::LenoUpgrade) => 101,
+        status => status,
+    }
 }
