@@ -9,7 +9,7 @@ use leno_tests::proxy::{Proxy, free_address, wait_for};
 
 /// Every case that the two have in common without TLS. `pick_first_unary` is not among them: it needs an id that this
 /// server does not send.
-const CASES: [&str; 18] = [
+pub(crate) const CASES: [&str; 18] = [
     "empty_unary",
     "large_unary",
     "client_streaming",
@@ -48,10 +48,15 @@ fn every_interop_case_passes_through_the_proxy() {
 
 /// What the client printed if the case failed.
 fn failure(case: &str, port: &str) -> Option<String> {
-    let mut arguments = vec!["-server_host", "127.0.0.1", "-server_port", port, "-test_case", case];
+    let output = programs::run("interop-client", &arguments(case, "127.0.0.1", port), Duration::from_secs(30));
+    (!output.status.success()).then(|| format!("{case}: {}", programs::text(&output)))
+}
+
+/// What the client is to be told for one case.
+pub(crate) fn arguments<'a>(case: &'a str, host: &'a str, port: &'a str) -> Vec<&'a str> {
+    let mut arguments = vec!["-server_host", host, "-server_port", port, "-test_case", case];
     if case.starts_with("orca") {
         arguments.extend(["-service_config_json", ORCA]);
     }
-    let output = programs::run("interop-client", &arguments, Duration::from_secs(30));
-    (!output.status.success()).then(|| format!("{case}: {}", programs::text(&output)))
+    arguments
 }

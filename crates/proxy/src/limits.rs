@@ -66,7 +66,8 @@ pub struct RelayLimits {
     /// How long a peer may be silent before the kernel asks whether it is still there. It asks again after each third of
     /// that time, and gives the peer up when three questions had no answer.
     pub keepalive_ms: u32,
-    /// How long DATA may wait for a client's windows without any of it moving.
+    /// How long DATA may wait for a client's windows without any of it moving; for a client of HTTP/1, which has none, how
+    /// long it may leave its socket unread.
     pub stall_timeout_ms: u32,
     /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
@@ -234,7 +235,7 @@ static SPECS: &[Spec] = specs! {
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";
     "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or be gone";
     "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before it is asked for a sign of life";
-    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long a client's windows may let nothing through";
+    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long a client's windows, or of HTTP/1 its socket, may let nothing through";
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may be without a call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
     "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long its answer may take";

@@ -25,8 +25,12 @@ pub struct Namespace {
 impl Namespace {
     /// Makes one without devices but loopback, in which /etc/hosts is the file `hosts`.
     pub(super) fn new(hosts: &Path) -> Self {
-        // The mount hides nothing outside: unshare makes mounts private.
-        let script = "ip link set lo up; mount --bind \"$0\" /etc/hosts; echo ready; exec sleep infinity";
+        // These mounts are seen in here only: unshare makes mounts private. Without a name server, nobody waits for one.
+        let script = "ip link set lo up
+            mount --bind \"$0\" /etc/hosts
+            if [ -e /etc/resolv.conf ]; then mount --bind /dev/null /etc/resolv.conf; fi
+            echo ready
+            exec sleep infinity";
         let holder = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child"])
             .args(["sh", "-ec", script])

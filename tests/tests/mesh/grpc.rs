@@ -3,6 +3,9 @@
 use leno_tests::mesh::{Capture, Mesh, MeshService, Program, Workload};
 use serde_json::Value;
 
+use super::Pair;
+use crate::interop;
+
 /// What no TLS record has in it by chance, as it is and as JSON has bytes.
 const PAYLOAD: &[u8] = b"a payload that nobody else may read on its way";
 const REQUEST: &str = r#"{"payload": "YSBwYXlsb2FkIHRoYXQgbm9ib2R5IGVsc2UgbWF5IHJlYWQgb24gaXRzIHdheQ=="}"#;
@@ -76,4 +79,16 @@ fn ghz_makes_thousands_of_calls_without_an_error_and_all_servers_take_part() {
         let calls = server.scrape().sum("response_total", &inbound);
         assert!(calls > 300.0, "{} of 3000 calls came to {}", calls, server.name());
     }
+}
+
+#[test]
+fn every_interop_case_passes_through_both_proxies() {
+    let Some(pair) = Pair::new(|server| MeshService::new("interop", PORT).at(server)) else { return };
+    let port = PORT.to_string();
+    let _server = pair.server.start("interop-server", &["-port", &port]);
+    pair.server.wait_for_port(PORT);
+    for case in interop::CASES {
+        pair.client.run_well("interop-client", &interop::arguments(case, "interop", &port));
+    }
+    pair.assert_encrypted();
 }

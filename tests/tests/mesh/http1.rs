@@ -54,10 +54,15 @@ pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
 
 /// A client, and nginx as the service `web`.
 fn curl_and_nginx() -> Option<(Pair, Program)> {
+    curl_and_nginx_with(&[])
+}
+
+/// The same, with these arguments more for both proxies.
+fn curl_and_nginx_with(arguments: &[&str]) -> Option<(Pair, Program)> {
     if !is_installed("nginx", "nginx-light") {
         return None;
     }
-    let pair = Pair::new(|server| MeshService::new("web", PORT).at(server))?;
+    let pair = Pair::with(arguments, |server| MeshService::new("web", PORT).at(server))?;
     let nginx = start_nginx(&pair.mesh, &pair.server);
     Some((pair, nginx))
 }
@@ -128,4 +133,21 @@ fn http_1_0_clients_and_virtual_hosts_are_served() {
     pair.assert_encrypted();
     let line = pair.server.wait_for_access(&[("authority", "two.example"), ("protocol", "HTTP/1.1")]);
     assert_eq!(line["client_id"], pair.client.spiffe_id(), "{line}");
+}
+
+#[test]
+fn a_client_may_pause_a_download_for_as_long_as_one_of_http_2_may() {
+    let limits = ["--limit", "unread_timeout_ms=1000"];
+    let Some((pair, _nginx)) = curl_and_nginx_with(&limits) else { return };
+    // The shell reads nothing for a while, and so curl reads nothing from its socket.
+    let bytes = pair.client.run_well("bash", &["-c", "curl -sS http://web:8080/big | (sleep 5; wc -c)"]);
+    assert_eq!(bytes.trim(), BIG_BYTES.to_string());
+}
+
+#[test]
+fn a_workload_calls_itself_through_its_own_service() {
+    let Some((pair, _nginx)) = curl_and_nginx() else { return };
+    assert_eq!(pair.server.run_well("curl", &["-sS", "http://web:8080/hello"]), "hello from a file\n");
+    let line = pair.server.wait_for_access(&[("direction", "inbound"), ("path", "/hello")]);
+    assert_eq!((&line["tls"], &line["client_id"]), (&"true".into(), &pair.server.spiffe_id().into()), "{line}");
 }

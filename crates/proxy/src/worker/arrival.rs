@@ -183,7 +183,9 @@ impl Worker {
             }
         };
         let mut link = Link::new(arrival.wire, codec, self.now);
-        link.limit_unread(ms(self.limits.relay.unread_timeout_ms));
+        let relay = &self.limits.relay;
+        let unread_ms = if link.codec.has_windows() { relay.unread_timeout_ms } else { relay.stall_timeout_ms };
+        link.limit_unread(ms(unread_ms));
         link.held = std::mem::take(&mut arrival.first);
         link.opened = arrival.since;
         let serial = self.take_serial();

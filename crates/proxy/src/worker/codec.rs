@@ -315,4 +315,8 @@ impl Codec {
     pub(super) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))
     }
+    /// Whether the peer has flow-control windows: whoever does not want more bytes leaves them shut, and reads on.
+    pub(super) fn has_windows(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
 }

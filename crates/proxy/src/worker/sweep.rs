@@ -110,14 +110,17 @@ impl Worker {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        if past(link.blocked_since, ms(relay.unread_timeout_ms)) {
+        // Without windows, leaving the socket itself unread is how an application takes its time.
+        let has_windows = link.codec.has_windows();
+        if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
             let why = "it left its socket unread for unread_timeout_ms";
             return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
         // Streams of a tunnel are opaque connections, of which many share this one.
         let is_tunnel = client.origin.door == Door::Tunnel;
-        if past(link.stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
-            let why = "its windows let nothing through for stall_timeout_ms";
+        let stalled_since = if has_windows { link.stalled_since } else { link.blocked_since };
+        if past(stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
+            let why = "it let nothing through for stall_timeout_ms";
             return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
         if link.codec.stream_count() > 0 {
