@@ -1,9 +1,10 @@
 //! Relay: an endpoint's frames, back to the client that waits for them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
+use leno_model::balance::Outcome;
 
 use super::Worker;
 use super::accept::Door;
@@ -130,6 +131,7 @@ impl Worker {
     fn on_reset(&mut self, upstream: usize, stream: StreamKey, token: u32, code: ErrorCode, by_peer: bool) {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
         let (client, client_stream, response) = (call.client, call.client_stream, call.response);
+        let sent_at = call.sent_at;
         if response == Response::Ended {
             // The server wants no more of a request that it has answered (RFC 9113 section 8.1).
             self.stop_client(client, client_stream);
@@ -140,11 +142,19 @@ impl Worker {
             let Some((address, calls)) = self.upstreams.get(upstream).map(|to| (to.address, to.calls)) else { return };
             self.upstream_lost(token, address, calls > 1);
         } else if code == ErrorCode::REFUSED_STREAM && response == Response::Awaited {
-            self.not_processed(upstream, stream, token);
+            let outcome = self.outcome_of_refusal(upstream, sent_at);
+            self.not_processed(upstream, stream, token, outcome);
         } else {
             self.reset_client_stream(client, client_stream, code);
             self.end_call(token, Ending::Broken);
         }
+    }
+
+    /// A proxy refuses what it cannot hand to its application; a server refuses what is too much for it just now.
+    fn outcome_of_refusal(&self, upstream: usize, sent_at: Instant) -> Outcome {
+        let is_proxys = self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop.is_mutual_tls());
+        let failure = Outcome::Failure { latency: self.now - sent_at, pushback: None };
+        if is_proxys { failure } else { Outcome::NotSent }
     }
 
     /// Whether a reset stands for a connection that was closed.
@@ -180,7 +190,7 @@ impl Worker {
             if let Some(http2) = self.upstreams.get_mut(index).and_then(|upstream| upstream.link.codec.http2()) {
                 http2.abandon(stream);
             }
-            self.not_processed(index, stream, token);
+            self.not_processed(index, stream, token, Outcome::NotSent);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use leno_http2::{FieldSection, Section};
+use leno_http2::{ErrorCode, FieldSection, Section};
 
 use super::Worker;
 use super::accept::Door;
@@ -42,7 +42,7 @@ pub(super) enum ProxyError {
     ConnectionClosed { endpoint: SocketAddr },
     #[error("{endpoint} broke the protocol: {why}")]
     Protocol { endpoint: SocketAddr, why: &'static str },
-    #[error("{endpoint} refused the call, and so did the others tried")]
+    #[error("{endpoint} refused the call, and so did the others tried; look whether the applications there run")]
     Refused { endpoint: SocketAddr },
     #[error("the call was given to {attempts} endpoints, its limit, and none took it; try again later")]
     TooManyAttempts { attempts: u32 },
@@ -76,6 +76,11 @@ impl ProxyError {
         }
     }
 
+    /// Whether no application has heard of the call: another one may get it.
+    fn is_unprocessed(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
+    }
+
     fn statuses(&self) -> (u16, Status) {
         match self {
             Self::NoRoute(_) => (404, Status::Unimplemented),
@@ -107,7 +112,10 @@ impl Worker {
             return self.end_call(slot, Ending::Complete);
         }
         let (http_status, grpc_status) = error.statuses();
-        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        let downstream = self.clients.get(client);
+        let door = downstream.map_or(Door::Outbound, |client| client.origin.door);
+        let is_proxys =
+            downstream.is_some_and(|client| client.origin.door != Door::Outbound && client.peer_id.is_some());
         self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
         if let Some(call) = self.calls.get_mut(slot as usize) {
@@ -116,6 +124,10 @@ impl Worker {
         if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
             let message = error.to_string();
             match (response, is_grpc) {
+                // The proxy at the other end gives it to another endpoint (RFC 9113 section 8.7).
+                (Response::Awaited, _) if is_proxys && error.is_unprocessed() => {
+                    link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
+                }
                 (Response::Awaited, true) => {
                     let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
                     link.codec.send_headers(stream, Section::Response, &fields, true);
@@ -131,7 +143,7 @@ impl Worker {
                     let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());
                     link.codec.send_headers(stream, Section::Trailers, &fields, true);
                 }
-                (_, false) => link.codec.reset(stream, leno_http2::ErrorCode::INTERNAL_ERROR),
+                (_, false) => link.codec.reset(stream, ErrorCode::INTERNAL_ERROR),
             }
             link.codec.stop_receiving(stream);
             self.mark_dirty(LinkId::client(client));

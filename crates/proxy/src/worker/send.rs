@@ -188,13 +188,18 @@ impl Worker {
 
     /// Takes a call back from where it was sent, or waited, and sends it elsewhere: nothing of it was processed there.
     pub(super) fn send_again(&mut self, id: CallId) {
+        self.send_elsewhere(id, Outcome::NotSent);
+    }
+
+    /// The same, with what the balancer is to think of the endpoint that had it.
+    fn send_elsewhere(&mut self, id: CallId, outcome: Outcome) {
         if !self.call_exists(id) {
             return;
         }
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         if let (Some(pick), Some(cluster)) = (call.pick.take(), call.cluster.and_then(|i| self.clusters.get_mut(i))) {
             call.tried.push(pick.endpoint);
-            cluster.balancer.finish(self.now, pick, Outcome::NotSent);
+            cluster.balancer.finish(self.now, pick, outcome);
         }
         call.upstream = None;
         let attempts = call.attempts;
@@ -239,7 +244,7 @@ impl Worker {
     }
 
     /// The server says, or it is plain, that it has not processed a stream: the call goes elsewhere where that is possible.
-    pub(super) fn not_processed(&mut self, upstream: usize, stream: StreamKey, token: u32) {
+    pub(super) fn not_processed(&mut self, upstream: usize, stream: StreamKey, token: u32, outcome: Outcome) {
         let Some(address) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
         let max_attempts = self.limits.relay.max_attempts;
         let Some(call) = self.calls.get(token as usize).filter(|call| call.upstream == Some((upstream, stream))) else {
@@ -248,7 +253,7 @@ impl Worker {
         if call.can_be_resent(max_attempts) {
             let id = CallId { slot: token, serial: call.serial };
             self.metrics.resent_total.add(1);
-            self.send_again(id);
+            self.send_elsewhere(id, outcome);
         } else {
             self.fail(token, &ProxyError::Refused { endpoint: address });
         }
