@@ -127,8 +127,13 @@ impl Proxy {
 
     /// Waits until the log has a line with every one of `words`, and returns that line.
     pub fn wait_for_log(&self, words: &[&str]) -> String {
+        self.wait_for_log_within(words, Duration::from_secs(5))
+    }
+
+    /// The same, for at most `timeout`.
+    pub fn wait_for_log_within(&self, words: &[&str], timeout: Duration) -> String {
         let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
-        wait_for(&format!("a log line with {words:?}"), Duration::from_secs(5), found)
+        wait_for(&format!("a log line with {words:?}"), timeout, found)
     }
 
     /// Sends it a signal.

@@ -5,7 +5,11 @@
 
 mod certificates;
 mod handshakes;
+mod issuers;
 mod kills;
+mod networks;
+mod opaque;
 mod rolling;
+mod rotation;
 mod sides;
 mod strict;

@@ -34,7 +34,7 @@ pub(crate) enum Command {
         /// Directory that `leno ca init` wrote
         #[arg(value_name = "DIR")]
         authority: PathBuf,
-        /// Who the program is: ns/<namespace>/sa/<service-account>
+        /// Who the program is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
         workload: Workload,
         /// Directory to write to
         #[arg(long, value_name = "DIR")]

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) tunnel: Vec<SocketAddr>,
 
-    /// Who the own application is: ns/<namespace>/sa/<service-account>
+    /// Who the own application is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
     #[arg(long, value_name = "WORKLOAD", requires = "issuer")]
     pub(crate) identity: Option<Workload>,
 

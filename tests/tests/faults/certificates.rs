@@ -207,14 +207,19 @@ fn connect_with(certificate: &Path, to: SocketAddr) -> Output {
     command.stdin(Stdio::null()).output().expect("timeout (coreutils) runs")
 }
 
+/// A client that shows this certificate is told that it is no good, and the server's proxy says why.
+pub(super) fn assert_client_is_refused(certificate: &Path, server: &ServerSide, label: &str, words: &[&str]) {
+    let output = programs::text(&connect_with(certificate, server.inbound()));
+    assert!(output.contains("alert"), "{label}: {output}");
+    assert_told(server.proxy(), "inbound", label, words);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_whose_certificate_is_no_good_is_told_so_and_calls_nobody() {
     let authorities = Authorities::new();
     for case in &CASES {
         let server = ServerSide::start(&authorities.ours, "echo", Default::default(), &[]).await;
-        let output = programs::text(&connect_with(&authorities.issue(case), server.inbound()));
-        assert!(output.contains("alert"), "{}: {output}", case.label);
-        assert_told(server.proxy(), "inbound", case.label, case.words);
+        assert_client_is_refused(&authorities.issue(case), &server, case.label, case.words);
         assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 }

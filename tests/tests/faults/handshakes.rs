@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use leno_tests::load::Clients;
-use leno_tests::manifests::ECHO;
+use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, wait_for};
 use socket2::SockRef;
 
-use super::sides::{Authority, ServerSide, client_side, echo};
+use super::sides::{Authority, ServerSide, behind_proxy, client_side, echo, own_ip};
 
 /// In which anything that must happen soon has happened, on a machine with other things to do.
 const SOON: Duration = Duration::from_secs(15);
@@ -156,35 +156,80 @@ async fn a_handshake_that_stands_still_ends_in_time() {
     assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
+/// Opens connections that say so many halves of a ClientHello in turn, and do not go on.
+fn half_open(address: SocketAddr, halves: &[usize]) -> Vec<TcpStream> {
+    let hello = client_hello();
+    let begin = |halves: &usize| {
+        let mut stream = connect(address);
+        stream.write_all(&hello[..hello.len() * halves / 2]).expect("the proxy listens");
+        stream
+    };
+    halves.iter().cycle().take(HALF_OPEN).map(begin).collect()
+}
+
+fn wait_for_open_files(proxy: &Proxy, at_most: f64) {
+    wait_for("the connections are closed again", SOON, || {
+        (proxy.scrape().sum("process_open_fds", &[]) <= at_most).then_some(())
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thousands_of_half_open_connections_disturb_nobody_and_leave_nothing_behind() {
+async fn thousands_of_half_open_connections_disturb_nobody() {
     let (authority, server) = server_side(&DETECT).await;
     let servers = [server];
     let proxy = client_side(&authority, &[echo(&servers)], &[]);
-    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
-    clients.busy(100, 20).await.assert_nothing_lost();
-    let (kib, files) = (servers[0].proxy().resident_kib(), servers[0].proxy().scrape().sum("process_open_fds", &[]));
-
-    let load = clients.keep_calling(20);
-    let hello = client_hello();
-    let half_open: Vec<TcpStream> = (0..HALF_OPEN)
-        .map(|number| {
-            let mut stream = connect(servers[0].inbound());
-            // Mostly all of a ClientHello, but also half of it, or nothing.
-            let part = hello.len() * (number % 8).min(2) / 2;
-            stream.write_all(&hello[..part]).expect("the proxy listens");
-            stream
-        })
-        .collect();
+    let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(20);
+    load.wait_for_more(100, SOON).await;
+    let files = servers[0].proxy().scrape().sum("process_open_fds", &[]);
+    let _half_open = half_open(servers[0].inbound(), &[0, 1, 2]);
     load.wait_for_more(200, SOON).await;
-    wait_for("all of them are closed again", SOON, || {
-        (servers[0].proxy().scrape().sum("process_open_fds", &[]) <= files + 4.0).then_some(())
-    });
+    wait_for_open_files(servers[0].proxy(), files + 4.0);
     load.finish().await.assert_nothing_lost();
-    drop(half_open);
-    eprintln!("MEM before {kib} peak {} after {}", servers[0].proxy().peak_kib(), servers[0].proxy().resident_kib());
-    // What they needed, several MiB: most of it goes back to the system.
-    let enough = kib + (servers[0].proxy().peak_kib() - kib) / 2;
-    wait_for("the memory is given back", SOON, || (servers[0].proxy().resident_kib() < enough).then_some(()));
-    eprintln!("MEM before {kib} peak {} after {}", servers[0].proxy().peak_kib(), servers[0].proxy().resident_kib());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_half_open_connections_leave_no_memory_behind() {
+    let (_authority, server) = server_side(&DETECT).await;
+    let (kib, files) = (server.proxy().resident_kib(), server.proxy().scrape().sum("process_open_fds", &[]));
+    let _half_open = half_open(server.inbound(), &[2]);
+    wait_for_open_files(server.proxy(), files + 4.0);
+    // Several MiB, of which most goes back to the system.
+    let enough = kib + (server.proxy().peak_kib() - kib) / 2;
+    wait_for("the memory is given back", SOON, || (server.proxy().resident_kib() < enough).then_some(()));
+}
+
+/// A server side that answers each connection with `answer`, and never closes it.
+fn bad_server_side(answer: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind(SocketAddr::new(own_ip(), 4143)).expect("the address is nobody else's");
+    let address = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept() {
+            stream.write_all(answer).ok();
+            open.push(stream);
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_go_elsewhere_when_a_server_side_stalls_or_babbles() {
+    for (answer, label, words) in [
+        (&b""[..], "connect-failed", "within the connect time-out"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "tls-malformed", "does not speak TLS"),
+    ] {
+        let (authority, server) = server_side(&[]).await;
+        let bad = SocketAddr::new(bad_server_side(answer).ip(), 50051);
+        let endpoints = [server.endpoint(), bad];
+        let service = endpoints.iter().fold(Service::echo(&endpoints), |service, &endpoint| {
+            behind_proxy(service, endpoint, "ns/default/sa/echo")
+        });
+        let proxy = client_side(&authority, &[service.annotated("leno.dev/balancer", "round-robin")], &[]);
+        let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+        clients.busy(200, 10).await.assert_nothing_lost();
+        proxy.wait_for_log(&["outbound connection to", &bad.ip().to_string(), words]);
+        let labels = [r#"direction="outbound""#.to_owned(), format!("why=\"{label}\"")];
+        assert!(proxy.scrape().sum("leno_connections_failed_total", &labels.each_ref().map(String::as_str)) >= 1.0);
+        assert_eq!(proxy.scrape().sum("leno_proxy_errors_total", &[]), 0.0, "{}", proxy.log());
+    }
 }

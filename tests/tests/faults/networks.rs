@@ -1,0 +1,131 @@
+//! Networks that lose packets, take their time, or swallow a machine. Each test runs again in a namespace of its own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use leno_tests::backend::Settings;
+use leno_tests::load::Clients;
+use leno_tests::manifests::ECHO;
+use leno_tests::mesh::skipped;
+use leno_tests::namespaces::run_test_inside;
+use leno_tests::programs;
+use leno_tests::proxy::{Proxy, wait_for};
+
+use super::sides::{Authority, ServerSide, client_side, echo};
+
+const IN_FLIGHT: usize = 20;
+/// In which anything that must happen soon has happened, on a machine with other things to do.
+const SOON: Duration = Duration::from_secs(20);
+/// The shortest that a peer may be silent.
+const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=3000"];
+
+/// Drops packets to and from a port of proxies: those of which `to` and `from` tell.
+fn drop_packets(to: &str, from: &str) {
+    let rules = format!(
+        "table inet faults {{
+           chain input {{
+             type filter hook input priority 0;
+             tcp dport 4143 {to} counter drop
+             tcp sport 4143 {from} counter drop
+           }}
+         }}"
+    );
+    programs::run_well("nft", &[&rules], SOON);
+}
+
+async fn two_servers(authority: &Authority) -> Vec<ServerSide> {
+    let mut servers = Vec::new();
+    for name in ["echo0", "echo1"] {
+        let settings = Settings { delay: Duration::from_millis(20), ..Settings::default() };
+        servers.push(ServerSide::start(authority, name, settings, &IMPATIENT).await);
+    }
+    servers
+}
+
+fn proxy_errors(proxy: &Proxy) -> usize {
+    proxy.scrape().sum("leno_proxy_errors_total", &[]) as usize
+}
+
+/// Makes calls over connections that live for a second each, so that handshakes too have to get through.
+async fn assert_calls_get_through() {
+    let authority = Authority::new();
+    let servers = two_servers(&authority).await;
+    let service = echo(&servers).annotated("leno.dev/max-connection-age", "1s");
+    let proxy = client_side(&authority, &[service], &[]);
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+    let report = clients.paced(100, Duration::from_secs(6)).await;
+    report.assert_nothing_lost();
+    assert_eq!(proxy_errors(&proxy), 0, "{}", proxy.log());
+}
+
+#[test]
+fn calls_get_through_although_packets_are_lost() {
+    run_test_inside("faults::networks::loses_packets", &[]);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loses_packets() {
+    let some = "numgen random mod 100 < 3";
+    drop_packets(some, some);
+    assert_calls_get_through().await;
+    let rules = programs::run_well("nft", &["list", "ruleset"], SOON);
+    assert!(!rules.contains("packets 0"), "packets were lost both ways: {rules}");
+}
+
+#[test]
+fn calls_get_through_although_packets_are_late() {
+    let has_netem = ["--map-root-user", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"];
+    if !programs::run("unshare", &has_netem, SOON).status.success() {
+        return skipped("this kernel has no netem (sch_netem); it was not tried what late packets do");
+    }
+    run_test_inside("faults::networks::delays_packets", &[]);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delays_packets() {
+    let netem = ["qdisc", "add", "dev", "lo", "root", "netem", "delay", "40ms", "20ms", "loss", "1%"];
+    programs::run_well("tc", &netem, SOON);
+    assert_calls_get_through().await;
+}
+
+#[test]
+fn a_machine_that_vanishes_costs_the_calls_in_flight_there_and_no_other() {
+    run_test_inside("faults::networks::loses_a_machine", &[]);
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loses_a_machine() {
+    let authority = Authority::new();
+    let servers = two_servers(&authority).await;
+    let proxy = client_side(&authority, &[echo(&servers)], &IMPATIENT);
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+    let load = clients.keep_calling(IN_FLIGHT);
+    load.wait_for_more(200, SOON).await;
+
+    let gone: SocketAddr = servers[0].inbound();
+    drop_packets(&format!("ip daddr {}", gone.ip()), &format!("ip saddr {}", gone.ip()));
+    proxy.wait_for_log_within(&[&format!("the connection to {gone} ended with calls in flight")], SOON);
+    load.wait_for_more(500, SOON).await;
+    let report = load.finish().await;
+    assert!((1..=IN_FLIGHT).contains(&report.lost.len()), "{:#?}", report.lost);
+    for why in &report.lost {
+        assert!(why.contains("grpc-status Some(14)"), "{why}");
+    }
+    assert_eq!(proxy_errors(&proxy), report.lost.len(), "{}", proxy.log());
+
+    // The other side of it: the server's proxy does not keep connections of a client that is gone.
+    let open = [r#"direction="inbound""#, r#"peer="src""#];
+    wait_for("the server side has noticed", SOON, || {
+        (servers[0].proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
+    });
+
+    // It is back: calls go there again.
+    programs::run_well("nft", &["flush", "ruleset"], SOON);
+    let before = servers[0].backend.calls();
+    let load = clients.keep_calling(IN_FLIGHT);
+    wait_for("calls to the machine that is back", SOON, || (servers[0].backend.calls() > before + 10).then_some(()));
+    load.finish().await.assert_nothing_lost();
+}

@@ -1,0 +1,94 @@
+//! Opaque connections: their other end may be gone, or only busy.
+
+use std::time::Duration;
+
+use leno_tests::mesh::{Mesh, MeshService, Workload};
+use leno_tests::proxy::wait_for;
+
+const PORT: u16 = 6379;
+/// The shortest that a peer may be silent, and a shorter time in which it must read if it must at all.
+const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=1000"];
+/// In which anything that must happen soon has happened, on a machine with other things to do.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Says hello, and when the connection has ended.
+const GREETER: &str = "import socket
+s = socket.create_server(('0.0.0.0', 6379))
+while True:
+    c, a = s.accept()
+    c.sendall(b'HELLO')
+    try:
+        c.recv(100)
+    except OSError:
+        pass
+    print('ENDED', flush=True)";
+/// Hears the hello, and says when the connection has ended.
+const LISTENER: &str = "import socket, sys
+c = socket.create_connection((sys.argv[1], 6379), 5)
+c.settimeout(None)
+print('HEARD', c.recv(100), flush=True)
+try:
+    c.recv(100)
+except OSError:
+    pass
+print('ENDED', flush=True)";
+/// Is busy with other things for a while before it reads, and then says how much it was.
+const BUSY_SERVER: &str = "import socket, time
+s = socket.create_server(('0.0.0.0', 6379))
+while True:
+    c, a = s.accept()
+    time.sleep(6)
+    n = 0
+    while part := c.recv(1 << 20):
+        n += len(part)
+    c.sendall(b'%d' % n)
+    c.close()";
+/// Sends more than all buffers between hold, and says what it hears.
+const SENDER: &str = "import socket, sys
+c = socket.create_connection((sys.argv[1], 6379), 5)
+c.settimeout(20)
+c.sendall(bytes(32 << 20))
+c.shutdown(socket.SHUT_WR)
+print('HEARD', c.recv(100), flush=True)";
+
+/// Drops all that comes to a workload from another.
+fn drop_packets(at: &Workload, from: &Workload) {
+    let chain = "chain input { type filter hook input priority 0;";
+    let rules = format!("table inet faults {{ {chain} ip saddr {} drop; }}; }}", from.address());
+    at.run_well("nft", &[&rules]);
+}
+
+#[test]
+fn an_opaque_connection_whose_machine_vanishes_ends_on_both_sides() {
+    let Some(mesh) = Mesh::new() else { return };
+    let (server, client) = (mesh.meshed("store", &IMPATIENT), mesh.meshed("web", &IMPATIENT));
+    let greeter = server.start("python3", &["-c", GREETER]);
+    server.wait_for_port(PORT);
+    mesh.serve(&MeshService::new("store", PORT).at(&server), &[&server, &client]);
+    let listener = client.start("python3", &["-c", LISTENER, "store"]);
+    listener.wait_for_output(&["HEARD b'HELLO'"]);
+
+    drop_packets(&server, &client);
+    drop_packets(&client, &server);
+    for (side, program) in [("client's", &listener), ("server's", &greeter)] {
+        wait_for(&format!("the {side} connection has ended"), SOON, || {
+            program.output().contains("ENDED").then_some(())
+        });
+    }
+}
+
+#[test]
+fn an_opaque_connection_may_stay_unread_for_as_long_as_its_server_likes() {
+    let Some(mesh) = Mesh::new() else { return };
+    for (name, is_meshed) in [("meshed", true), ("plain", false)] {
+        let mut server = mesh.workload(name);
+        if is_meshed {
+            server.join(&IMPATIENT);
+        }
+        let client = mesh.meshed(&format!("web-{name}"), &IMPATIENT);
+        let _busy = server.start("python3", &["-c", BUSY_SERVER]);
+        server.wait_for_port(PORT);
+        mesh.serve(&MeshService::new(name, PORT).at(&server), &[&client]);
+        assert_eq!(client.run_well("python3", &["-c", SENDER, name]), "HEARD b'33554432'\n");
+    }
+}
