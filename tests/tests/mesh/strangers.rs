@@ -89,3 +89,33 @@ fn an_endpoint_that_is_not_who_it_must_be_is_not_called() {
     assert!(line.contains("WARN"), "{line}");
     assert!(impostor.access_log().is_empty(), "{:?}", impostor.access_log());
 }
+
+#[test]
+fn a_stranger_gets_no_further_than_the_ports_of_the_application() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let (server, stranger) = (mesh.meshed("server", &[]), mesh.workload("stranger"));
+    let _nginx = start_nginx(&mesh, &server);
+    let address = server.address();
+    let get = |words: &str| {
+        let words: Vec<&str> = ["-sS", "-i"].into_iter().chain(words.split(' ')).collect();
+        let output = stranger.run("curl", &words);
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    // Who takes the application for a proxy to the admin listener is answered by the application.
+    let admin = "http://127.0.0.1:4191/metrics";
+    let (_, answer) = get(&format!("-x http://{address}:{PORT} {admin}"));
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nserver: nginx"), "{answer}");
+    let (connected, answer) = get(&format!("-p -x http://{address}:{PORT} {admin}"));
+    assert!(!connected && !answer.contains("HTTP/1.1 200"), "{answer}");
+
+    // The proxy's own ports: one needs to be redirected there, one takes mutual TLS only, others are not for strangers.
+    let (_, answer) = get(&format!("-H Host:127.0.0.1:4191 http://{address}:4143/metrics"));
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nleno-proxy-error: no-route"), "{answer}");
+    for port in [15008, 4140, 4191] {
+        let (answered, answer) = get(&format!("http://{address}:{port}/metrics"));
+        assert!(!answered && answer.is_empty(), "port {port}: {answer}");
+    }
+}
