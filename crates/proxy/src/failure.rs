@@ -38,6 +38,8 @@ pub(crate) enum ConnectionFailure {
     HandshakeCut,
     /// The TLS handshake took too long.
     HandshakeTimeout,
+    /// The client said too little in time, and nothing else tells where it was going.
+    Silent,
     /// The client does not speak HTTP/2 within the mesh's TLS.
     NoAlpn,
     /// The client wants the mesh's TLS, and we have no identity.
@@ -78,6 +80,7 @@ impl ConnectionFailure {
             Self::Handshake(error) => handshake::label(error),
             Self::HandshakeCut => "tls-cut",
             Self::HandshakeTimeout => "tls-timeout",
+            Self::Silent => "silent",
             Self::NoAlpn => "no-alpn",
             Self::NoIdentity => "no-identity",
             Self::BadPeerId(_) => "certificate-identity",
@@ -107,6 +110,10 @@ impl fmt::Display for ConnectionFailure {
             Self::HandshakeTimeout => f.write_str(
                 "the TLS handshake took longer than detect_timeout_ms; look at the peer's load and at the network \
                  between",
+            ),
+            Self::Silent => f.write_str(
+                "within detect_timeout_ms nothing came that tells what it is for; let the client speak first, or \
+                 redirect its connections here, so that their destination is known",
             ),
             Self::NoAlpn => f.write_str(
                 "the client does not offer HTTP/2 by ALPN; connect to this port from a proxy of this mesh, or without \

@@ -25,6 +25,7 @@ fn all() -> Vec<ConnectionFailure> {
         ConnectionFailure::Handshake(CertificateError::Expired.into()),
         ConnectionFailure::HandshakeCut,
         ConnectionFailure::HandshakeTimeout,
+        ConnectionFailure::Silent,
         ConnectionFailure::NoAlpn,
         ConnectionFailure::NoIdentity,
         ConnectionFailure::BadPeerId(PeerIdError::NoUri),

@@ -21,9 +21,9 @@ fn send_slowly(attacker: &mut Attacker, bytes: &[u8]) -> io::Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_say_nothing() {
-    let siege = Plan::attackers(100).limit("handshake_timeout_ms=1000").lay(|attacker| attacker.linger()).await;
+    let siege = Plan::attackers(100).limit("detect_timeout_ms=1000").lay(|attacker| attacker.linger()).await;
     siege.assert_harmless().await;
-    siege.assert_counted("handshake_timeout");
+    siege.assert_counted("detect_timeout");
     siege.assert_hung_up_on();
 }
 

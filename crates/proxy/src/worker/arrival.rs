@@ -208,6 +208,10 @@ impl Worker {
         if arrival.wire.tls.is_some() || arrival.origin.door == Door::Tunnel {
             return self.refuse(index, ConnectionFailure::HandshakeTimeout);
         }
+        if arrival.origin.original_destination.is_none() {
+            self.metrics.count_abuse("detect_timeout");
+            return self.refuse(index, ConnectionFailure::Silent);
+        }
         self.admit_opaque(index);
     }
 

@@ -5,6 +5,8 @@ use rustls::server::Acceptor;
 
 /// Bytes of a connection that are looked at; a TLS ClientHello has a few hundred to two thousand, a request line less.
 pub const DETECT_BYTES: usize = 16 << 10;
+/// The type of the first handshake message (RFC 8446 section 4).
+const CLIENT_HELLO: u8 = 1;
 /// Content of a plaintext record (RFC 8446 section 5.1).
 const RECORD_MAX_BYTES: usize = 1 << 14;
 /// Longest method that is taken for HTTP/1's.
@@ -69,7 +71,8 @@ fn client_hello(first: &[u8]) -> Detected {
                 return Detected::Tls { server_name };
             }
             Ok(None) => {}
-            // It looks like TLS and is not, or not of a version that can be read: that is for its server to judge.
+            // A ClientHello that cannot be read is for its server to judge; anything else is no TLS.
+            Err(_) if first.get(5) == Some(&CLIENT_HELLO) => return Detected::Tls { server_name: None },
             Err(_) => return Detected::Opaque,
         }
     }
