@@ -51,7 +51,8 @@ fn client_hello(first: &[u8]) -> Detected {
     // What comes byte by byte is not parsed again with every byte.
     if let [_, _, _, high, low, rest @ ..] = first {
         let record_bytes = usize::from(u16::from_be_bytes([*high, *low]));
-        if record_bytes > RECORD_MAX_BYTES {
+        // A handshake record is never empty either (RFC 8446 section 5.1).
+        if !(1..=RECORD_MAX_BYTES).contains(&record_bytes) {
             return Detected::Opaque;
         }
         if rest.len() < record_bytes {

@@ -60,5 +60,7 @@ fn the_server_name_of_a_client_hello_is_read_once_all_of_it_is_there() {
 #[test]
 fn what_only_begins_like_tls_is_opaque() {
     assert_eq!(detect(&[22, 3, 1, 0, 4, 9, 9, 9, 9]), Detected::Opaque);
+    assert_eq!(detect(&[22, 3, 16, 0, 0]), Detected::Opaque);
+    assert_eq!(detect(&[22, 3, 16, 0, 0, 1, 0]), Detected::Opaque);
     assert_eq!(detect(&[[22, 3, 1, 255, 255].as_slice(), &[1; 100]].concat()), Detected::Opaque);
 }
