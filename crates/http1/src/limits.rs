@@ -1,5 +1,8 @@
 //! Every limit of the engine: what one peer may make us hold or do on one connection.
 
+// The same mark, beyond which no further request is read either.
+pub use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
+
 /// Fields of one header or trailer section.
 pub const MAX_FIELDS: usize = 128;
 /// Length of a field's name, in bytes.
@@ -8,8 +11,6 @@ pub const MAX_NAME_BYTES: usize = 256;
 pub const MAX_NOMINATED_FIELDS: usize = 32;
 /// Empty lines before a request line (RFC 9112 section 2.2).
 pub const MAX_EMPTY_LINES: u8 = 4;
-/// While this much output waits for the socket, content stays in its queue, and no further request is read.
-pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;
 
 /// What a connection enforces. One value is shared by all connections of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

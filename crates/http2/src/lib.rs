@@ -9,6 +9,7 @@
     deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)
 )]
 
+mod buffer;
 mod connection;
 pub mod error;
 pub mod fields;
@@ -20,6 +21,7 @@ mod queue;
 mod settings;
 mod stream;
 
+pub use buffer::OutputBuffer;
 pub use connection::{Connection, Drained, Event, OpenError, Role};
 pub use error::{ConnectionError, ErrorCode, Flood, Violation};
 pub use fields::FieldSection;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use leno_http2::{ErrorCode, Event, Role, StreamKey};
+use leno_http2::{ErrorCode, Event, OutputBuffer, Role, StreamKey};
 
 use super::{Connection, Input};
 use crate::block::Incomplete;
@@ -77,7 +77,7 @@ impl Connection {
     fn end_exchange_if_closed(&mut self) {
         let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_closed()) else { return };
         if self.pending_output() == 0 {
-            self.out = Vec::new();
+            self.out = OutputBuffer::default();
         }
         if exchange.persistent && !self.shutting_down {
             self.input = Input::Head;
@@ -112,7 +112,7 @@ impl Connection {
         }
         if exchange.is_none_or(|exchange| exchange.send == Half::Headers) {
             let with_content = exchange.is_none_or(|exchange| !exchange.head);
-            write::refusal(&mut self.out, error.status, error.why, with_content);
+            write::refusal(&mut self.out.bytes, error.status, error.why, with_content);
         }
         error
     }

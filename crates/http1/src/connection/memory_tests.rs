@@ -2,7 +2,7 @@ use super::*;
 use leno_http2::{ErrorCode, Section};
 
 fn held(connection: &Connection) -> usize {
-    connection.out.capacity() + connection.drained.capacity() + connection.exchange.iter().count()
+    connection.out.bytes.capacity() + connection.drained.capacity() + connection.exchange.iter().count()
 }
 
 /// A server that has read a head in two parts and has sent much content.

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leno_http2::{Drained, Event, FieldSection, Role, StreamKey};
+use leno_http2::{Drained, Event, FieldSection, OutputBuffer, Role, StreamKey};
 
 use crate::block::Incomplete;
 use crate::error::ConnectionError;
@@ -66,8 +66,7 @@ pub struct Connection {
     last_id: u32,
     /// Of the latest exchange that some byte of the answer has come of.
     answered_id: u32,
-    out: Vec<u8>,
-    out_start: usize,
+    out: OutputBuffer,
     /// Bytes that the socket has taken.
     written: u64,
     /// Bytes that the socket had to take before our request.
@@ -95,8 +94,7 @@ impl Connection {
             exchange: None,
             last_id: 0,
             answered_id: 0,
-            out: Vec::new(),
-            out_start: 0,
+            out: OutputBuffer::default(),
             written: 0,
             request_starts_at: 0,
             drained: VecDeque::new(),

@@ -17,29 +17,18 @@ impl Connection {
     /// follow from the queue.
     pub fn output(&mut self) -> &[u8] {
         self.send_queued();
-        self.out.get(self.out_start..).unwrap_or_default()
+        self.out.waiting()
     }
 
     /// The socket has taken `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
-        self.out_start += n;
         self.written += n as u64;
-        if self.out_start >= self.out.len() {
-            self.out_start = 0;
-            if self.exchange.is_none() || self.out.capacity() > KEPT_OUTPUT_BYTES {
-                self.out = Vec::new();
-            } else {
-                self.out.clear();
-            }
-        } else if self.out_start > OUTPUT_HIGH_WATER_BYTES {
-            self.out.drain(..self.out_start);
-            self.out_start = 0;
-        }
+        self.out.advance(n, if self.exchange.is_none() { 0 } else { KEPT_OUTPUT_BYTES });
     }
 
     /// Bytes that wait in the output buffer.
     pub fn pending_output(&self) -> usize {
-        self.out.len() - self.out_start
+        self.out.waiting_bytes()
     }
 
     /// Whether there is something to write now.
@@ -118,7 +107,7 @@ impl Connection {
             Outgoing::Length(left) => match left.checked_sub(part.len() as u64) {
                 Some(less) => {
                     *left = less;
-                    self.out.extend_from_slice(part);
+                    self.out.bytes.extend_from_slice(part);
                 }
                 // More than was announced would be read as the next message.
                 None => {
@@ -127,11 +116,11 @@ impl Connection {
                 }
             },
             Outgoing::Chunked => {
-                self.out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
-                self.out.extend_from_slice(part);
-                self.out.extend_from_slice(b"\r\n");
+                self.out.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                self.out.bytes.extend_from_slice(part);
+                self.out.bytes.extend_from_slice(b"\r\n");
             }
-            Outgoing::UntilClose | Outgoing::Tunnel => self.out.extend_from_slice(part),
+            Outgoing::UntilClose | Outgoing::Tunnel => self.out.bytes.extend_from_slice(part),
         }
         part.len()
     }
@@ -142,7 +131,7 @@ impl Connection {
             // It was too much content already.
             _ if self.over => return,
             Some(Outgoing::Length(1..)) => return self.end(),
-            Some(Outgoing::Chunked) => write::last_chunk(&mut self.out, trailers),
+            Some(Outgoing::Chunked) => write::last_chunk(&mut self.out.bytes, trailers),
             _ => {}
         }
         self.end_sending();

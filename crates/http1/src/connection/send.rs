@@ -54,7 +54,7 @@ impl Connection {
             Framing::Unframed => Outgoing::Nothing,
         };
         self.request_starts_at = self.written + self.pending_output() as u64;
-        write::request(&mut self.out, fields, framing, exchange.upgrade.as_deref());
+        write::request(&mut self.out.bytes, fields, framing, exchange.upgrade.as_deref());
         self.exchange = Some(Box::new(exchange));
         self.input = Input::Head;
         let key = StreamKey::numbered(self.last_id);
@@ -100,7 +100,7 @@ impl Connection {
         if let Some(status) = status(fields).filter(|status| (100..200).contains(status) && *status != 101)
             && !exchange.peer_is_1_0
         {
-            write::response(&mut self.out, status, fields, Framing::Unframed, Persistence::Implied, None);
+            write::response(&mut self.out.bytes, status, fields, Framing::Unframed, Persistence::Implied, None);
         }
     }
 
@@ -140,7 +140,7 @@ impl Connection {
         exchange.send = Half::Body;
         exchange.outgoing = outgoing;
         let shown_status = if upgrade.is_some() { 101 } else { status };
-        write::response(&mut self.out, shown_status, fields, framing, persistence, upgrade);
+        write::response(&mut self.out.bytes, shown_status, fields, framing, persistence, upgrade);
         if self.input == Input::Undecided {
             self.input = if is_tunnel { Input::Tunnel } else { Input::Rejected };
         }

@@ -37,7 +37,7 @@ impl Connection {
         stream.receive_target = grown;
         stream.credit = 0;
         stream.receive_window += i64::from(increment);
-        frame::write_window_update(&mut self.out, key.id, increment);
+        frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
     /// The connection's own room comes back at once: each stream's window alone holds data back, so that a stalled
@@ -46,7 +46,7 @@ impl Connection {
         self.connection_credit += bytes;
         if self.connection_credit >= self.limits.connection_window_bytes / 2 {
             self.receive_window += i64::from(self.connection_credit);
-            frame::write_window_update(&mut self.out, 0, self.connection_credit);
+            frame::write_window_update(&mut self.out.bytes, 0, self.connection_credit);
             self.connection_credit = 0;
         }
     }

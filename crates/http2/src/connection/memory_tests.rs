@@ -98,7 +98,8 @@ fn an_idle_connection_holds_no_buffers() {
     write_all(&mut server);
     while server.next_drained().is_some() {}
     assert_eq!(server.stream_count(), 0);
-    let held = [server.out.capacity(), server.drained.capacity(), server.ready.capacity(), server.partial.capacity()];
+    let held =
+        [server.out.bytes.capacity(), server.drained.capacity(), server.ready.capacity(), server.partial.capacity()];
     assert_eq!(held, [0; 4]);
 }
 

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::buffer::OutputBuffer;
 use crate::error::{ConnectionError, ErrorCode};
 use crate::fields::FieldSection;
 use crate::frame::{self, FrameHeader, MAX_31_BITS, PREFACE};
@@ -149,8 +150,7 @@ pub struct Connection {
     fault: Option<ConnectionError>,
 
     encoder: Encoder,
-    out: Vec<u8>,
-    out_start: usize,
+    out: OutputBuffer,
     last_data: Option<output::LastData>,
     send_window: i64,
     /// The largest that it has been.
@@ -177,15 +177,16 @@ const KEEPALIVE_PING: [u8; 8] = *b"lenolive";
 impl Connection {
     /// A connection that has sent its preface and SETTINGS; they wait in [`Connection::output`].
     pub fn new(role: Role, limits: Arc<Limits>, now: Instant) -> Self {
-        let mut out = Vec::with_capacity(128);
+        let mut out = OutputBuffer::default();
+        out.bytes.reserve(128);
         let as_server = role == Role::Server;
         if !as_server {
-            out.extend_from_slice(PREFACE);
+            out.bytes.extend_from_slice(PREFACE);
         }
-        settings::write_initial(&mut out, &limits, as_server);
+        settings::write_initial(&mut out.bytes, &limits, as_server);
         let extra = limits.connection_window_bytes.saturating_sub(DEFAULT_WINDOW_BYTES);
         if extra > 0 {
-            frame::write_window_update(&mut out, 0, extra);
+            frame::write_window_update(&mut out.bytes, 0, extra);
         }
         Self {
             role,
@@ -209,7 +210,6 @@ impl Connection {
             fault: None,
             encoder: Encoder::new(),
             out,
-            out_start: 0,
             last_data: None,
             send_window: i64::from(DEFAULT_WINDOW_BYTES),
             send_window_peak: i64::from(DEFAULT_WINDOW_BYTES),
@@ -249,7 +249,7 @@ impl Connection {
             self.input = Input::Dead;
             // A last stream that was named once may not rise again (section 6.8).
             let last_stream = self.goaway_sent.unwrap_or(self.highest_peer_stream);
-            frame::write_goaway(&mut self.out, last_stream, error.code, &error.why.to_string());
+            frame::write_goaway(&mut self.out.bytes, last_stream, error.code, &error.why.to_string());
         }
         result
     }
@@ -318,8 +318,8 @@ impl Connection {
             return;
         }
         self.shutting_down = true;
-        frame::write_goaway(&mut self.out, MAX_31_BITS, ErrorCode::NO_ERROR, "");
-        frame::write(&mut self.out, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
+        frame::write_goaway(&mut self.out.bytes, MAX_31_BITS, ErrorCode::NO_ERROR, "");
+        frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
     }
 
     /// Names the last stream that is answered; later ones are ignored, and so may be sent elsewhere.
@@ -327,7 +327,7 @@ impl Connection {
         if self.goaway_sent.is_none() && !matches!(self.input, Input::Dead) {
             self.shutting_down = true;
             self.goaway_sent = Some(self.highest_peer_stream);
-            frame::write_goaway(&mut self.out, self.highest_peer_stream, code, debug);
+            frame::write_goaway(&mut self.out.bytes, self.highest_peer_stream, code, debug);
         }
     }
 
@@ -338,7 +338,7 @@ impl Connection {
 
     /// Asks the peer for a sign of life; the answer shows as input.
     pub fn ping(&mut self) {
-        frame::write(&mut self.out, frame::kind::PING, 0, 0, &KEEPALIVE_PING);
+        frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &KEEPALIVE_PING);
     }
 
     fn age_ms(&self, now: Instant) -> u32 {

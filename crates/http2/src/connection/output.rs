@@ -39,33 +39,23 @@ impl Connection {
             return &[];
         }
         self.send_queued();
-        self.out.get(self.out_start..).unwrap_or_default()
+        self.out.waiting()
     }
 
     /// The socket has taken `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
-        self.out_start += n;
+        let is_idle = self.streams.len() == 0;
+        self.out.advance(n, if is_idle { 0 } else { KEPT_OUTPUT_BYTES });
         self.last_data = None;
-        if self.out_start >= self.out.len() {
-            self.out_start = 0;
-            if self.streams.len() == 0 {
-                self.out = Vec::new();
-                self.ready = Default::default();
-                self.held_back = Default::default();
-            } else if self.out.capacity() > KEPT_OUTPUT_BYTES {
-                self.out = Vec::new();
-            } else {
-                self.out.clear();
-            }
-        } else if self.out_start > OUTPUT_HIGH_WATER_BYTES {
-            self.out.drain(..self.out_start);
-            self.out_start = 0;
+        if is_idle && self.pending_output() == 0 {
+            self.ready = Default::default();
+            self.held_back = Default::default();
         }
     }
 
     /// Bytes that wait in the output buffer.
     pub fn pending_output(&self) -> usize {
-        self.out.len() - self.out_start
+        self.out.waiting_bytes()
     }
 
     /// Whether there is something to write now.
@@ -140,7 +130,7 @@ impl Connection {
             let shared = shared_window(self.role, self.send_window, self.send_window_peak, stream.sent_bytes);
             let window = usize::try_from(stream.send_window.min(shared)).unwrap_or(0);
             // Bytes of the same stream join the frame that is last in the output, so that dribbled DATA leaves whole.
-            let open = self.last_data.filter(|last| last.stream == key.id && last.end == self.out.len());
+            let open = self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len());
             let room = open.map_or(max_frame, |last| max_frame - (last.end - last.start - HEADER_BYTES).min(max_frame));
             let room = if room == 0 { max_frame } else { room };
             let n = left.len().min(window).min(room);
@@ -158,16 +148,16 @@ impl Connection {
             let start = match open {
                 Some(last) if last.end - last.start - HEADER_BYTES + n <= max_frame => last.start,
                 _ => {
-                    let start = self.out.len();
-                    self.out.extend_from_slice(
+                    let start = self.out.bytes.len();
+                    self.out.bytes.extend_from_slice(
                         &FrameHeader { length: 0, kind: kind::DATA, flags: 0, stream: key.id }.encode(),
                     );
                     self.floods.frame_sent();
                     start
                 }
             };
-            self.out.extend_from_slice(now);
-            let end = self.out.len();
+            self.out.bytes.extend_from_slice(now);
+            let end = self.out.bytes.len();
             self.patch_header(start, (end - start - HEADER_BYTES) as u32, kind::DATA, 0, key.id);
             self.last_data = Some(LastData { stream: key.id, start, end });
         }
@@ -176,23 +166,23 @@ impl Connection {
 
     /// Sends END_STREAM, on the DATA frame that is last in the output where that is the stream's own.
     pub(super) fn write_end(&mut self, key: StreamKey) {
-        match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.len()) {
+        match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len()) {
             Some(last) => {
                 let length = (last.end - last.start - HEADER_BYTES) as u32;
                 self.patch_header(last.start, length, kind::DATA, flag::END_STREAM, key.id);
                 self.last_data = None;
             }
-            None => frame::write(&mut self.out, kind::DATA, flag::END_STREAM, key.id, &[]),
+            None => frame::write(&mut self.out.bytes, kind::DATA, flag::END_STREAM, key.id, &[]),
         }
         self.end_sending(key);
     }
 
     pub(super) fn write_headers(&mut self, id: u32, fields: &FieldSection, end_stream: bool) {
-        let start = self.out.len();
-        self.out.extend_from_slice(&[0; HEADER_BYTES]);
-        self.encoder.encode(fields, &mut self.out);
+        let start = self.out.bytes.len();
+        self.out.bytes.extend_from_slice(&[0; HEADER_BYTES]);
+        self.encoder.encode(fields, &mut self.out.bytes);
         self.floods.frame_sent();
-        let length = self.out.len() - start - HEADER_BYTES;
+        let length = self.out.bytes.len() - start - HEADER_BYTES;
         let end_flag = if end_stream { flag::END_STREAM } else { 0 };
         let max_frame = self.peer.max_frame_bytes as usize;
         if length <= max_frame {
@@ -204,18 +194,18 @@ impl Connection {
 
     /// Cuts a block that is larger than a frame into HEADERS and CONTINUATION (section 4.3).
     fn split_headers(&mut self, start: usize, end_flag: u8, id: u32, max_frame: usize) {
-        let block = self.out.split_off(start).split_off(HEADER_BYTES);
+        let block = self.out.bytes.split_off(start).split_off(HEADER_BYTES);
         let last = block.len().div_ceil(max_frame) - 1;
         for (i, fragment) in block.chunks(max_frame).enumerate() {
             let (kind, flags) = if i == 0 { (kind::HEADERS, end_flag) } else { (kind::CONTINUATION, 0) };
             let end = if i == last { flag::END_HEADERS } else { 0 };
-            frame::write(&mut self.out, kind, flags | end, id, fragment);
+            frame::write(&mut self.out.bytes, kind, flags | end, id, fragment);
         }
     }
 
     fn patch_header(&mut self, start: usize, length: u32, kind: u8, flags: u8, stream: u32) {
         let header = FrameHeader { length, kind, flags, stream }.encode();
-        if let Some(place) = self.out.get_mut(start..start + HEADER_BYTES) {
+        if let Some(place) = self.out.bytes.get_mut(start..start + HEADER_BYTES) {
             place.copy_from_slice(&header);
         }
     }

@@ -117,7 +117,7 @@ impl Connection {
     /// Ends a stream with RST_STREAM; what was queued for it is dropped. A stream that is gone is left alone.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         if self.forget_stream(key).is_some() {
-            frame::write_rst_stream(&mut self.out, key.id, code);
+            frame::write_rst_stream(&mut self.out.bytes, key.id, code);
             self.remember_reset(key.id);
         }
     }

@@ -4,10 +4,9 @@
 //! END_STREAM, either way for itself (TCP's half-close).
 
 use leno_http2::fields::Known;
-use leno_http2::{Drained, ErrorCode, Event, FieldSection, Role, Section, StreamKey};
+use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
+use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Section, StreamKey};
 
-/// Bytes that wait for the socket before the far side gets no more room.
-const OUTPUT_HIGH_WATER_BYTES: usize = 128 << 10;
 /// Bytes that were read and have not gone on; with more of them the socket is left unread.
 const MAX_UNRELEASED_BYTES: usize = 256 << 10;
 /// A fatal alert: there is no such server here (RFC 6066 section 3, RFC 8446 section 6).
@@ -30,8 +29,7 @@ pub(super) struct Opaque {
     taken: bool,
     unreleased_bytes: usize,
     received_end: bool,
-    out: Vec<u8>,
-    out_start: usize,
+    out: OutputBuffer,
     /// Bytes of the output for which the far side has not been given room.
     owed_bytes: usize,
     sent_end: bool,
@@ -59,8 +57,7 @@ impl Opaque {
             taken: false,
             unreleased_bytes: 0,
             received_end: false,
-            out: Vec::new(),
-            out_start: 0,
+            out: OutputBuffer::default(),
             owed_bytes: 0,
             sent_end: false,
             aborted: false,
@@ -129,7 +126,7 @@ impl Opaque {
         let is_refused = fields.get(Known::Status).is_some_and(|status| status != b"200");
         if is_refused {
             if self.carries_tls {
-                self.out.extend_from_slice(&UNRECOGNIZED_NAME);
+                self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
             }
             self.received_end = true;
         }
@@ -144,28 +141,21 @@ impl Opaque {
         let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
         let taken = if self.owed_bytes == 0 { bytes.len().min(room) } else { 0 };
         self.owed_bytes += bytes.len() - taken;
-        self.out.extend_from_slice(bytes);
+        self.out.bytes.extend_from_slice(bytes);
         self.sent_end = end_stream;
         taken
     }
 
     pub(super) fn output(&self) -> &[u8] {
-        if self.aborted { &[] } else { self.out.get(self.out_start..).unwrap_or_default() }
+        if self.aborted { &[] } else { self.out.waiting() }
     }
 
     pub(super) fn advance_output(&mut self, n: usize) {
-        self.out_start += n;
-        if self.out_start >= self.out.len() {
-            self.out_start = 0;
-            if self.out.capacity() > OUTPUT_HIGH_WATER_BYTES { self.out = Vec::new() } else { self.out.clear() }
-        } else if self.out_start > OUTPUT_HIGH_WATER_BYTES {
-            self.out.drain(..self.out_start);
-            self.out_start = 0;
-        }
+        self.out.advance(n, OUTPUT_HIGH_WATER_BYTES);
     }
 
     pub(super) fn pending_output(&self) -> usize {
-        self.out.len() - self.out_start
+        self.out.waiting_bytes()
     }
 
     pub(super) fn queued_bytes(&self) -> usize {

@@ -42,7 +42,7 @@ impl Connection {
         self.peer.apply(payload, self.role == Role::Client)?;
         self.settings_received = true;
         self.settings_changed(before)?;
-        frame::write(&mut self.out, kind::SETTINGS, flag::ACK, 0, &[]);
+        frame::write(&mut self.out.bytes, kind::SETTINGS, flag::ACK, 0, &[]);
         Ok(Some(Event::Settings))
     }
 
@@ -100,7 +100,7 @@ impl Connection {
         }
         if !header.has(flag::ACK) {
             self.floods.count(Flood::Ping, &self.limits)?;
-            frame::write(&mut self.out, kind::PING, flag::ACK, 0, payload);
+            frame::write(&mut self.out.bytes, kind::PING, flag::ACK, 0, payload);
         } else if payload == SHUTDOWN_PING && self.shutting_down {
             self.go_away(ErrorCode::NO_ERROR, "");
         }

@@ -140,7 +140,7 @@ impl Connection {
 
     /// Resets a stream that never became one of ours.
     fn refuse_request(&mut self, id: u32, code: ErrorCode) -> Received {
-        frame::write_rst_stream(&mut self.out, id, code);
+        frame::write_rst_stream(&mut self.out.bytes, id, code);
         self.remember_reset(id);
         self.floods.count(Flood::MadeYouReset, &self.limits)?;
         Ok(None)
