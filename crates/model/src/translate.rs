@@ -50,7 +50,7 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
     // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
-        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies),
+        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies, Vec::new()),
         problems: join.problems,
         notices: join.notices,
     }
