@@ -130,7 +130,7 @@ impl Mesh {
 
     /// A mesh of clusters, given with the addresses that lead to each, policies and routes; of equal keys or
     /// addresses the first counts.
-    pub(crate) fn new(
+    pub fn new(
         default_namespace: &str,
         mut clusters: Vec<Arc<Cluster>>,
         addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
