@@ -209,6 +209,17 @@ impl Mesh {
         &self.clusters
     }
 
+    /// The cluster of that key.
+    pub fn cluster(&self, key: &ClusterKey) -> Option<&Arc<Cluster>> {
+        let found = self.clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok()?;
+        self.clusters.get(found)
+    }
+
+    /// Every address that leads to a cluster, as [`Mesh::cluster_by_address`] finds it, sorted.
+    pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
+        self.addresses.iter().filter_map(|(address, place)| Some((*address, self.clusters.get(*place)?)))
+    }
+
     /// The cluster that `:authority` names: `name`, `name.namespace`, `name.namespace.svc` or
     /// `name.namespace.svc.cluster.local`, in any case and with or without a last dot, or an address as
     /// [`Mesh::cluster_by_address`] takes it; then an optional port, 80 by default.
