@@ -5,7 +5,7 @@
 //! [`policy`] says who may call a workload.
 #![forbid(unsafe_code)]
 
-mod authority;
+pub mod authority;
 pub mod balance;
 #[cfg(test)]
 mod fixtures;

@@ -18,13 +18,8 @@ pub mod name;
 mod pb;
 mod proto;
 pub mod routes;
-mod tls;
+pub mod tls;
 mod view;
-
-#[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod round_trip_tests;
 
 pub use error::Unreadable;
 pub use kind::Kind;
