@@ -213,3 +213,7 @@ fn settings(resource: &Cluster) -> Result<Settings, Unreadable> {
     }
     Ok(settings)
 }
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -147,3 +147,7 @@ fn read_one(lb_endpoint: &LbEndpoint, zone: Option<&str>) -> Result<Endpoint, (&
     let boxed = |name| facts.get(name).map(Into::into);
     Ok(Endpoint { address, zone: zone.map(Into::into), hostname: boxed(HOSTNAME), pod: boxed(POD), proxy })
 }
+
+#[cfg(test)]
+#[path = "endpoints_tests.rs"]
+mod tests;

@@ -21,6 +21,11 @@ pub mod routes;
 pub mod tls;
 mod view;
 
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod round_trip_tests;
+
 pub use error::Unreadable;
 pub use kind::Kind;
 pub use view::{Dialect, View};

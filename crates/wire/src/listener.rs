@@ -158,3 +158,7 @@ fn http_inspector() -> ListenerFilter {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+#[path = "listener_tests.rs"]
+mod tests;

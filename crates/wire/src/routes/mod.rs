@@ -60,3 +60,6 @@ fn to_the_cluster(key: &ClusterKey) -> Route {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests;
