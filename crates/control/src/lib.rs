@@ -1,10 +1,9 @@
 //! Leno's control plane: watch -> index -> translate -> publish.
 //!
 //! Every source of configuration ends in a `tokio::sync::watch::Receiver<Arc<Mesh>>`, and [`publish`] serves the mesh in
-//! it over xDS. [`bootstrap`] writes what clients need to find it.
+//! it over xDS.
 #![forbid(unsafe_code)]
 
-pub mod bootstrap;
 mod options;
 mod pages;
 pub mod publish;

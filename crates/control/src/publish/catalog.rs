@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use envoy_types::pb::google::protobuf::Any;
+use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::{Cluster, Mesh};
 use leno_model::spiffe::TrustDomain;
-use leno_wire::name::ListenerName;
 use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
 use prost::Message;
 
@@ -106,10 +106,10 @@ impl Catalog {
             (Kind::Endpoints, Subject::Cluster(key)) => endpoints::write(self.mesh.cluster(key)?, view).encode_to_vec(),
             (Kind::Listener, Subject::Cluster(key)) => {
                 let cluster = self.mesh.cluster(key)?;
-                listener::write(name, &ListenerName::Service(key.clone()), cluster).encode_to_vec()
+                listener::write(name, &Asked::Service(key.clone()), cluster).encode_to_vec()
             }
             (Kind::Listener, Subject::Address(address)) => match self.mesh.cluster_by_address(*address) {
-                Some(cluster) => listener::write(name, &ListenerName::Address(*address), cluster).encode_to_vec(),
+                Some(cluster) => listener::write(name, &Asked::Address(*address), cluster).encode_to_vec(),
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
             (Kind::Route, Subject::Cluster(key)) => {

@@ -51,8 +51,6 @@ use sotw::StateOfTheWorld;
 use state::State;
 use variant::Exchange;
 
-pub(crate) use audience::{MUTUAL_TLS, NAMESPACE};
-
 /// Serves meshes to xDS clients.
 #[derive(Clone, Debug)]
 pub struct Publisher {

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::ClusterKey;
 use leno_wire::Kind;
-use leno_wire::name::{ListenerName, RouteName, cluster_key};
+use leno_wire::name::{RouteName, cluster_key, listener_subject};
 
 /// What a resource is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,9 +24,9 @@ impl Subject {
     pub(crate) fn of(kind: Kind, name: &str, namespace: &str) -> Option<Self> {
         match kind {
             Kind::Cluster | Kind::Endpoints => cluster_key(name).map(Self::Cluster),
-            Kind::Listener => ListenerName::parse(name, namespace).map(|name| match name {
-                ListenerName::Address(address) => Self::Address(address),
-                ListenerName::Service(key) => Self::Cluster(key),
+            Kind::Listener => listener_subject(name, namespace).map(|name| match name {
+                Asked::Address(address) => Self::Address(address),
+                Asked::Service(key) => Self::Cluster(key),
             }),
             Kind::Route => RouteName::parse(name).map(|name| match name {
                 RouteName::Cluster(key) => Self::Cluster(key),

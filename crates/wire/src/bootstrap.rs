@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use leno_wire::name::RouteName;
-use leno_wire::{facts, tls};
 use serde_json::{Value, json};
 
-use crate::publish::{MUTUAL_TLS, NAMESPACE};
+use crate::facts::{self, MUTUAL_TLS, NAMESPACE};
+use crate::name::RouteName;
+use crate::tls;
 
 /// The kinds of clients that need one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,3 +238,7 @@ fn outbound_listener(address: SocketAddr) -> Value {
         },
     })
 }
+
+#[cfg(test)]
+#[path = "bootstrap_tests.rs"]
+mod tests;
