@@ -125,3 +125,7 @@ impl Changes {
 fn all_endpoints(cluster: &Cluster) -> impl Iterator<Item = &Endpoint> {
     cluster.endpoints.iter().chain(&cluster.unready_endpoints)
 }
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

@@ -23,6 +23,9 @@ mod subject;
 mod subscribers;
 mod variant;
 
+#[cfg(test)]
+mod fixtures;
+
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -362,3 +362,7 @@ impl Session {
 pub(super) fn shortened(text: &str) -> String {
     text.get(..text.floor_char_boundary(TEXT_MAX_BYTES)).unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
