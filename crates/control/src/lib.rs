@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod options;
+mod pages;
 pub mod publish;
 mod run;
 mod source;
@@ -29,7 +30,7 @@ pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match run::run(&options) {
+    match run::run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "leno-control: {error}");

@@ -171,6 +171,7 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
             "unready_endpoints": [],
         }],
         "policies": [],
+        "routes": [],
     });
     assert_eq!(shown, expected);
 }

@@ -13,7 +13,8 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
+    /// What is wrong with a field of a resource.
+    pub fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
         const SHOWN_MAX_CHARS: usize = 100;
         Self { resource: resource.chars().take(SHOWN_MAX_CHARS).collect(), field, what: what.into() }
     }

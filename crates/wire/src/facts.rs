@@ -35,6 +35,16 @@ pub const CLUSTER: &str = "cluster";
 /// Of a Listener: `endpoint` if its address is that of one endpoint, which must not be balanced away.
 pub const LEADS_TO: &str = "leads-to";
 
+/// Of a Route: the route that it is of, as `HTTPRoute shop/echo`.
+pub const ROUTE: &str = "route";
+/// Of a Route: the name of its rule.
+pub const RULE: &str = "rule";
+
+/// Of a client's node, in its metadata below [`KEY`]: whether it has certificates of the mesh.
+pub const MUTUAL_TLS: &str = "mutual-tls";
+/// Of a client's node, in its metadata below [`KEY`]: the namespace that it is in.
+pub const NAMESPACE: &str = "namespace";
+
 /// The facts of one resource, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts(BTreeMap<String, String>);

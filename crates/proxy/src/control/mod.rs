@@ -1,9 +1,7 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
-mod admin;
 mod discovery;
 mod identity;
-pub(crate) mod logging;
 mod pages;
 mod shared;
 mod source;
@@ -17,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_admin::logging;
 use leno_identity::issuer::LocalIssuer;
 use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -66,7 +65,7 @@ pub(crate) enum ControlError {
     #[error("the control thread could not start: {0}")]
     Start(#[from] io::Error),
     #[error("the log could not start: {0}")]
-    Log(#[from] tracing_subscriber::util::TryInitError),
+    Log(#[from] logging::StartError),
     #[error("a worker thread ended, so calls would fail; the log says why")]
     WorkerEnded,
     #[error("a second signal came: calls in flight were cut")]
@@ -135,7 +134,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         identity_metrics: identity.as_ref().map(IdentityTask::metrics),
         started,
     });
-    spawn_local(admin::serve(admin, shared.clone()));
+    let serving = shared.clone();
+    spawn_local(leno_admin::serve(admin, async move |request| pages::answer(request, &serving).await));
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());

@@ -92,7 +92,7 @@ impl Knowledge {
             }
             Kind::Route => {
                 let key = key()?;
-                let table = resource.map(routes::read).transpose()?.flatten().map(Arc::new);
+                let table = resource.map(routes::read).transpose()?.and_then(|routes| routes.table).map(Arc::new);
                 let routes = self.routes.entry(key).or_default();
                 match table {
                     None => *routes = Routes { current: Some(None), next: None },
