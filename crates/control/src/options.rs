@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use leno_admin::logging::{LogFilter, LogFormat};
+use leno_model::spiffe::Workload;
 
 /// Leno's control plane: tells proxies, Envoy and gRPC clients where Services are, over xDS.
 #[derive(Debug, Parser)]
@@ -14,9 +15,17 @@ pub(crate) struct Options {
     #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
     pub(crate) config: PathBuf,
 
-    /// Where xDS is served in clear: an address of this machine's loopback
+    /// Where xDS is served: over mutual TLS with --identity, else in clear on this machine only
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15010")]
     pub(crate) xds: SocketAddr,
+
+    /// Who this control plane is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
+    #[arg(long, value_name = "WORKLOAD", requires = "issuer")]
+    pub(crate) identity: Option<Workload>,
+
+    /// Who issues the certificate that proves it: a directory made by `leno ca init`
+    #[arg(long, value_name = "DIR", requires = "identity")]
+    pub(crate) issuer: Option<PathBuf>,
 
     /// Where /ready, /metrics, /clients and the like are served
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]

@@ -1,11 +1,16 @@
 //! The process: what is started, in which order, and what ends it.
 
+use std::convert::Infallible;
+use std::future::pending;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use leno_admin::logging;
-use leno_model::spiffe::TrustDomain;
+use leno_identity::issuer::LocalIssuer;
+use leno_identity::upkeep::{Upkeep, UpkeepError};
+use leno_model::spiffe::Workload;
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +33,8 @@ pub(crate) enum RunError {
     Listen { flag: &'static str, address: SocketAddr, source: io::Error },
     #[error("--xds {0}: without an identity xDS is served in clear, to this machine only; choose a loopback address")]
     InClear(SocketAddr),
+    #[error("--issuer {}: {source}", path.display())]
+    Identity { path: PathBuf, source: Box<UpkeepError> },
     #[error("the xDS server ended: {0}")]
     Serve(#[from] tonic::transport::Error),
     #[error("the log could not start: {0}")]
@@ -48,24 +55,47 @@ async fn start(options: Options) -> Result<(), RunError> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let unreadable = |source| RunError::Config { path: options.config.clone(), source };
     let directory = DirectorySource::open(&options.config).map_err(unreadable)?;
-    if !options.xds.ip().is_loopback() {
-        return Err(RunError::InClear(options.xds));
-    }
+    let identity = match (options.issuer, options.identity) {
+        (Some(path), Some(workload)) => Some(start_identity(path, workload).await?),
+        _ if options.xds.ip().is_loopback() => None,
+        _ => return Err(RunError::InClear(options.xds)),
+    };
     let xds = listen("xds", options.xds).await?;
     let admin = listen("admin", options.admin).await?;
     tracing::info!(xds = %xds.local_addr()?, admin = %admin.local_addr()?, "serving");
 
-    let trust_domain: TrustDomain = TRUST_DOMAIN.parse().expect("it is one");
+    let identities = identity.as_ref().map(Upkeep::identity);
+    let trust_domain = match &identities {
+        Some(identities) => identities.borrow().id.trust_domain.clone(),
+        None => TRUST_DOMAIN.parse().expect("it is one"),
+    };
     let mesh = directory.mesh();
     let publisher = Publisher::new(mesh.borrow().clone(), trust_domain);
     let pages = Pages { publisher: publisher.clone(), log };
     tokio::select! {
         error = directory.run() => Err(unreadable(error)),
         () = publisher.follow(mesh) => Ok(()),
-        served = publisher.serve(xds, None) => Ok(served?),
+        served = publisher.serve(xds, identities) => Ok(served?),
         never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
+        never = keep(identity) => match never {},
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
+    }
+}
+
+async fn start_identity(path: PathBuf, workload: Workload) -> Result<Upkeep, RunError> {
+    let failed = |source| RunError::Identity { path: path.clone(), source: Box::new(source) };
+    let issuer = LocalIssuer::open(&path).map_err(|error| failed(error.into()))?;
+    // The keys of a hash map are random in each process.
+    let seed = RandomState::new().hash_one(());
+    Upkeep::start(Box::new(issuer), workload, seed).await.map_err(failed)
+}
+
+/// Keeps the identity good, if there is one; never ends.
+async fn keep(identity: Option<Upkeep>) -> Infallible {
+    match identity {
+        Some(identity) => identity.run().await,
+        None => pending().await,
     }
 }
 

@@ -16,6 +16,9 @@ impl Unreadable {
     /// What is wrong with a field of a resource.
     pub fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
         const SHOWN_MAX_CHARS: usize = 100;
-        Self { resource: resource.chars().take(SHOWN_MAX_CHARS).collect(), field, what: what.into() }
+        // What others wrote may have lines of its own.
+        let in_line = |c: char| if c.is_control() { ' ' } else { c };
+        let resource = resource.chars().take(SHOWN_MAX_CHARS).map(in_line).collect();
+        Self { resource, field, what: what.into().chars().map(in_line).collect() }
     }
 }

@@ -1,9 +1,10 @@
 //! A control plane without a network, for the tests.
 
+use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::translate::translate;
-use leno_wire::name::{ListenerName, cluster_key};
+use leno_wire::name::{cluster_key, listener_subject};
 use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
 use prost::Message;
 
@@ -56,15 +57,20 @@ impl Server {
                 let table = self.0.routes(&cluster.key, "default");
                 routes::write(&cluster.key, table.map(AsRef::as_ref), Dialect::Envoy).encode_to_vec()
             }
-            Kind::Listener => match ListenerName::parse(name, "default")? {
-                ListenerName::Service(key) => {
-                    listener::write(name, &ListenerName::Service(key.clone()), self.0.cluster(&key)?).encode_to_vec()
+            Kind::Listener => {
+                let subject = listener_subject(name, "default")?;
+                let cluster = match &subject {
+                    Subject::Service(key) => Some(self.0.cluster(key)?),
+                    Subject::Address(address) => self.0.cluster_by_address(*address),
+                };
+                match (cluster, &subject) {
+                    (Some(cluster), _) => listener::write(name, &subject, cluster).encode_to_vec(),
+                    (None, Subject::Address(address)) => {
+                        listener::write_endpoint(name, &self.0.endpoint_by_address(*address)?.0.key).encode_to_vec()
+                    }
+                    (None, Subject::Service(_)) => return None,
                 }
-                ListenerName::Address(address) => match self.0.cluster_by_address(address) {
-                    Some(cluster) => listener::write(name, &ListenerName::Address(address), cluster).encode_to_vec(),
-                    None => listener::write_endpoint(name, &self.0.endpoint_by_address(address)?.0.key).encode_to_vec(),
-                },
-            },
+            }
         })
     }
 }
