@@ -187,7 +187,9 @@ fn parse_limit(text: &str) -> Result<(String, String), String> {
 
 fn parse_control(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
-    port.filter(|port: &u16| *port != 0).map(|_| text.to_owned()).ok_or_else(|| "write a name or an address, and a port, as leno-control.leno:15010".to_owned())
+    port.filter(|port: &u16| *port != 0)
+        .map(|_| text.to_owned())
+        .ok_or_else(|| "write a name or an address, and a port, as leno-control.leno:15010".to_owned())
 }
 
 fn parse_grace(text: &str) -> Result<Duration, String> {

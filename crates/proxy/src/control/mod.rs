@@ -1,10 +1,6 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
-<<<<<<< HEAD
 mod discovery;
-mod identity;
-=======
->>>>>>> xds
 mod pages;
 mod shared;
 mod source;
@@ -25,8 +21,8 @@ use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime;
-use tokio::sync::mpsc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -34,11 +30,7 @@ use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle};
-<<<<<<< HEAD
 use discovery::{ControlPlane, Discovery, QUESTIONS_MAX};
-use identity::IdentityTask;
-=======
->>>>>>> xds
 use shared::{Phase, Shared};
 use source::Source;
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
@@ -107,7 +99,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
             let control_plane = ControlPlane {
                 address: args.control.unwrap_or_default(),
                 workload: args.control_identity,
-                identity: identity.as_ref().map(IdentityTask::identity),
+                identity: identity.as_ref().map(Upkeep::identity),
             };
             let discovery = Discovery::new(control_plane, &namespace, asked);
             (Source::ControlPlane(Box::new(discovery)), Some(questions))

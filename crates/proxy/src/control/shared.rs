@@ -8,11 +8,8 @@ use std::time::{Instant, SystemTime};
 use leno_admin::logging::LogLevels;
 use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
-<<<<<<< HEAD
-use leno_model::mesh::Mesh;
-=======
 use leno_identity::upkeep::IdentityMetrics;
->>>>>>> xds
+use leno_model::mesh::Mesh;
 use tokio::sync::watch;
 
 use crate::limits::Limits;

@@ -68,7 +68,10 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     learn(&mut knowledge, &server);
     let mesh = knowledge.mesh();
     let address = |text: &str| text.parse().expect("an address");
-    assert_eq!(mesh.cluster_by_address(address("10.96.0.10:50051")).map(|c| c.key.to_string()).as_deref(), Some("echo.default:50051"));
+    assert_eq!(
+        mesh.cluster_by_address(address("10.96.0.10:50051")).map(|c| c.key.to_string()).as_deref(),
+        Some("echo.default:50051")
+    );
     assert!(mesh.cluster_by_address(address("127.0.0.2:50061")).is_none());
     assert!(mesh.endpoint_by_address(address("127.0.0.2:50061")).is_some());
     // There is no such thing, which is an answer too.
@@ -103,7 +106,10 @@ spec:
     let resource = after.resource(Kind::Route, "echo.default:50051").expect("routes");
     knowledge.take(Kind::Route, "echo.default:50051", Some(&resource)).expect("they can be read");
     assert!(table(&knowledge).is_none(), "its backends are not known yet");
-    assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051", "v1.default:80", "v2.default:80"]);
+    assert_eq!(
+        Vec::from_iter(knowledge.wanted(Kind::Cluster)),
+        ["echo.default:50051", "v1.default:80", "v2.default:80"]
+    );
     learn(&mut knowledge, &after);
     assert_eq!(table(&knowledge).map(|table| table.entries().len()), Some(1));
     assert_eq!(endpoints(&knowledge.mesh(), "v2.default:80"), ["127.0.1.2:8080"]);

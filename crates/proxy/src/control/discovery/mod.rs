@@ -93,8 +93,7 @@ impl Discovery {
     /// One stream, until it ends.
     async fn stream(&mut self, shared: &Shared) -> Result<Infallible, String> {
         let channel = self.control_plane.connect().await?;
-        let mut client =
-            AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(RESPONSE_MAX_BYTES);
+        let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(RESPONSE_MAX_BYTES);
         let (sender, mut requests) = mpsc::channel::<DeltaDiscoveryRequest>(16);
         let response = client.delta_aggregated_resources(poll_fn(move |cx| requests.poll_recv(cx)));
         let mut responses = response.await.map_err(|status| status.message().to_owned())?.into_inner();
@@ -134,7 +133,8 @@ impl Discovery {
 fn node(namespace: &str) -> Node {
     let text = |text: &str| Value { kind: Some(ValueKind::StringValue(text.to_owned())) };
     let own = Struct { fields: [("namespace".to_owned(), text(namespace))].into() };
-    let metadata = Struct { fields: [(facts::KEY.to_owned(), Value { kind: Some(ValueKind::StructValue(own)) })].into() };
+    let metadata =
+        Struct { fields: [(facts::KEY.to_owned(), Value { kind: Some(ValueKind::StructValue(own)) })].into() };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {
         id: host,

@@ -64,7 +64,10 @@ fn only_the_first_request_of_a_stream_says_who_we_are() {
     assert_eq!(first[0].node.as_ref().map(|node| node.id.as_str()), Some("cart-1"));
     knowledge.ask(Subject::Address(([10, 0, 0, 1], 80).into()));
     let second = session.requests(&knowledge, &Versions::new());
-    assert_eq!((&second[0].node, second[0].resource_names_subscribe.as_slice()), (&None, &["10.0.0.1:80".to_owned()][..]));
+    assert_eq!(
+        (&second[0].node, second[0].resource_names_subscribe.as_slice()),
+        (&None, &["10.0.0.1:80".to_owned()][..])
+    );
 }
 
 #[test]
