@@ -156,11 +156,15 @@ fn redirect(action: &RedirectAction) -> Result<Redirect, Fault> {
         }
         _ => None,
     };
-    let path = action.path_rewrite_specifier.as_ref().map(|specifier| match specifier {
-        PathRewriteSpecifier::PathRedirect(path) => PathRewrite::Full(path.as_str().into()),
-        PathRewriteSpecifier::PrefixRewrite(prefix) => PathRewrite::Prefix(prefix.as_str().into()),
-        PathRewriteSpecifier::RegexRewrite(rewrite) => path_of_regex(rewrite),
-    });
+    let path = match &action.path_rewrite_specifier {
+        None => None,
+        Some(PathRewriteSpecifier::PathRedirect(path)) => Some(PathRewrite::Full(path.as_str().into())),
+        Some(PathRewriteSpecifier::PrefixRewrite(prefix)) => Some(PathRewrite::Prefix(prefix.as_str().into())),
+        Some(PathRewriteSpecifier::RegexRewrite(rewrite)) => Some(path_of_regex(rewrite)),
+        Some(PathRewriteSpecifier::PathRewrite(_)) => {
+            return Err(("path_rewrite", "is none that Leno writes".to_owned()));
+        }
+    };
     let hostname = Some(action.host_redirect.as_str()).filter(|host| !host.is_empty()).map(Into::into);
     let port = u16::try_from(action.port_redirect).map_err(|_| ("port_redirect", "is no port".to_owned()))?;
     Ok(Redirect { scheme, hostname, port: Some(port).filter(|port| *port != 0), path, status })
