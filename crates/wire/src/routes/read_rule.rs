@@ -7,10 +7,9 @@ use leno_model::route::{
     RouteName, Rule, Scheme, Timeouts,
 };
 
-use super::action::NOWHERE;
 use super::read::Fault;
 use crate::facts::{BACKEND_TIMEOUT, Facts, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE};
-use crate::name::cluster_key;
+use crate::name::{NOWHERE, cluster_key};
 use crate::pb::core::{HeaderValueOption, header_value_option::HeaderAppendAction};
 use crate::pb::matcher::RegexMatchAndSubstitute;
 use crate::pb::route::route_action::{ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy};
