@@ -30,17 +30,31 @@ impl Control {
         let directory = Directory::new(services);
         let (xds, admin) = (free_address(), free_address());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program("leno-control"))
-            .arg("--config")
-            .arg(directory.path())
-            .args(["--xds", &xds.to_string(), "--admin", &admin.to_string()])
-            .stdin(Stdio::null())
-            .stderr(log.reopen().expect("the log's file"))
-            .spawn()
-            .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
+        let child = spawn(&directory, xds, admin, &log);
         let control = Self { child, directory, xds, admin, log };
-        wait_for("leno-control is ready", START_TIMEOUT, || control.get("/ready"));
+        control.wait_until_ready();
         control
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Starts it again where it was, after it was killed.
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.directory, self.xds, self.admin, &self.log);
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&self) {
+        wait_for("leno-control is ready", START_TIMEOUT, || self.get("/ready"));
+    }
+
+    /// Where it serves xDS.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
     }
 
     /// What it reads its configuration from.
@@ -73,6 +87,17 @@ impl Control {
         file.write_all(text.as_bytes()).expect("there is room");
         file
     }
+}
+
+fn spawn(directory: &Directory, xds: SocketAddr, admin: SocketAddr, log: &tempfile::NamedTempFile) -> Child {
+    Command::new(program("leno-control"))
+        .arg("--config")
+        .arg(directory.path())
+        .args(["--xds", &xds.to_string(), "--admin", &admin.to_string()])
+        .stdin(Stdio::null())
+        .stderr(log.reopen().expect("the log's file"))
+        .spawn()
+        .expect("leno-control starts: `cargo build --release -p leno-control` builds it")
 }
 
 impl Drop for Control {

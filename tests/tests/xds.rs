@@ -81,6 +81,18 @@ async fn grpc_go_follows_weighted_routes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_is_not_held_up_by_a_backend_that_does_not_exist() {
+    let echo = Backend::start().await;
+    let control = Control::start(&[Service::echo(&[echo.address()])]);
+    control.directory().write("half.yaml", HALF);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start(&control, "go", ECHO);
+        let met = client.call(UNARY, 100);
+        assert!(met.starts_with("OK=") && met.contains(" Unavailable=") && !met.contains("Deadline"), "{met}");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpc_go_is_told_at_once_of_a_service_that_comes_later() {
     let echo = Backend::start().await;
     let control = Control::start(&[]);

@@ -9,7 +9,7 @@ use prost::Message;
 use crate::error::Unreadable;
 use crate::facts::{Facts, HOSTNAME, IDENTITY, INBOUND_PORT, POD, TARGET_PORT, TUNNEL_PORT};
 use crate::limits::{ENDPOINTS_MAX, RESOURCE_MAX_BYTES};
-use crate::name;
+use crate::name::{self, NOWHERE};
 use crate::pb::core::{HealthStatus, Locality};
 use crate::pb::endpoint::{self, ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints, lb_endpoint};
 use crate::proto::{address, from_address, uint32};
@@ -46,6 +46,11 @@ pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
         endpoints: zones.into_values().collect(),
         ..Default::default()
     }
+}
+
+/// Writes that the cluster of [`NOWHERE`] has no endpoints.
+pub fn write_nowhere() -> ClusterLoadAssignment {
+    ClusterLoadAssignment { cluster_name: NOWHERE.to_owned(), ..Default::default() }
 }
 
 /// Reads a cluster's endpoints.

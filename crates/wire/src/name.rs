@@ -3,6 +3,7 @@
 //! | kind | name | example |
 //! |---|---|---|
 //! | Cluster, ClusterLoadAssignment | a cluster's key | `echo.shop:50051` |
+//! | | `nowhere`, which has no endpoints, for gRPC | |
 //! | RouteConfiguration | a cluster's key, or `mesh` for all by authority | `echo.shop:50051` |
 //! | Listener | any authority that leads to a Service | `echo`, `echo.shop.svc.cluster.local:50051` |
 //! | | the address that was dialled | `10.96.0.10:50051` |
@@ -27,6 +28,9 @@ pub enum RouteName {
     Mesh,
 }
 
+/// The cluster of a route's backend that leads nowhere; no Service has this name. Envoy answers calls to a cluster that it was
+/// not told of; gRPC waits for it, and so is told of one that has no endpoints.
+pub const NOWHERE: &str = "nowhere";
 /// The name of [`RouteName::Mesh`].
 const MESH: &str = "mesh";
 

@@ -16,11 +16,11 @@ use crate::pb::{RawBuffer, Struct, Value, core, matcher, tls, value};
 use crate::proto::any;
 
 /// The secret of an Envoy bootstrap that holds the SVID and its key.
-pub const CERTIFICATE: &str = "leno-svid";
+pub(crate) const CERTIFICATE: &str = "leno-svid";
 /// The secret of an Envoy bootstrap that holds the trust bundle.
-pub const TRUST: &str = "leno-trust";
+pub(crate) const TRUST: &str = "leno-trust";
 /// The certificate provider of a gRPC bootstrap.
-pub const PROVIDER: &str = "leno";
+pub(crate) const PROVIDER: &str = "leno";
 /// The metadata of an endpoint by which Envoy tells transport sockets apart.
 const MATCH_METADATA: &str = "envoy.transport_socket_match";
 /// The one field in it: the server name and the workload.

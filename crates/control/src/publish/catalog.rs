@@ -104,6 +104,8 @@ impl Catalog {
         let value = match (kind, subject) {
             (Kind::Cluster, Subject::Cluster(key)) => cluster::write(self.mesh.cluster(key)?, view).encode_to_vec(),
             (Kind::Endpoints, Subject::Cluster(key)) => endpoints::write(self.mesh.cluster(key)?, view).encode_to_vec(),
+            (Kind::Cluster, Subject::Nowhere) => cluster::write_nowhere().encode_to_vec(),
+            (Kind::Endpoints, Subject::Nowhere) => endpoints::write_nowhere().encode_to_vec(),
             (Kind::Listener, Subject::Cluster(key)) => {
                 let cluster = self.mesh.cluster(key)?;
                 listener::write(name, &Asked::Service(key.clone()), cluster).encode_to_vec()
@@ -120,7 +122,9 @@ impl Catalog {
             (Kind::Route, Subject::Mesh) => {
                 routes::write_mesh(&self.mesh, &audience.namespace, audience.dialect).encode_to_vec()
             }
-            (Kind::Route, Subject::Address(_)) | (Kind::Listener | Kind::Cluster | Kind::Endpoints, _) => return None,
+            (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh)
+            | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
+            | (Kind::Route, Subject::Address(_) | Subject::Nowhere) => return None,
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(&value);

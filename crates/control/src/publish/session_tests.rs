@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
+use leno_model::mesh::{Cluster, ClusterKey, Mesh};
 use leno_wire::limits::NAME_MAX_BYTES;
 use leno_wire::{Dialect, Kind};
 
 use super::super::delta::Delta;
-use super::super::fixtures::{Client, ack, service, state, subscribe};
+use super::super::fixtures::{Client, ack, mesh, service, state, subscribe};
 use super::super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::{Refusal, shortened};
 
@@ -29,8 +32,15 @@ fn a_name_that_is_too_long_is_refused() {
 
 #[test]
 fn what_does_not_fit_into_one_response_comes_in_the_next() {
-    let services = 3_000;
-    let state = state(&(0..services).map(|number| service(&format!("s{number}"), &[])).collect::<String>());
+    let services = 5_000;
+    let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
+    let state = state("");
+    let renamed = |number| {
+        let key = ClusterKey { service: format!("s{number}").into(), ..one.key.clone() };
+        Arc::new(Cluster { key, ..one.clone() })
+    };
+    let clusters = (0..services).map(renamed).collect();
+    state.set_mesh(Arc::new(Mesh::new("default", clusters, Vec::new(), Vec::new(), Vec::new())));
     let client = Client::new::<Delta>(&state, Dialect::Envoy);
     client.send::<Delta>(&subscribe(Kind::Cluster, &[])).expect("within limits");
     let (mut responses, mut resources) = (0, 0);

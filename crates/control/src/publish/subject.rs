@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::ClusterKey;
 use leno_wire::Kind;
-use leno_wire::name::{RouteName, cluster_key, listener_subject};
+use leno_wire::name::{NOWHERE, RouteName, cluster_key, listener_subject};
 
 /// What a resource is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,12 +17,15 @@ pub(crate) enum Subject {
     Address(SocketAddr),
     /// All clusters together.
     Mesh,
+    /// No cluster: where routes lead whose backend does not exist.
+    Nowhere,
 }
 
 impl Subject {
     /// What the name of a resource says, for a client in `namespace`; `None` if nothing can have this name.
     pub(crate) fn of(kind: Kind, name: &str, namespace: &str) -> Option<Self> {
         match kind {
+            Kind::Cluster | Kind::Endpoints if name == NOWHERE => Some(Self::Nowhere),
             Kind::Cluster | Kind::Endpoints => cluster_key(name).map(Self::Cluster),
             Kind::Listener => listener_subject(name, namespace).map(|name| match name {
                 Asked::Address(address) => Self::Address(address),
@@ -43,6 +46,7 @@ impl fmt::Display for Subject {
             Self::Cluster(key) => key.fmt(f),
             Self::Address(address) => address.fmt(f),
             Self::Mesh => RouteName::Mesh.fmt(f),
+            Self::Nowhere => f.write_str(NOWHERE),
         }
     }
 }

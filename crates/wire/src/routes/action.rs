@@ -11,6 +11,7 @@ use super::matching::{escaped, regex, route_match};
 use crate::facts::{
     BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE,
 };
+use crate::name::NOWHERE;
 use crate::pb::core::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent, header_value_option};
 use crate::pb::matcher::RegexMatchAndSubstitute;
 use crate::pb::route::route_action::{
@@ -23,9 +24,6 @@ use crate::pb::route::{
 use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{duration, uint32};
 use crate::view::Dialect;
-
-/// The cluster of a backend that leads nowhere; no Service has this name.
-pub(super) const NOWHERE: &str = "invalid";
 
 /// Writes one match of a rule.
 pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {

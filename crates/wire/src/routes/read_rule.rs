@@ -7,10 +7,9 @@ use leno_model::route::{
     RouteName, Rule, Scheme, Timeouts,
 };
 
-use super::action::NOWHERE;
 use super::read::Fault;
 use crate::facts::{BACKEND_TIMEOUT, Facts, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE};
-use crate::name::cluster_key;
+use crate::name::{NOWHERE, cluster_key};
 use crate::pb::core::{HeaderValueOption, header_value_option::HeaderAppendAction};
 use crate::pb::matcher::RegexMatchAndSubstitute;
 use crate::pb::route::route_action::{ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy};
@@ -156,13 +155,15 @@ fn redirect(action: &RedirectAction) -> Result<Redirect, Fault> {
         }
         _ => None,
     };
-    let path = action.path_rewrite_specifier.as_ref().map(|specifier| match specifier {
-        PathRewriteSpecifier::PathRedirect(path) => Ok(PathRewrite::Full(path.as_str().into())),
-        PathRewriteSpecifier::PrefixRewrite(prefix) => Ok(PathRewrite::Prefix(prefix.as_str().into())),
-        PathRewriteSpecifier::RegexRewrite(rewrite) => Ok(path_of_regex(rewrite)),
-        PathRewriteSpecifier::PathRewrite(_) => Err(("path_rewrite", "is none that Leno writes".to_owned())),
-    });
-    let path = path.transpose()?;
+    let path = match &action.path_rewrite_specifier {
+        None => None,
+        Some(PathRewriteSpecifier::PathRedirect(path)) => Some(PathRewrite::Full(path.as_str().into())),
+        Some(PathRewriteSpecifier::PrefixRewrite(prefix)) => Some(PathRewrite::Prefix(prefix.as_str().into())),
+        Some(PathRewriteSpecifier::RegexRewrite(rewrite)) => Some(path_of_regex(rewrite)),
+        Some(PathRewriteSpecifier::PathRewrite(_)) => {
+            return Err(("path_rewrite", "is none that Leno writes".to_owned()));
+        }
+    };
     let hostname = Some(action.host_redirect.as_str()).filter(|host| !host.is_empty()).map(Into::into);
     let port = u16::try_from(action.port_redirect).map_err(|_| ("port_redirect", "is no port".to_owned()))?;
     Ok(Redirect { scheme, hostname, port: Some(port).filter(|port| *port != 0), path, status })

@@ -15,7 +15,7 @@ kind: Service
 metadata: {name: echo, namespace: shop}
 spec:
   clusterIP: 10.96.0.10
-  ports: [{port: 80}, {port: 50051}]
+  ports: [{name: web, port: 80}, {name: grpc, port: 50051}]
 ---
 apiVersion: v1
 kind: Service
@@ -29,6 +29,7 @@ fn route(spec: &str) -> Mesh {
 }
 
 fn route_of(kind: &str, spec: &str) -> Mesh {
+    let spec = spec.replace('\n', " ");
     mesh(&format!(
         "{SERVICES}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: shop}}\n\
          spec:\n  parentRefs: [{{group: '', kind: Service, name: echo, port: 50051}}]\n  rules: {spec}\n"
