@@ -27,6 +27,15 @@ pub(super) struct Knowledge {
     clusters: BTreeMap<ClusterKey, Option<Cluster>>,
     endpoints: BTreeMap<ClusterKey, Option<Endpoints>>,
     routes: BTreeMap<ClusterKey, Routes>,
+    /// Of the resources that are there, so that a new stream need not bring them again.
+    versions: BTreeMap<(Kind, String), String>,
+}
+
+/// A resource as it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resource<'a> {
+    pub(super) version: &'a str,
+    pub(super) bytes: &'a [u8],
 }
 
 /// What is known of the routes of a cluster.
@@ -48,6 +57,7 @@ impl Knowledge {
             clusters: BTreeMap::new(),
             endpoints: BTreeMap::new(),
             routes: BTreeMap::new(),
+            versions: BTreeMap::new(),
         }
     }
 
@@ -73,7 +83,24 @@ impl Knowledge {
     ///
     /// # Errors
     /// [`Unreadable`]; what was known before stays.
-    pub(super) fn take(&mut self, kind: Kind, name: &str, resource: Option<&[u8]>) -> Result<(), Unreadable> {
+    pub(super) fn take(&mut self, kind: Kind, name: &str, resource: Option<Resource<'_>>) -> Result<(), Unreadable> {
+        self.read(kind, name, resource.map(|resource| resource.bytes))?;
+        let place = (kind, name.to_owned());
+        match resource {
+            Some(resource) => self.versions.insert(place, resource.version.to_owned()),
+            None => self.versions.remove(&place),
+        };
+        self.settle_routes();
+        self.forget_unwanted();
+        Ok(())
+    }
+
+    /// The versions of the resources of a kind that are there, by name.
+    pub(super) fn versions(&self, kind: Kind) -> impl Iterator<Item = (&String, &String)> {
+        self.versions.iter().filter(move |((of, _), _)| *of == kind).map(|((_, name), version)| (name, version))
+    }
+
+    fn read(&mut self, kind: Kind, name: &str, resource: Option<&[u8]>) -> Result<(), Unreadable> {
         let key = || name::cluster_key(name).ok_or_else(|| Unreadable::new(name, "name", "names no cluster"));
         match kind {
             Kind::Listener => {
@@ -100,7 +127,6 @@ impl Knowledge {
                 }
             }
         }
-        self.settle_routes();
         Ok(())
     }
 
@@ -171,6 +197,18 @@ impl Knowledge {
             Some(None) => true,
             Some(Some(_)) => self.endpoints.contains_key(key),
         }
+    }
+
+    /// Forgets what no question leads to any more: nobody would tell of its changes.
+    fn forget_unwanted(&mut self) {
+        let clusters = self.wanted_clusters();
+        self.clusters.retain(|key, _| clusters.contains(key));
+        self.endpoints.retain(|key, _| clusters.contains(key));
+        let routed: BTreeSet<ClusterKey> =
+            self.leads().filter(|(_, balances)| *balances).map(|(key, _)| key.clone()).collect();
+        self.routes.retain(|key, _| routed.contains(key));
+        let wanted = Kind::ALL.map(|kind| self.wanted(kind));
+        self.versions.retain(|(kind, name), _| wanted.get(kind.index()).is_some_and(|wanted| wanted.contains(name)));
     }
 
     /// Puts routes into force whose backends are all known.

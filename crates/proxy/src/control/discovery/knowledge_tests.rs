@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_wire::Kind;
+use leno_wire::{Kind, Unreadable};
 
 use super::super::fixtures::{ECHO, Server, service};
-use super::Knowledge;
+use super::{Knowledge, Resource};
 
 /// Gives all that is wanted, kind by kind, until nothing more is; the server has everything.
 fn learn(knowledge: &mut Knowledge, server: &Server) {
@@ -15,7 +15,7 @@ fn learn(knowledge: &mut Knowledge, server: &Server) {
             for name in knowledge.wanted(kind) {
                 let before = format!("{knowledge:?}");
                 let resource = server.resource(kind, &name);
-                knowledge.take(kind, &name, resource.as_deref()).expect("a resource of the server's");
+                take(knowledge, kind, &name, resource.as_deref()).expect("a resource of the server's");
                 news |= format!("{knowledge:?}") != before;
             }
         }
@@ -23,6 +23,10 @@ fn learn(knowledge: &mut Knowledge, server: &Server) {
             return;
         }
     }
+}
+
+fn take(knowledge: &mut Knowledge, kind: Kind, name: &str, bytes: Option<&[u8]>) -> Result<(), Unreadable> {
+    knowledge.take(kind, name, bytes.map(|bytes| Resource { version: "1", bytes }))
 }
 
 fn subject(mesh: &Mesh, authority: &str) -> Option<Subject> {
@@ -54,7 +58,7 @@ fn a_service_is_answered_when_its_cluster_endpoints_and_routes_are_there() {
         let wanted = knowledge.wanted(kind);
         assert_eq!(Vec::from_iter(&wanted), ["echo.default:50051"]);
         let resource = server.resource(kind, "echo.default:50051").expect("the server has it");
-        knowledge.take(kind, "echo.default:50051", Some(&resource)).expect("it can be read");
+        take(&mut knowledge, kind, "echo.default:50051", Some(&resource)).expect("it can be read");
     }
     let mesh = knowledge.mesh();
     assert_eq!(subject(&mesh, "echo:50051"), None);
@@ -104,7 +108,7 @@ spec:
 
     let after = Server::new(&[ECHO, route, &v1, &v2]);
     let resource = after.resource(Kind::Route, "echo.default:50051").expect("routes");
-    knowledge.take(Kind::Route, "echo.default:50051", Some(&resource)).expect("they can be read");
+    take(&mut knowledge, Kind::Route, "echo.default:50051", Some(&resource)).expect("they can be read");
     assert!(table(&knowledge).is_none(), "its backends are not known yet");
     assert_eq!(
         Vec::from_iter(knowledge.wanted(Kind::Cluster)),
@@ -125,7 +129,7 @@ fn a_resource_that_cannot_be_read_leaves_what_was_known() {
     let mut knowledge = asked(&["echo:50051"]);
     learn(&mut knowledge, &server);
     for kind in Kind::ALL {
-        assert!(knowledge.take(kind, "echo.default:50051", Some(b"\xff\xff")).is_err(), "{kind:?}");
+        assert!(take(&mut knowledge, kind, "echo.default:50051", Some(b"\xff\xff")).is_err(), "{kind:?}");
     }
     assert!(knowledge.take(Kind::Cluster, "no cluster's name", None).is_err());
     assert_eq!(endpoints(&knowledge.mesh(), "echo:50051").len(), 2);
@@ -140,6 +144,16 @@ fn a_service_that_is_gone_is_no_longer_known() {
     let mesh = knowledge.mesh();
     assert_eq!(subject(&mesh, "echo:50051"), None);
     assert!(mesh.cluster_by_authority(b"echo:50051").is_err());
+}
+
+#[test]
+fn what_nothing_leads_to_any_more_is_forgotten_with_its_version() {
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &Server::new(&[ECHO]));
+    // The control plane takes away what names others first.
+    take(&mut knowledge, Kind::Listener, "echo.default:50051", None).expect("nothing to read");
+    assert!(Kind::ALL.iter().all(|kind| knowledge.versions(*kind).count() == 0));
+    assert!(knowledge.mesh().clusters().is_empty());
 }
 
 #[test]

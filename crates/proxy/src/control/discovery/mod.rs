@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 
 pub(super) use connect::ControlPlane;
 use knowledge::{Knowledge, SUBJECTS_MAX};
-use session::{Session, Versions};
+use session::Session;
 
 use super::shared::Shared;
 use super::workers::random_seed;
@@ -47,19 +47,12 @@ pub(super) struct Discovery {
     node: Node,
     questions: mpsc::Receiver<Subject>,
     knowledge: Knowledge,
-    versions: Versions,
 }
 
 impl Discovery {
     /// A proxy in `namespace` that asks what comes over `questions`.
     pub(super) fn new(control_plane: ControlPlane, namespace: &str, questions: mpsc::Receiver<Subject>) -> Self {
-        Self {
-            control_plane,
-            node: node(namespace),
-            questions,
-            knowledge: Knowledge::new(namespace),
-            versions: Versions::new(),
-        }
+        Self { control_plane, node: node(namespace), questions, knowledge: Knowledge::new(namespace) }
     }
 
     /// What is known at the start: nothing, so that everything is asked.
@@ -100,7 +93,7 @@ impl Discovery {
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         let mut session = Session::new(self.node.clone());
         loop {
-            for request in session.requests(&self.knowledge, &self.versions) {
+            for request in session.requests(&self.knowledge) {
                 sender.send(request).await.map_err(|_| "the stream has ended".to_owned())?;
             }
             tokio::select! {
@@ -114,7 +107,7 @@ impl Discovery {
                 response = responses.message() => {
                     let response = response.map_err(|status| status.message().to_owned())?;
                     let response = response.ok_or("the control plane has ended the stream")?;
-                    let answer = session.respond(&response, &mut self.knowledge, &mut self.versions);
+                    let answer = session.respond(&response, &mut self.knowledge);
                     sender.send(answer).await.map_err(|_| "the stream has ended".to_owned())?;
                     shared.take_mesh(Arc::new(self.knowledge.mesh()));
                 }

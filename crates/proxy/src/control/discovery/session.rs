@@ -1,19 +1,16 @@
 //! One stream of incremental xDS, from the client's side: requests out, responses in. No sockets, no clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
 use leno_wire::Kind;
 
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, Resource};
 
 /// gRPC's INVALID_ARGUMENT, with which a resource is refused.
 const INVALID_ARGUMENT: i32 = 3;
-
-/// The versions of the resources that we have, which outlive a stream.
-pub(super) type Versions = BTreeMap<(Kind, String), String>;
 
 /// What has been said on one stream.
 #[derive(Debug)]
@@ -30,11 +27,11 @@ impl Session {
     }
 
     /// Asks for what is needed now and has not been asked for on this stream.
-    pub(super) fn requests(&mut self, knowledge: &Knowledge, versions: &Versions) -> Vec<DeltaDiscoveryRequest> {
-        Kind::ALL.into_iter().filter_map(|kind| self.request(kind, knowledge, versions)).collect()
+    pub(super) fn requests(&mut self, knowledge: &Knowledge) -> Vec<DeltaDiscoveryRequest> {
+        Kind::ALL.into_iter().filter_map(|kind| self.request(kind, knowledge)).collect()
     }
 
-    fn request(&mut self, kind: Kind, knowledge: &Knowledge, versions: &Versions) -> Option<DeltaDiscoveryRequest> {
+    fn request(&mut self, kind: Kind, knowledge: &Knowledge) -> Option<DeltaDiscoveryRequest> {
         let wanted = knowledge.wanted(kind);
         let subscribed = self.subscribed.get_mut(kind.index())?;
         let added: Vec<String> = wanted.difference(subscribed).cloned().collect();
@@ -43,14 +40,8 @@ impl Session {
             return None;
         }
         // Only the first request of a kind says what is there from an earlier stream.
-        let have = if subscribed.is_empty() { Some(versions) } else { None };
-        let is_asked = |(of, name): &(Kind, String)| *of == kind && wanted.contains(name);
-        let initial_resource_versions = have
-            .into_iter()
-            .flatten()
-            .filter(|(place, _)| is_asked(place))
-            .map(|((_, name), version)| (name.clone(), version.clone()))
-            .collect();
+        let have = subscribed.is_empty().then(|| knowledge.versions(kind));
+        let initial_resource_versions = have.into_iter().flatten().map(|(n, v)| (n.clone(), v.clone())).collect();
         *subscribed = wanted;
         Some(DeltaDiscoveryRequest {
             node: self.node.take(),
@@ -67,10 +58,9 @@ impl Session {
         &mut self,
         response: &DeltaDiscoveryResponse,
         knowledge: &mut Knowledge,
-        versions: &mut Versions,
     ) -> DeltaDiscoveryRequest {
         let problem = match Kind::from_type_url(&response.type_url) {
-            Some(kind) => take(kind, response, knowledge, versions),
+            Some(kind) => take(kind, response, knowledge),
             None => Some(format!("{} was never asked for", response.type_url.escape_debug())),
         };
         DeltaDiscoveryRequest {
@@ -83,29 +73,19 @@ impl Session {
 }
 
 /// Takes in the resources of a response; says what is wrong with the first one that is refused.
-fn take(
-    kind: Kind,
-    response: &DeltaDiscoveryResponse,
-    knowledge: &mut Knowledge,
-    versions: &mut Versions,
-) -> Option<String> {
+fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
     let wanted = knowledge.wanted(kind);
     let mut problem = None;
     for resource in &response.resources {
         // A resource that nobody asked for is no answer to anything, and must not fill our memory.
         let Some(any) = resource.resource.as_ref().filter(|_| wanted.contains(&resource.name)) else { continue };
-        match knowledge.take(kind, &resource.name, Some(&any.value)) {
-            Ok(()) => {
-                versions.insert((kind, resource.name.clone()), resource.version.clone());
-            }
-            Err(unreadable) => {
-                tracing::warn!("the control plane's {} is refused: {unreadable}", kind.name());
-                problem.get_or_insert_with(|| unreadable.to_string());
-            }
+        let taken = Resource { version: &resource.version, bytes: &any.value };
+        if let Err(unreadable) = knowledge.take(kind, &resource.name, Some(taken)) {
+            tracing::warn!("the control plane's {} is refused: {unreadable}", kind.name());
+            problem.get_or_insert_with(|| unreadable.to_string());
         }
     }
     for name in response.removed_resources.iter().filter(|name| wanted.contains(*name)) {
-        versions.remove(&(kind, name.clone()));
         if let Err(unreadable) = knowledge.take(kind, name, None) {
             problem.get_or_insert_with(|| unreadable.to_string());
         }
