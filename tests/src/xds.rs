@@ -18,6 +18,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Control {
     child: Child,
+    arguments: Vec<String>,
     directory: Directory,
     xds: SocketAddr,
     admin: SocketAddr,
@@ -25,13 +26,21 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts one that serves `services`, and waits until it is ready.
+    /// Starts one that serves `services` in clear, and waits until it is ready.
     pub fn start(services: &[Service]) -> Self {
+        Self::start_with(services, &[])
+    }
+
+    /// Starts one that serves `services` with more `arguments`, and waits until it is ready.
+    pub fn start_with(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let (xds, admin) = (free_address(), free_address());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = spawn(&directory, xds, admin, &log);
-        let control = Self { child, directory, xds, admin, log };
+        let (path, at, asked_at) = (directory.path().to_str().expect("UTF-8"), xds.to_string(), admin.to_string());
+        let own = ["--config", path, "--xds", &at, "--admin", &asked_at];
+        let arguments: Vec<String> = own.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
+        let child = spawn(&arguments, &log);
+        let control = Self { child, arguments, directory, xds, admin, log };
         control.wait_until_ready();
         control
     }
@@ -44,7 +53,7 @@ impl Control {
 
     /// Starts it again where it was, after it was killed.
     pub fn restart(&mut self) {
-        self.child = spawn(&self.directory, self.xds, self.admin, &self.log);
+        self.child = spawn(&self.arguments, &self.log);
         self.wait_until_ready();
     }
 
@@ -89,11 +98,9 @@ impl Control {
     }
 }
 
-fn spawn(directory: &Directory, xds: SocketAddr, admin: SocketAddr, log: &tempfile::NamedTempFile) -> Child {
+fn spawn(arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
     Command::new(program("leno-control"))
-        .arg("--config")
-        .arg(directory.path())
-        .args(["--xds", &xds.to_string(), "--admin", &admin.to_string()])
+        .args(arguments)
         .stdin(Stdio::null())
         .stderr(log.reopen().expect("the log's file"))
         .spawn()
@@ -121,12 +128,18 @@ pub struct GoClient {
 }
 
 impl GoClient {
-    /// Starts one that calls `target`, as `echo.default:50051`.
+    /// Starts one that calls `target`, as `echo.default:50051`, in clear.
     pub fn start(control: &Control, node: &str, target: &str) -> Self {
-        let bootstrap = control.bootstrap("grpc", &["--node", node]);
+        Self::start_with(control, node, target, &[])
+    }
+
+    /// Starts one whose bootstrap is made with more `options`.
+    pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
+        let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
         let mut child = Command::new(program("xds-client"))
             .arg(format!("xds:///{target}"))
             .env("GRPC_XDS_BOOTSTRAP", bootstrap.path())
+            .env("GRPC_EXPERIMENTAL_XDS_SNI", "true")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -163,11 +176,17 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts one, and waits until it has been told everything.
+    /// Starts one without certificates, and waits until it has been told everything.
     pub fn start(control: &Control, node: &str) -> Self {
+        Self::start_with(control, node, &[])
+    }
+
+    /// Starts one whose bootstrap is made with more `options`, and waits until it has been told everything.
+    pub fn start_with(control: &Control, node: &str, options: &[&str]) -> Self {
         let (outbound, admin) = (free_address(), free_address());
         let (at, asked_at) = (outbound.to_string(), admin.to_string());
-        let bootstrap = control.bootstrap("envoy", &["--node", node, "--outbound", &at, "--admin", &asked_at]);
+        let places = ["--node", node, "--outbound", &at, "--admin", &asked_at];
+        let bootstrap = control.bootstrap("envoy", &[&places, options].concat());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(program("envoy"))
             .arg("--config-path")
@@ -202,6 +221,41 @@ impl Drop for Envoy {
             let log = fs::read_to_string(self.log.path()).unwrap_or_default();
             eprintln!("--- Envoy's log ---\n{log}\n---");
         }
+    }
+}
+
+/// An authority on disk, and a certificate of the workload `shop/web`.
+#[derive(Debug)]
+pub struct Authority(tempfile::TempDir);
+
+impl Authority {
+    /// Makes both.
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let this = Self(directory);
+        let (authority, web) = (this.path(""), this.path("web"));
+        programs::run_well("leno", &["ca", "init", "--force", "--out", &authority], START_TIMEOUT);
+        programs::run_well("leno", &["ca", "issue", "--out", &web, &authority, "ns/shop/sa/web"], START_TIMEOUT);
+        this
+    }
+
+    /// A file of it, or its directory.
+    pub fn path(&self, file: &str) -> String {
+        self.0.path().join(file).to_str().expect("a path in UTF-8").to_owned()
+    }
+
+    /// The options of a bootstrap with the certificate of `shop/web`.
+    pub fn options(&self) -> [String; 6] {
+        let file = |flag: &str, name| [flag.to_owned(), self.path(name)];
+        let [[a, b], [c, d], [e, f]] =
+            [file("--certificate", "web/tls.crt"), file("--key", "web/tls.key"), file("--trust", "trust-bundle.pem")];
+        [a, b, c, d, e, f]
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -1,13 +1,14 @@
 //! Clients of xDS that nobody here wrote, served by a real `leno-control`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use leno_tests::backend::Backend;
 use leno_tests::client::Call;
 use leno_tests::client::Client;
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::proxy::wait_for;
-use leno_tests::xds::{Control, Envoy, GoClient};
+use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::xds::{Authority, Control, Envoy, GoClient};
 
 /// The method that every backend answers.
 const UNARY: &str = "/leno.echo.v1.Echo/Unary";
@@ -155,4 +156,73 @@ async fn envoy_takes_a_listener_for_each_address_of_a_service_whatever_it_speaks
     }
     let page = control.client("envoy").expect("it is connected");
     assert!(!page.to_string().contains("refused"), "{page}");
+}
+
+/// The Service `echo` with one endpoint behind a proxy, which listens at `inbound`.
+fn meshed(endpoint: SocketAddr, inbound: SocketAddr) -> Service {
+    Service::echo(&[endpoint]).endpoint_annotated(endpoint, "leno.dev/identity", "ns/shop/sa/echo").endpoint_annotated(
+        endpoint,
+        "leno.dev/inbound-port",
+        &inbound.port().to_string(),
+    )
+}
+
+/// The proxy of that endpoint.
+fn proxy_of(service: &Service, inbound: SocketAddr, authority: &Authority) -> Proxy {
+    let (at, tunnel) = (inbound.to_string(), free_address().to_string());
+    let identity = ["--identity", "ns/shop/sa/echo", "--issuer", &authority.path("")];
+    Proxy::start_with(
+        free_address(),
+        std::slice::from_ref(service),
+        &[&["--inbound", &at, "--tunnel", &tunnel], &identity[..]].concat(),
+    )
+}
+
+/// Calls that came to the proxy from `shop/web` by mutual TLS.
+fn secure_calls(proxy: &Proxy) -> usize {
+    let (_, metrics) = proxy.get("/metrics").expect("the proxy answers");
+    let is_secure = |line: &&str| {
+        line.starts_with("response_total{direction=\"inbound\"")
+            && line.contains("client_id=\"spiffe://cluster.local/ns/shop/sa/web\"")
+    };
+    let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok());
+    metrics.lines().filter(is_secure).filter_map(count).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_reaches_a_server_behind_a_proxy_and_the_control_plane_by_mutual_tls() {
+    let (backend, inbound, authority) = (Backend::start().await, free_address(), Authority::new());
+    let service = meshed(backend.address(), inbound);
+    let proxy = proxy_of(&service, inbound, &authority);
+    let identity = ["--identity", "ns/leno/sa/leno-control", "--issuer", &authority.path("")];
+    let control = Control::start_with(std::slice::from_ref(&service), &identity);
+    let options = authority.options();
+    let options = options.each_ref().map(String::as_str);
+    let envoy = tokio::task::block_in_place(|| Envoy::start_with(&control, "envoy", &options));
+    let client = Client::connect(envoy.outbound(), ECHO).await;
+    for _ in 0..5 {
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    }
+    assert_eq!(secure_calls(&proxy), 5);
+    let page = control.client("envoy").expect("it is connected");
+    assert_eq!(
+        (&page["identity"], &page["namespace"]),
+        (&"spiffe://cluster.local/ns/shop/sa/web".into(), &"shop".into())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_reaches_a_server_behind_a_proxy_by_mutual_tls_with_no_proxy_of_its_own() {
+    let (backend, inbound, authority) = (Backend::start().await, free_address(), Authority::new());
+    let service = meshed(backend.address(), inbound);
+    let proxy = proxy_of(&service, inbound, &authority);
+    let control = Control::start(std::slice::from_ref(&service));
+    let options = authority.options();
+    let options = options.each_ref().map(String::as_str);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start_with(&control, "go", ECHO, &options);
+        assert_eq!(client.call(UNARY, 5), "OK=5");
+    });
+    assert_eq!(secure_calls(&proxy), 5);
 }

@@ -87,12 +87,12 @@ fn node(options: &Bootstrap) -> Value {
     json!({ "id": options.node, "cluster": options.namespace, "metadata": { facts::KEY: own } })
 }
 
-/// For GRPC_XDS_BOOTSTRAP. Credentials of a certificate need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies tell by the
-/// server name what is theirs.
+/// For GRPC_XDS_BOOTSTRAP. With certificates, programs need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies tell by the server
+/// name what is theirs. A control plane on the same machine is reached in clear.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
-        None => json!({ "type": "insecure" }),
-        Some(files) => json!({ "type": "tls", "config": grpc_files(files) }),
+        Some(files) if !options.control.ip().is_loopback() => json!({ "type": "tls", "config": grpc_files(files) }),
+        _ => json!({ "type": "insecure" }),
     };
     let mut bootstrap = json!({
         "xds_servers": [{

@@ -3,7 +3,7 @@
 //!     mesh -> changes -> subscribers -> session -> stream
 //!
 //! [`state`] takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
-//! `session` of each such client decides what is sent, which `catalog` writes once for all. `accept` lets clients in,
+//! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
 //! `stream` is one client's loop, `clients` and `metrics` show it all.
 
 mod accept;
@@ -12,6 +12,7 @@ mod catalog;
 mod changes;
 mod clients;
 mod delta;
+mod holdings;
 pub mod limits;
 mod metrics;
 mod rate;
