@@ -16,6 +16,6 @@ pub mod policy;
 pub mod problem;
 pub mod protocol;
 pub mod settings;
-mod spelling;
+pub mod spelling;
 pub mod spiffe;
 pub mod translate;
