@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 pub mod annotations;
+pub mod chart;
 
 pub mod inject;
 pub mod manifest;
 pub mod patch;
+pub mod schema;
 
 pub mod webhook;
 pub mod workload;

@@ -3,7 +3,7 @@
 //! A document that is not changed goes out byte for byte, with its comments; one that is keeps the comments above it.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 
@@ -172,7 +172,7 @@ fn append(text: &mut String, document: &Document<'_>, is_changed: bool, format: 
     if format == Some(Format::Json) {
         if !document.value.is_null() {
             // Writing to a String cannot fail.
-            drop(fmt::Write::write_fmt(text, format_args!("{:#}\n", document.value)));
+            let _ = writeln!(text, "{:#}", document.value);
         }
         return;
     }
@@ -181,7 +181,11 @@ fn append(text: &mut String, document: &Document<'_>, is_changed: bool, format: 
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    if !text.is_empty() && !document.head.starts_with("---") && !document.body.starts_with("---") && !document.value.is_null() {
+    if !text.is_empty()
+        && !document.head.starts_with("---")
+        && !document.body.starts_with("---")
+        && !document.value.is_null()
+    {
         text.push_str("---\n");
     }
     if must_write {

@@ -32,7 +32,8 @@ fn golden_path(name: &str) -> PathBuf {
 fn real_manifests_become_what_they_should() {
     for name in GOLDEN {
         let rewritten = inject_text(&golden(&format!("{name}.yaml")));
-        let report: String = rewritten.reports.iter().map(|report| format!("# {report}\n").replace("\nD", "\n# D")).collect();
+        let report: String =
+            rewritten.reports.iter().map(|report| format!("# {report}\n").replace("\nD", "\n# D")).collect();
         let output = format!("{}{report}", rewritten.text);
         let expected = format!("{name}.injected.yaml");
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -88,7 +89,8 @@ fn what_is_not_changed_goes_out_byte_for_byte() {
 #[test]
 fn json_stays_json_until_it_is_changed_or_asked_otherwise() {
     let service = "{\"kind\": \"Service\", \"apiVersion\": \"v1\"}";
-    let pod = "{\"kind\": \"Pod\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"p\"}, \"spec\": {\"containers\": []}}";
+    let pod =
+        "{\"kind\": \"Pod\", \"apiVersion\": \"v1\", \"metadata\": {\"name\": \"p\"}, \"spec\": {\"containers\": []}}";
     let both = format!("{service}\n{pod}\n");
     let text = inject_text(&both).text;
     assert!(text.starts_with(&format!("{service}\n---\nkind: Pod\n")), "{text}");

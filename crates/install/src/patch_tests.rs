@@ -27,7 +27,9 @@ fn items_are_inserted_before_an_index_or_appended() {
 
 #[test]
 fn a_path_that_leads_nowhere_is_named() {
-    for operation in [add("/a/b", json!(1)), remove("/list/2"), add("/list/9", json!(1)), remove("/x"), add("", json!(1))] {
+    for operation in
+        [add("/a/b", json!(1)), remove("/list/2"), add("/list/9", json!(1)), remove("/x"), add("", json!(1))]
+    {
         let mut document = json!({"list": [1, 2]});
         assert!(apply(&mut document, std::slice::from_ref(&operation)).is_err(), "{operation:?}");
         assert_eq!(document, json!({"list": [1, 2]}));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use leno_model::manifest::{SourceFile, parse_file};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject};
 
@@ -112,25 +112,30 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
     response
 }
 
-/// Answers for an object that the mesh reads: a leno.dev one, a Service, an EndpointSlice.
+/// Answers for an object that the mesh reads: a leno.dev one, or a Service with annotations of ours.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
     }
-    let file = SourceFile { path: String::new(), text: request.object.to_string() };
-    match parse_file(&file, &request.namespace) {
-        Ok(_) => allowed(request),
-        Err(problems) => {
-            let lines: Vec<_> = problems
-                .iter()
-                .map(|problem| match problem.place.field.as_str() {
-                    "" => format!("{}; {}", problem.what, problem.fix),
-                    field => format!("{field}: {}; {}", problem.what, problem.fix),
-                })
-                .collect();
-            refused(request, "the mesh cannot read it", &lines)
-        }
+    let file = SourceFile { path: String::new(), text: what_counts(&request.object).to_string() };
+    let problems = parse_file(&file, &request.namespace).err().unwrap_or_default();
+    let lines: Vec<_> = problems
+        .iter()
+        .map(|problem| match problem.place.field.as_str() {
+            "" => format!("{}; {}", problem.what, problem.fix),
+            field => format!("{field}: {}; {}", problem.what, problem.fix),
+        })
+        .collect();
+    if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
+}
+
+/// Our own objects whole. Of a Service our annotations are ours to judge; the API server knows the rest better.
+fn what_counts(object: &Value) -> Value {
+    if object["apiVersion"] != "v1" {
+        return object.clone();
     }
+    let metadata = json!({"name": object["metadata"]["name"], "annotations": object["metadata"]["annotations"]});
+    json!({"apiVersion": "v1", "kind": object["kind"], "metadata": metadata, "spec": {"ports": [{"port": 80}]}})
 }
 
 fn allowed(request: &AdmissionRequest) -> AdmissionResponse {

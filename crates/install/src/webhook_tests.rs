@@ -85,7 +85,10 @@ fn a_policy_is_validated_as_the_mesh_reads_it() {
     assert!(validate(&policy(json!([{"identities": ["ns/shop/sa/web"]}]))).allowed);
     let response = validate(&policy(json!([{"identities": ["web"]}, {}])));
     let said = message(&response);
-    assert!(said.starts_with("the mesh cannot read it: spec.allow[0].identities[0]: \"web\" is not an identity; "), "{said}");
+    assert!(
+        said.starts_with("the mesh cannot read it: spec.allow[0].identities[0]: \"web\" is not an identity; "),
+        "{said}"
+    );
     assert!(said.contains("spec.allow[1]: names nobody"), "{said}");
     let deleted = AdmissionRequest { operation: "DELETE".to_owned(), ..policy(json!(7)) };
     assert!(validate(&deleted).allowed);
@@ -113,4 +116,21 @@ fn a_review_of_an_api_server_is_read_and_its_answer_is_of_the_same_version() {
     let answer = AdmissionReview::answer(mutate(&request, &shop(json!({})), &Options::default()));
     let answer = serde_json::to_value(answer).expect("it is JSON");
     assert_eq!(answer, json!({"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": "7", "allowed": true}}));
+}
+
+#[test]
+fn of_a_service_only_our_annotations_count() {
+    let service = |value: &str| {
+        create(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "cart", "annotations": {"leno.dev/balancer": value}, "managedFields": [{"manager": "x"}]},
+            "spec": {"ports": [{"port": 80}], "fieldOfTheFuture": 1},
+            "status": {"loadBalancer": {}},
+        }))
+    };
+    assert!(validate(&service("round-robin")).allowed);
+    let response = validate(&service("roundrobin"));
+    let said = message(&response);
+    assert!(said.contains("leno.dev/balancer") && !said.contains("fieldOfTheFuture"), "{said}");
 }

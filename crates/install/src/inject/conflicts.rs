@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::containers::{INIT_CONTAINER, PROXY_CONTAINER, PROXY_UID};
 use super::settings::Settings;
 use super::skip::containers;
-use crate::annotations::{ADMIN_PORT, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
+use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
 
 /// Every conflict: ports that both want, and users that the redirection would take for the proxy's.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
@@ -32,13 +32,18 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
 
 /// The proxy's ports must differ from each other.
 fn own_ports(settings: &Settings) -> Vec<Mistake> {
-    let ports = own(settings);
-    let twice = |(index, (_, port)): (usize, &(Option<&str>, u16))| {
-        let other = ports.iter().take(index).find(|other| other.1 == *port)?;
-        let name = ports[index].0.or(other.0)?;
-        Some(Mistake::annotation(crate::annotations::Bearer::Pod, name, &port.to_string(), "a port that the proxy does not use twice"))
-    };
-    ports.iter().enumerate().filter_map(twice).collect()
+    let mut taken = Vec::new();
+    let mut twice = Vec::new();
+    for (annotation, port) in own(settings) {
+        match annotation {
+            Some(name) if taken.contains(&port) => {
+                let fix = "a port that the proxy does not use for something else";
+                twice.push(Mistake::annotation(Bearer::Pod, name, &port.to_string(), fix));
+            }
+            _ => taken.push(port),
+        }
+    }
+    twice
 }
 
 fn port_conflict(container: &str, port: i64, settings: &Settings) -> Option<Mistake> {

@@ -12,11 +12,8 @@ fn a_pods_annotation_comes_before_its_namespaces_and_that_before_the_installatio
     let namespace = json!({PROXY_LOG_LEVEL: "debug", PROXY_CPU_REQUEST: "1", "other.org/x": "y"});
     let pod = json!({PROXY_LOG_LEVEL: "warn,leno_proxy=trace"});
     let settings = read(namespace, pod).expect("all of them work");
-    let expected = Settings {
-        log_level: "warn,leno_proxy=trace".to_owned(),
-        cpu_request: "1".to_owned(),
-        ..Settings::default()
-    };
+    let expected =
+        Settings { log_level: "warn,leno_proxy=trace".to_owned(), cpu_request: "1".to_owned(), ..Settings::default() };
     assert_eq!(settings, expected);
 }
 

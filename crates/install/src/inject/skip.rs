@@ -43,10 +43,16 @@ impl fmt::Display for Skipped {
             Self::DisabledByPod => write!(f, "its annotation {INJECT} is disabled"),
             Self::DisabledByNamespace => write!(f, "its namespace's annotation {INJECT} is disabled"),
             Self::NotAsked => write!(f, "neither it nor its namespace has the annotation {INJECT}: enabled"),
-            Self::SystemNamespace(name) => write!(f, "the namespace {name} is never meshed, so that a broken mesh cannot stop it"),
-            Self::HostNetwork => f.write_str("hostNetwork: true; redirecting its connections would redirect its node's"),
+            Self::SystemNamespace(name) => {
+                write!(f, "the namespace {name} is never meshed, so that a broken mesh cannot stop it")
+            }
+            Self::HostNetwork => {
+                f.write_str("hostNetwork: true; redirecting its connections would redirect its node's")
+            }
             Self::Windows => f.write_str("its operating system is Windows, and the proxy's is Linux"),
-            Self::OtherMesh(container) => write!(f, "it has {container}, the proxy of another mesh; take that out first"),
+            Self::OtherMesh(container) => {
+                write!(f, "it has {container}, the proxy of another mesh; take that out first")
+            }
             Self::HasProxy => f.write_str("it has a proxy already"),
             Self::Unchanged => f.write_str("it has this very proxy already"),
         }

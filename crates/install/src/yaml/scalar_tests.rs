@@ -13,7 +13,23 @@ fn words_mean_what_kubectl_takes_them_for() {
     for text in ["", "~", "null", "NULL"] {
         assert_eq!(resolve(text), Value::Null, "{text}");
     }
-    for text in ["yES", "tRUE", "nil", "web", "1.2.3", "10m", "2001-01-01", "10.0.0.0/8", "-", "+", ".", "..", "0x", "1e", ".inf"] {
+    for text in [
+        "yES",
+        "tRUE",
+        "nil",
+        "web",
+        "1.2.3",
+        "10m",
+        "2001-01-01",
+        "10.0.0.0/8",
+        "-",
+        "+",
+        ".",
+        "..",
+        "0x",
+        "1e",
+        ".inf",
+    ] {
         assert_eq!(resolve(text), json!(text), "{text}");
     }
 }
@@ -37,7 +53,8 @@ fn numbers_may_have_a_radix_a_sign_and_underscores() {
         assert_eq!(resolve(text), json!(number), "{text}");
     }
     assert_eq!(resolve("18446744073709551615"), json!(u64::MAX));
-    for (text, number) in [("1.5", 1.5), (".5", 0.5), ("1e3", 1000.0), ("-1.25E-2", -0.0125), ("08", 8.0), ("1.", 1.0)] {
+    for (text, number) in [("1.5", 1.5), (".5", 0.5), ("1e3", 1000.0), ("-1.25E-2", -0.0125), ("08", 8.0), ("1.", 1.0)]
+    {
         assert_eq!(resolve(text), json!(number), "{text}");
     }
     for text in ["--1", "+-1", "1e999", "0x-1", "1-1"] {

@@ -31,10 +31,15 @@ pub fn split(text: &str) -> Result<Vec<Document<'_>>, Fault> {
         match json(body) {
             Some(objects) => {
                 let heads = std::iter::once(head).chain(std::iter::repeat(""));
-                documents.extend(objects.into_iter().zip(heads).map(|((body, value), head)| Document { head, body, value }));
+                documents.extend(objects.into_iter().zip(heads).map(|((body, value), head)| Document {
+                    head,
+                    body,
+                    value,
+                }));
             }
             None => {
-                let value = read(body).map_err(|fault| Fault { line: fault.line.saturating_add(line_of_body), ..fault })?;
+                let value =
+                    read(body).map_err(|fault| Fault { line: fault.line.saturating_add(line_of_body), ..fault })?;
                 documents.push(Document { head, body, value });
             }
         }

@@ -19,7 +19,8 @@ fn documents_and_their_heads_are_the_whole_file_and_nothing_else() {
         "a: 1\r\n---\r\nb: 2\r\n",
     ];
     for file in files {
-        let whole: String = split(file).expect(file).iter().flat_map(|document| [document.head, document.body]).collect();
+        let whole: String =
+            split(file).expect(file).iter().flat_map(|document| [document.head, document.body]).collect();
         assert_eq!(whole, file);
     }
 }

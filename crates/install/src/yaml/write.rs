@@ -83,7 +83,9 @@ fn inline(text: &mut String, value: &Value, indent: usize) {
         Value::Object(_) => text.push_str("{}"),
         Value::Array(_) => text.push_str("[]"),
         // Writing to a String cannot fail. Null, booleans and numbers are the same in JSON.
-        other => drop(write!(text, "{other}")),
+        other => {
+            let _ = write!(text, "{other}");
+        }
     }
 }
 
@@ -98,16 +100,24 @@ fn string(text: &mut String, content: &str, indent: Option<usize>) {
 
 /// Whether no reader takes the text for anything else.
 fn fits_plain(content: &str) -> bool {
-    // What begins like a number or a date may be one to some reader.
-    let starts = content.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_');
-    let allowed = |c: char| c.is_ascii_alphanumeric() || "/_.-+=@,;()$ :#".contains(c);
+    // What begins like a number or a date may be one to some reader; flags and quantities are none.
+    let flag = content.strip_prefix("--").or(content.strip_prefix('-')).unwrap_or(content);
+    let starts = flag.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_') || is_quantity(content);
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "/_.-+=@,;()$% :#".contains(c);
     let is_comment_or_key = content.contains(": ") || content.contains(" #") || content.ends_with([':', ' ']);
     starts && content.chars().all(allowed) && !is_comment_or_key && scalar::resolve(content).is_string()
 }
 
+/// Whether the text is a whole number and a unit, as 10m, 16Mi or 25%.
+fn is_quantity(content: &str) -> bool {
+    let unit = content.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < content.len() && ["m", "s", "k", "M", "G", "Ki", "Mi", "Gi", "%"].contains(&unit)
+}
+
 /// Whether the text is lines that a literal block gives back unchanged.
 fn fits_literal(content: &str) -> bool {
-    let is_printable = |c: char| c == '\n' || c == '\t' || (!c.is_control() && !"\u{feff}\u{2028}\u{2029}\u{85}".contains(c));
+    let is_printable =
+        |c: char| c == '\n' || c == '\t' || (!c.is_control() && !"\u{feff}\u{2028}\u{2029}\u{85}".contains(c));
     let lines = content.strip_suffix('\n').unwrap_or(content);
     let ends_early = lines.ends_with(['\n', ' ', '\t']) || lines.is_empty();
     lines.contains('\n') && !ends_early && !content.starts_with([' ', '\t', '\n']) && content.chars().all(is_printable)
@@ -135,7 +145,9 @@ fn quoted(text: &mut String, content: &str) {
             '\t' => text.push_str("\\t"),
             '\r' => text.push_str("\\r"),
             // Writing to a String cannot fail.
-            c if c.is_control() || "\u{feff}\u{2028}\u{2029}".contains(c) => drop(write!(text, "\\u{:04x}", u32::from(c))),
+            c if c.is_control() || "\u{feff}\u{2028}\u{2029}".contains(c) => {
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
             c => text.push(c),
         }
     }

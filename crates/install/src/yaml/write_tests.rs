@@ -9,7 +9,7 @@ fn objects_look_as_kubectl_writes_them() {
         "kind": "Pod",
         "metadata": {"name": "web", "annotations": {}, "labels": null},
         "spec": {
-            "containers": [{"name": "web", "args": ["--a=b", "-c", "echo hi # there"], "ports": []}, [1, [2.5]], {}],
+            "containers": [{"name": "web", "args": ["--a=b", "-c", "10m", "25%", "echo hi # there"], "ports": []}, [1, [2.5]], {}],
             "script": "set -e\n\nrun \"it\"\n",
             "on": "yes",
         },
@@ -24,8 +24,10 @@ spec:
   containers:
   - name: web
     args:
-    - \"--a=b\"
-    - \"-c\"
+    - --a=b
+    - -c
+    - 10m
+    - 25%
     - \"echo hi # there\"
     ports: []
   - - 1
@@ -44,9 +46,67 @@ spec:
 #[test]
 fn text_that_a_reader_could_take_for_something_else_is_quoted() {
     let risky = [
-        "", " ", "y", "No", "null", "~", "1", "1.0", "0x1f", "1e3", "1:30", "2001-01-01", ".5", "-", "- a", "a: b", "a:", "a #b", "#",
-        "*a", "&a", "!a", "%a", "@a", "`a", "|", ">", "{}", "[]", "a,b]", "'", "\"", "\\", "a\tb", "---", "...", "<<", "=", "?", "\u{7f}",
-        "\u{feff}", "é", "\u{2028}", "a\r\nb", " a\nb", "a\n\n", "\n", "a \n", "a\nb", "a\nb\n", "a\n b\n", "\ta\nb", "日本\n語", "😀",
+        "",
+        " ",
+        "y",
+        "No",
+        "null",
+        "~",
+        "1",
+        "1.0",
+        "0x1f",
+        "1e3",
+        "1:30",
+        "2001-01-01",
+        ".5",
+        "-",
+        "- a",
+        "--",
+        "---x",
+        "-1",
+        "-.inf",
+        "-x: y",
+        "1m1",
+        "0x1m",
+        "a: b",
+        "a:",
+        "a #b",
+        "#",
+        "*a",
+        "&a",
+        "!a",
+        "%a",
+        "@a",
+        "`a",
+        "|",
+        ">",
+        "{}",
+        "[]",
+        "a,b]",
+        "'",
+        "\"",
+        "\\",
+        "a\tb",
+        "---",
+        "...",
+        "<<",
+        "=",
+        "?",
+        "\u{7f}",
+        "\u{feff}",
+        "é",
+        "\u{2028}",
+        "a\r\nb",
+        " a\nb",
+        "a\n\n",
+        "\n",
+        "a \n",
+        "a\nb",
+        "a\nb\n",
+        "a\n b\n",
+        "\ta\nb",
+        "日本\n語",
+        "😀",
     ];
     for text in risky {
         for value in [json!(text), json!({ "k": text }), json!([text, [text]]), json!({ text: [{ text: text }] })] {
