@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use leno_install::inject::Options as InjectOptions;
-use leno_install::manifest::{Format, Rewritten, inject_file, uninject_file};
+use leno_install::manifest::{Format, Report, Rewritten, inject_file, uninject_file};
 use leno_install::yaml::Fault;
 
 /// The name that stands for standard input.
@@ -113,7 +113,7 @@ impl Files {
             text.push_str(&rewritten.text);
             reports.extend(rewritten.reports);
         }
-        let is_failure = reports.iter().any(|report| report.is_failure());
+        let is_failure = reports.iter().any(Report::is_failure);
         if !is_failure {
             io::stdout().write_all(text.as_bytes()).map_err(Error::Write)?;
         }

@@ -143,3 +143,7 @@ pub(crate) fn unknown(name: &str) -> Option<String> {
     };
     Some(format!("annotation {name}: there is no such annotation of Pods; {advice}"))
 }
+
+#[cfg(test)]
+#[path = "annotations_tests.rs"]
+mod tests;

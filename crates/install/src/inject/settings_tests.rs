@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn read(namespace: Value, pod: Value) -> Result<Settings, Vec<String>> {
+fn read(namespace: &Value, pod: &Value) -> Result<Settings, Vec<String>> {
     let read = Settings::default().with_annotations(namespace.as_object(), pod.as_object());
     read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
 }
@@ -11,7 +11,7 @@ fn read(namespace: Value, pod: Value) -> Result<Settings, Vec<String>> {
 fn a_pods_annotation_comes_before_its_namespaces_and_that_before_the_installations() {
     let namespace = json!({PROXY_LOG_LEVEL: "debug", PROXY_CPU_REQUEST: "1", "other.org/x": "y"});
     let pod = json!({PROXY_LOG_LEVEL: "warn,leno_proxy=trace"});
-    let settings = read(namespace, pod).expect("all of them work");
+    let settings = read(&namespace, &pod).expect("all of them work");
     let expected =
         Settings { log_level: "warn,leno_proxy=trace".to_owned(), cpu_request: "1".to_owned(), ..Settings::default() };
     assert_eq!(settings, expected);
@@ -45,7 +45,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
     assert_eq!(examples.map(|(name, _)| name), ALL.map(|(name, ..)| name), "each is here, in the table's order");
     let defaults = Settings::default();
     for (name, value) in examples {
-        let settings = read(json!({}), json!({name: value})).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        let settings = read(&json!({}), &json!({name: value})).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         assert!(name == INJECT || settings != defaults, "{name} sets something");
     }
 }
@@ -53,7 +53,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
 #[test]
 fn what_does_not_work_is_told_in_one_line_with_what_would() {
     let pod = json!({PROXY_WORKERS: "0", ADMIN_PORT: "http"});
-    let mistakes = read(json!({INJECT: "yes"}), pod).expect_err("none of them works");
+    let mistakes = read(&json!({INJECT: "yes"}), &pod).expect_err("none of them works");
     let expected = [
         r#"annotation leno.dev/inject of the namespace: "yes" does not work; use enabled, disabled"#,
         r#"annotation leno.dev/proxy-workers: "0" does not work; use 1 to 64"#,
@@ -91,7 +91,7 @@ fn values_that_almost_work_do_not() {
         (OUTBOUND_PORT, ""),
     ];
     for (name, value) in wrong {
-        assert!(read(json!({}), json!({name: value})).is_err(), "{name}: {value:?}");
+        assert!(read(&json!({}), &json!({name: value})).is_err(), "{name}: {value:?}");
     }
-    assert!(read(json!({}), json!({PROXY_WORKERS: 2})).is_err(), "annotations are text");
+    assert!(read(&json!({}), &json!({PROXY_WORKERS: 2})).is_err(), "annotations are text");
 }
