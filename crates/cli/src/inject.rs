@@ -105,12 +105,8 @@ impl Files {
         let mut text = String::new();
         let mut reports = Vec::new();
         for file in &self.files {
-            let rewritten = rewrite(&read(file)?, format)
-                .map_err(|fault| Error::Yaml { file: file.display().to_string(), fault })?;
-            if !text.is_empty() && !rewritten.text.starts_with("---") && format != Some(Format::Json) {
-                text.push_str("---\n");
-            }
-            text.push_str(&rewritten.text);
+            let rewritten = rewrite(&read(file)?, format).map_err(|fault| Error::Yaml { file: name(file), fault })?;
+            append(&mut text, &rewritten.text, format);
             reports.extend(rewritten.reports);
         }
         let is_failure = reports.iter().any(Report::is_failure);
@@ -133,6 +129,17 @@ impl Files {
     }
 }
 
+/// Puts the objects of one file after those of another.
+fn append(text: &mut String, next: &str, format: Option<Format>) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if !text.is_empty() && !next.starts_with("---") && format != Some(Format::Json) {
+        text.push_str("---\n");
+    }
+    text.push_str(next);
+}
+
 fn read(file: &Path) -> Result<String, Error> {
     let read = if file == Path::new(STDIN) {
         let mut text = String::new();
@@ -140,7 +147,12 @@ fn read(file: &Path) -> Result<String, Error> {
     } else {
         std::fs::read_to_string(file)
     };
-    read.map_err(|source| Error::Read { file: file.display().to_string(), source })
+    read.map_err(|source| Error::Read { file: name(file), source })
+}
+
+/// What a message calls a file.
+fn name(file: &Path) -> String {
+    if file == Path::new(STDIN) { "standard input".to_owned() } else { file.display().to_string() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod run;
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::iter;
 use std::process::ExitCode;
 
@@ -98,7 +98,9 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
         Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "leno", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "leno", &mut script);
+            io::stdout().write_all(&script)?;
         }
         Command::Exec(options) => return Err(options.become_program().into()),
         Command::Enter(options) => return options.run(),
