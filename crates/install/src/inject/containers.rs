@@ -49,11 +49,7 @@ pub(super) fn init(settings: &Settings) -> Container {
         image_pull_policy: Some(settings.image_pull_policy.clone()),
         command: Some(vec!["/leno-init".to_owned()]),
         args: Some(args),
-        resources: Some(ResourceRequirements {
-            requests: quantities([("cpu", "10m"), ("memory", "8Mi")]),
-            limits: quantities([("memory", "32Mi")]),
-            ..Default::default()
-        }),
+        resources: Some(resources(settings)),
         security_context: Some(SecurityContext {
             capabilities: Some(Capabilities { add: Some(vec!["NET_ADMIN".to_owned()]), drop: Some(all()) }),
             run_as_user: Some(0),
@@ -89,11 +85,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options) -> Container {
         startup_probe: Some(probe(settings, "/ready", 1, 120)),
         readiness_probe: Some(probe(settings, "/ready", 5, 3)),
         liveness_probe: Some(probe(settings, "/live", 10, 6)),
-        resources: Some(ResourceRequirements {
-            requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),
-            limits: quantities([("cpu", &settings.cpu_limit), ("memory", &settings.memory_limit)]),
-            ..Default::default()
-        }),
+        resources: Some(resources(settings)),
         security_context: Some(SecurityContext {
             capabilities: Some(Capabilities { add: None, drop: Some(all()) }),
             run_as_user: Some(PROXY_UID),
@@ -210,6 +202,15 @@ fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold
         }),
         period_seconds: Some(period_seconds),
         failure_threshold: Some(failure_threshold),
+        ..Default::default()
+    }
+}
+
+/// The same for both containers, so that a Pod stays Guaranteed where the proxy's requests are its limits.
+fn resources(settings: &Settings) -> ResourceRequirements {
+    ResourceRequirements {
+        requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),
+        limits: quantities([("cpu", &settings.cpu_limit), ("memory", &settings.memory_limit)]),
         ..Default::default()
     }
 }
