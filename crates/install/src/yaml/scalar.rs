@@ -46,12 +46,17 @@ fn integer(text: &str) -> Option<Number> {
     if is_negative { 0_i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(Number::from(magnitude)) }
 }
 
-/// Digits with a point or an exponent; what JSON cannot say, as infinity, stays text.
+/// Digits with a point or an exponent; what JSON cannot say, as infinity, stays text. Whole numbers are integers, as Go
+/// writes them.
 fn float(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let starts = unsigned.strip_prefix('.').unwrap_or(unsigned).starts_with(|c: char| c.is_ascii_digit());
     let allowed = unsigned.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b));
-    (starts && allowed).then(|| text.parse().ok()).flatten().and_then(Number::from_f64)
+    let number: f64 = (starts && allowed).then(|| text.parse().ok()).flatten()?;
+    match format!("{number}").parse::<i64>() {
+        Ok(whole) => Some(whole.into()),
+        Err(_) => Number::from_f64(number),
+    }
 }
 
 #[cfg(test)]

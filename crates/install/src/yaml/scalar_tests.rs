@@ -53,8 +53,10 @@ fn numbers_may_have_a_radix_a_sign_and_underscores() {
         assert_eq!(resolve(text), json!(number), "{text}");
     }
     assert_eq!(resolve("18446744073709551615"), json!(u64::MAX));
-    for (text, number) in [("1.5", 1.5), (".5", 0.5), ("1e3", 1000.0), ("-1.25E-2", -0.0125), ("08", 8.0), ("1.", 1.0)]
-    {
+    for (text, number) in [("1.5", 1.5), (".5", 0.5), ("-1.25E-2", -0.0125), ("1e-7", 1e-7), ("1e20", 1e20)] {
+        assert_eq!(resolve(text), json!(number), "{text}");
+    }
+    for (text, number) in [("1e3", 1000), ("08", 8), ("1.", 1), ("-5.0", -5), (".5e1", 5)] {
         assert_eq!(resolve(text), json!(number), "{text}");
     }
     for text in ["--1", "+-1", "1e999", "0x-1", "1-1"] {
