@@ -1,7 +1,7 @@
 //! Redirects the TCP connections of a network namespace to the proxy that runs in it.
 //!
-//! [`Redirection`] says which and where; [`rules`] is the same as one transaction of nf_tables, made of the
-//! [`message`]s that the kernel takes, and [`load`](kernel::load) hands it over. So the program `leno-init`, which an init
+//! [`Redirection`] says which and where; [`transaction`] is the same as one transaction of nf_tables, made of the
+//! messages that the kernel takes, and [`load`](kernel::load) hands it over. So the program `leno-init`, which an init
 //! container runs, needs nothing else in its image.
 #![forbid(unsafe_code)]
 

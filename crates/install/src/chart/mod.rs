@@ -1,6 +1,6 @@
 //! The objects of an installation, from charts/leno: the very templates that Helm renders.
 //!
-//! values.yaml, the caller's values and the schema -> [`values`] -> [`template`] -> objects. Of Helm's language there is
+//! values.yaml, the caller's values and the schema -> `values` -> `template` -> objects. Of Helm's language there is
 //! what the chart uses; anything else is an error, and a test compares both renderings.
 
 mod template;

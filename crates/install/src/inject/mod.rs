@@ -1,7 +1,7 @@
 //! A Pod template to the same with a proxy, as a patch; and back.
 //!
-//! `template` -> [`skip`]: not this one, and why -> [`settings`]: annotations -> [`conflicts`] -> [`containers`],
-//! [`plan`]: the changes. Nothing that is there is changed or dropped: the proxy is added.
+//! `template` -> `skip`: not this one, and why -> `settings`: annotations -> `conflicts` -> `containers`,
+//! `plan`: the changes. Nothing that is there is changed or dropped: the proxy is added.
 
 mod conflicts;
 mod containers;
