@@ -164,9 +164,20 @@ impl Mesh {
         }
     }
 
+    /// Where a name without a namespace is looked up, and where a client without an identity is.
+    pub fn default_namespace(&self) -> &str {
+        &self.default_namespace
+    }
+
     /// Every cluster, sorted by key.
     pub fn clusters(&self) -> &[Arc<Cluster>] {
         &self.clusters
+    }
+
+    /// The cluster of that name.
+    pub fn cluster(&self, key: &ClusterKey) -> Option<&Arc<Cluster>> {
+        let place = self.clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok()?;
+        self.clusters.get(place)
     }
 
     /// The cluster that `:authority` names: `name`, `name.namespace`, `name.namespace.svc` or

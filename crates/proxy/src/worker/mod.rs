@@ -1,9 +1,10 @@
 //! The data plane: one thread, one event loop, which owns its connections, calls, balancers and timers.
 //!
-//! A request's way, a file each: `accept` -> `detect` -> `route` -> `balance` -> `send` -> `relay` -> `record`.
+//! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
 //! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `call`
-//! (what is known of a call), `target` (what it is for), `cluster` (what is kept of that), `upstream` (a connection to an endpoint),
+//! (what is known of a call), `target` (what it is for), `filter` (what a route changes in it), `mirror` (its copies),
+//! `deadline` (how long it may take), `cluster` (what is kept of that), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
 //! they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
@@ -17,7 +18,10 @@ mod cancel;
 mod client;
 mod cluster;
 mod codec;
+mod deadline;
 pub mod detect;
+mod filter;
+mod follow;
 pub mod grpc;
 mod handle;
 mod hop;
@@ -25,6 +29,7 @@ mod labels;
 mod link;
 mod memory;
 mod meter;
+mod mirror;
 mod opaque;
 mod pool;
 mod record;
@@ -57,6 +62,7 @@ use accept::{Arrival, Listener};
 use call::{Call, CallId};
 use client::Client;
 use cluster::{ClusterState, TargetKey};
+use deadline::Alarm;
 use handle::Command;
 use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side};
@@ -107,7 +113,7 @@ struct Worker {
     upstreams: Slab<Upstream>,
     calls: Slab<Call>,
     next_serial: u64,
-    timers: Timers<CallId>,
+    timers: Timers<Alarm>,
 
     /// Calls to be sent before this turn of the loop ends.
     to_send: VecDeque<CallId>,
@@ -133,6 +139,9 @@ struct Worker {
     fields: FieldSection,
     spare_sections: Vec<FieldSection>,
     replay_bytes: usize,
+    /// Copies of requests in flight, and content that they hold.
+    mirrors: usize,
+    mirror_bytes: usize,
     random: u64,
     /// Memory of a burst that has not been given back yet.
     burst: bool,
@@ -211,19 +220,6 @@ impl Worker {
             Side::Arrival => None,
             Side::Client => self.clients.get_mut(id.index).map(|client| &mut client.link),
             Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| &mut upstream.link),
-        }
-    }
-
-    fn expire_deadlines(&mut self) {
-        let mut due = Vec::new();
-        self.timers.expire(self.now, &mut due);
-        for id in due {
-            let Some(call) = self.calls.get_mut(id.slot as usize).filter(|call| call.serial == id.serial) else {
-                continue;
-            };
-            call.deadline = None;
-            self.metrics.deadline_exceeded_total.add(1);
-            self.fail(id.slot, &reply::ProxyError::DeadlineExceeded);
         }
     }
 

@@ -29,6 +29,11 @@ impl Proxy {
 
     /// The same with an annotation of the Service and limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
+        Self::start_in(mesh("echo", endpoints, annotation), limits)
+    }
+
+    /// A worker that knows a mesh.
+    pub(crate) fn start_in(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> Self {
         let metrics = WorkerMetrics::new();
         let mut set = Limits::default();
         for (name, value) in limits {
@@ -45,7 +50,7 @@ impl Proxy {
             metrics: metrics.clone(),
             seed: 1,
         };
-        let worker = WorkerHandle::spawn(config, mesh("echo", endpoints, annotation)).expect("a worker");
+        let worker = WorkerHandle::spawn(config, mesh).expect("a worker");
         Self { worker, metrics }
     }
 
@@ -110,8 +115,13 @@ impl CallInFlight {
 
 /// A mesh of one Service with port 80.
 pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Arc<Mesh> {
+    mesh_of(&service(name, endpoints, annotation))
+}
+
+/// The manifests of a Service with port 80.
+pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
     let mut text = format!(
-        "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
+        "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
          spec:\n  ports:\n  - port: 80\n"
     );
     for (i, endpoint) in endpoints.iter().enumerate() {
@@ -123,7 +133,12 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
             endpoint.ip()
         );
     }
-    let file = SourceFile { path: "mesh.yaml".to_owned(), text };
+    text
+}
+
+/// The mesh that manifests describe.
+pub(crate) fn mesh_of(manifests: &str) -> Arc<Mesh> {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     let translation = translate(&objects, "default");
     assert!(translation.problems.is_empty(), "{:?}", translation.problems);
