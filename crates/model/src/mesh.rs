@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 use crate::authority::{self, Authority, Host};
 pub use crate::authority::{KnownPorts, Unroutable};
 use crate::balance;
+use crate::discovery::Subject;
 use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
 use crate::protocol::Protocol;
 use crate::route::RouteTable;
@@ -33,6 +34,9 @@ pub struct Mesh {
     /// Where each endpoint is: sorted by address and unique.
     #[serde(skip)]
     endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+    /// What the mesh has an answer for, be it that there is no such thing, sorted; `None` if it knows everything.
+    #[serde(skip)]
+    answered: Option<Box<[Subject]>>,
 }
 
 /// The routes of one namespace that are attached to one cluster.
@@ -161,12 +165,48 @@ impl Mesh {
             routes: routes.into(),
             addresses: addresses.into(),
             endpoints: endpoints.into(),
+            answered: None,
         }
     }
 
     /// Where a name without a namespace is looked up, and where a client without an identity is.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
+    }
+
+    /// The same mesh as the answer to what a proxy has asked so far: of anything else it knows nothing yet.
+    pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
+        let mut subjects: Vec<Subject> = subjects.into_iter().collect();
+        subjects.sort();
+        subjects.dedup();
+        self.answered = Some(subjects.into());
+        self
+    }
+
+    /// What must be asked before it is known what a connection to `address` is for.
+    pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
+        let answered = self.answered.as_ref()?;
+        let subject = Subject::Address(canonical(address));
+        answered.binary_search(&subject).is_err().then_some(subject)
+    }
+
+    /// What must be asked before it is known what a call with this `:authority` is for. Of one that cannot be read
+    /// nothing is.
+    pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
+        let answered = self.answered.as_ref()?;
+        let Authority { host, port } = authority::parse(authority).ok()?;
+        let (name, namespace) = match host {
+            Host::Address(ip) => return self.unanswered_address(SocketAddr::new(ip, port)),
+            Host::Service { name, namespace } => (name, namespace.unwrap_or(&self.default_namespace)),
+        };
+        let (service, namespace) = (name.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
+        let subject = Subject::Service(ClusterKey { namespace, service, port });
+        answered.binary_search(&subject).is_err().then_some(subject)
+    }
+
+    /// Whether it has an answer for `subject`.
+    pub fn answers(&self, subject: &Subject) -> bool {
+        self.answered.as_ref().is_none_or(|answered| answered.binary_search(subject).is_ok())
     }
 
     /// Every cluster, sorted by key.
@@ -300,7 +340,7 @@ fn compare(name: &str, asked: &str) -> Ordering {
 }
 
 /// The one form of an address: IPv4 is not wrapped in IPv6, and there is no scope or flow label.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

@@ -53,7 +53,7 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
         join.notice(&slice.identity, "EndpointSlice", what);
     }
     join.overlaps(&policies);
-    let attached = routes::attach(&routes, Known::new(&services, &grants, &join.clusters));
+    let attached = routes::attach(&routes, &Known::new(&services, &grants, &join.clusters));
     join.problems.extend(attached.problems);
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();

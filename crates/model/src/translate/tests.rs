@@ -252,7 +252,7 @@ fn the_order_of_the_objects_does_not_matter() {
 
 #[test]
 fn the_example_has_five_endpoints_and_no_mistake() {
-    let example = include_str!("../../../examples/echo/echo.yaml");
+    let example = include_str!("../../../../examples/echo/echo.yaml");
     let translation = translated(&[("echo.yaml", example)]);
     assert_eq!(
         addresses(only(&translation)),

@@ -1,6 +1,6 @@
 //! Deadline: how long a call may take, and each attempt at it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 
@@ -33,17 +33,18 @@ impl Alarm {
 }
 
 impl Worker {
-    /// Limits how long a call may take: to what its caller asks for, or to what its rule allows if that is less.
+    /// Limits how long a call may take, from when it came: to what its caller asks for, or to what its rule allows if that
+    /// is less.
     pub(super) fn set_deadline(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        let Some(timeout) = time_allowed(call) else { return };
-        let at = self.now + timeout;
-        call.deadline = Some((at, self.timers.set(at, Alarm::of(id, Scope::Call))));
+        if let Some(timeout) = time_allowed(call) {
+            let at = call.started + timeout;
+            self.end_by(id, at);
+        }
     }
 
-    /// Limits how long a call that is over for everybody else may go on.
-    pub(super) fn shorten_deadline(&mut self, id: CallId, timeout: Duration) {
-        let at = self.now + timeout;
+    /// A call is to end then, or before if that was said already.
+    pub(super) fn end_by(&mut self, id: CallId, at: Instant) {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         match call.deadline {
             Some((earlier, _)) if earlier <= at => return,

@@ -77,14 +77,23 @@ impl Worker {
             self.metrics.mirrors_dropped_total.add(1);
             return None;
         }
-        let (protocol, request_ended) = self.call_mut(original).map(|call| (call.protocol, call.request_ended))?;
+        let call = self.call_mut(original)?;
+        // There may be content already, if the call had to wait until it was known what it is for.
+        let (protocol, content, trailers) = (call.protocol, call.body.clone(), call.trailers.clone());
+        let (is_empty, ends_with_content) = (content.is_empty(), call.request_ended && trailers.is_none());
         let serial = self.take_serial();
         let nobody = (NO_CLIENT, StreamKey::numbered(0));
-        let mirror = Call::new(serial, nobody, request.clone(), protocol, request_ended, self.now);
+        let mirror = Call::new(serial, nobody, request.clone(), protocol, is_empty && ends_with_content, self.now);
         let id = CallId { slot: self.calls.insert(mirror) as u32, serial };
         self.mirrors += 1;
         self.metrics.mirrored_total.add(1);
         self.admit(id, cluster);
+        if !is_empty {
+            self.feed_mirror(id, &content, ends_with_content);
+        }
+        if let Some(trailers) = trailers {
+            self.take_request_trailers(id.slot, &trailers);
+        }
         Some(id)
     }
 
@@ -96,7 +105,7 @@ impl Worker {
     /// The trailers of a call's request have come.
     pub(super) fn mirror_trailers(&mut self, slot: u32, fields: &FieldSection) {
         self.for_each_mirror(slot, |worker, id| {
-            if worker.call_mut(id).is_some() {
+            if worker.call_exists(id) {
                 worker.take_request_trailers(id.slot, fields);
             }
         });
@@ -129,15 +138,12 @@ impl Worker {
 
     /// A call is over: copies of a request that is complete have some time left to be answered, others end with it.
     pub(super) fn release_mirrors(&mut self, request_ended: bool, mirrors: &[CallId]) {
-        let timeout = ms(self.limits.relay.mirror_timeout_ms);
+        let at = self.now + ms(self.limits.relay.mirror_timeout_ms);
         for &id in mirrors {
-            if self.call_mut(id).is_none() {
-                continue;
-            }
-            if request_ended {
-                self.shorten_deadline(id, timeout);
-            } else {
-                self.drop_mirror(id.slot);
+            match (self.call_exists(id), request_ended) {
+                (false, _) => {}
+                (true, true) => self.end_by(id, at),
+                (true, false) => self.drop_mirror(id.slot),
             }
         }
     }

@@ -3,8 +3,9 @@
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
 //! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `call`
-//! (what is known of a call), `target` (what it is for), `filter` (what a route changes in it), `mirror` (its copies),
-//! `deadline` (how long it may take), `cluster` (what is kept of that), `upstream` (a connection to an endpoint),
+//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `filter`
+//! (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is kept of what it
+//! is for), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
 //! they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
@@ -20,6 +21,7 @@ mod cluster;
 mod codec;
 mod deadline;
 pub mod detect;
+mod discover;
 mod filter;
 mod follow;
 pub mod grpc;
@@ -52,20 +54,23 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, Violation};
 use leno_identity::TlsIdentity;
+use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use slab::Slab;
+use tokio::sync::mpsc as tokio_mpsc;
 
 use accept::{Arrival, Listener};
 use call::{Call, CallId};
 use client::Client;
 use cluster::{ClusterState, TargetKey};
 use deadline::Alarm;
+use discover::Question;
 use handle::Command;
 use hop::PoolKey;
-use link::{Buffers, Link, LinkId, Side};
+use link::{Buffers, Link, LinkId, Side, Wire};
 use timers::Timers;
 use upstream::Upstream;
 
@@ -105,6 +110,9 @@ struct Worker {
     default_policy: DefaultInboundPolicy,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
+    /// Where questions go that the mesh has no answer to; none where it knows everything.
+    discovery: Option<tokio_mpsc::Sender<Subject>>,
+    questions: FxHashMap<Subject, Question>,
     clusters: Slab<ClusterState>,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 
@@ -216,10 +224,23 @@ impl Worker {
     }
 
     fn link(&mut self, id: LinkId) -> Option<&mut Link> {
-        match id.side {
+        self.link_and_buffers(id).map(|(link, _)| link)
+    }
+
+    /// A link, and what it reads and writes with.
+    fn link_and_buffers(&mut self, id: LinkId) -> Option<(&mut Link, &mut Buffers)> {
+        let link = match id.side {
             Side::Arrival => None,
             Side::Client => self.clients.get_mut(id.index).map(|client| &mut client.link),
             Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| &mut upstream.link),
+        };
+        Some((link?, &mut self.buffers))
+    }
+
+    fn wire(&mut self, id: LinkId) -> Option<&mut Wire> {
+        match id.side {
+            Side::Arrival => self.arrivals.get_mut(id.index).map(|arrival| &mut arrival.wire),
+            Side::Client | Side::Endpoint => self.link(id).map(|link| &mut link.wire),
         }
     }
 

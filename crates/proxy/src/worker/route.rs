@@ -7,7 +7,7 @@ use super::call::{Call, CallId, NO_CALL, Response};
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
-use super::target::protocol_of;
+use super::target::{Routed, protocol_of};
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -60,32 +60,34 @@ impl Worker {
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
         }
-        let routed = if oversize {
-            Err(ProxyError::HeaderListTooLarge { limit_bytes: self.limits.client.max_header_list_bytes })
-        } else {
-            self.route(client, slot)
-        };
-        if let Ok(cluster) = &routed {
-            self.count_inbound(client, slot, *cluster);
+        if oversize {
+            let limit_bytes = self.limits.client.max_header_list_bytes;
+            return self.fail(slot, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
-        match routed {
-            Err(error) => self.fail(slot, &error),
-            Ok(cluster) => match self.authorize(client, slot) {
-                Ok(()) => self.follow(CallId { slot, serial }, cluster),
-                Err(denied) => self.fail(slot, &denied),
-            },
+        self.enter(CallId { slot, serial });
+    }
+
+    /// Finds out what a call is for, and whether it may be made.
+    pub(super) fn enter(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id.slot as usize).filter(|call| call.serial == id.serial) else { return };
+        let client = call.client;
+        let cluster = match self.route(client, id.slot) {
+            Ok(Routed::To(cluster)) => cluster,
+            Ok(Routed::Later(subject)) => return self.wait_for_answer(id, subject),
+            Err(error) => return self.fail(id.slot, &error),
+        };
+        self.count_inbound(client, id.slot, cluster);
+        match self.authorize(client, id.slot) {
+            Ok(()) => self.follow(id, cluster),
+            Err(denied) => self.fail(id.slot, &denied),
         }
     }
 
     /// Inbound calls count under the name of who makes them. Outbound ones count when it is known who takes them.
     fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
         let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
-        let Some(place) = latest.and_then(|latest| latest.traffic) else { return };
-        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
-            traffic.request();
-        }
-        if let Some(call) = self.calls.get_mut(slot as usize) {
-            call.traffic = Some(place);
+        if let Some(place) = latest.and_then(|latest| latest.traffic) {
+            self.count_request(slot, cluster, place);
         }
     }
 

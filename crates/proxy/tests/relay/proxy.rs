@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::frame::kind;
+use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
@@ -13,6 +14,8 @@ use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
 use leno_proxy::worker::{ClusterExplanation, Door, WorkerConfig, WorkerHandle};
+
+use tokio::sync::mpsc;
 
 use crate::peer::{Peer, Server};
 
@@ -34,6 +37,16 @@ impl Proxy {
 
     /// A worker that knows a mesh.
     pub(crate) fn start_in(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> Self {
+        Self::spawn(mesh, None, limits)
+    }
+
+    /// A worker that knows nothing, and what it asks.
+    pub(crate) fn start_asking(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
+        let (questions, asked) = mpsc::channel(16);
+        (Self::spawn(Arc::new(Mesh::empty().answering([])), Some(questions), limits), asked)
+    }
+
+    fn spawn(mesh: Arc<Mesh>, discovery: Option<mpsc::Sender<Subject>>, limits: &[(&str, &str)]) -> Self {
         let metrics = WorkerMetrics::new();
         let mut set = Limits::default();
         for (name, value) in limits {
@@ -44,6 +57,7 @@ impl Proxy {
             index: 0,
             listen: vec![(Door::Outbound, outbound)],
             identity: None,
+            discovery,
             default_policy: DefaultInboundPolicy::default(),
             access_log: AccessLog::off(),
             limits: Arc::new(set),
@@ -118,6 +132,11 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
     mesh_of(&service(name, endpoints, annotation))
 }
 
+/// The same mesh as the answer to some questions.
+pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
+    Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
+}
+
 /// The manifests of a Service with port 80.
 pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
     let mut text = format!(
@@ -138,11 +157,15 @@ pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) ->
 
 /// The mesh that manifests describe.
 pub(crate) fn mesh_of(manifests: &str) -> Arc<Mesh> {
+    Arc::new(owned_mesh(manifests))
+}
+
+fn owned_mesh(manifests: &str) -> Mesh {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     let translation = translate(&objects, "default");
     assert!(translation.problems.is_empty(), "{:?}", translation.problems);
-    Arc::new(translation.mesh)
+    translation.mesh
 }
 
 /// Waits for something that must come true.
