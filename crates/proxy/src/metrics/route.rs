@@ -109,7 +109,6 @@ impl RouteLabels {
         push_service(&mut labels, BACKEND, self.backend.as_ref()?);
         Some(labels)
     }
-
 }
 
 impl RouteScrape {

@@ -59,7 +59,8 @@ fn no_modifier_touches_what_frames_a_message_or_what_proxies_tell_each_other() {
 
 #[test]
 fn a_rewrite_changes_host_and_path_and_keeps_the_query() {
-    let mut request = section(&[(":method", "GET"), (":authority", "cart"), (":path", "/v1/items?id=1"), ("host", "cart")]);
+    let mut request =
+        section(&[(":method", "GET"), (":authority", "cart"), (":path", "/v1/items?id=1"), ("host", "cart")]);
     let to_v2 = Rewrite { hostname: Some("carts.example".into()), path: Some(PathRewrite::Prefix("/v2".into())) };
     rewrite(&mut request, &to_v2, &PathMatch::prefix("/v1"));
     assert_eq!(lines(&request), [":method: GET", ":authority: carts.example", ":path: /v2/items?id=1"]);

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use leno_http2::FieldSection;
-use leno_model::discovery::Subject;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteName, RouteTable, Rule, Scheme, Timeouts};
 use rustc_hash::FxHashMap;
@@ -66,8 +65,6 @@ enum Way {
     To(usize, Option<Box<Copies>>),
     /// It is answered with a status and a `location`.
     Redirect(u16, Vec<u8>),
-    /// That is known when the control plane has said what one of the rule's backends is.
-    Later(Subject),
 }
 
 impl Routes {
@@ -147,7 +144,6 @@ impl Worker {
                 }
             }
             Ok(Way::Redirect(status, location)) => self.redirect(id.slot, status, &location),
-            Ok(Way::Later(subject)) => self.wait_for_answer(id, subject),
             Err(error) => self.fail(id.slot, &error),
         }
     }
@@ -162,9 +158,6 @@ impl Worker {
         let met = match routes.met.get(&address) {
             Some(met) => met.clone(),
             None => {
-                if let Some(subject) = self.unanswered_backend(rule) {
-                    return Ok(Way::Later(subject));
-                }
                 let met = Arc::new(self.meet(&routes.parent, rule));
                 routes.met.insert(address, met.clone());
                 met
@@ -204,16 +197,6 @@ impl Worker {
         let copies = copied.map(|drawn| drawn.copy(&call.request));
         change(&mut call.request, &backend.filters, path);
         Ok(Way::To(cluster, copies))
-    }
-
-    /// A backend of a rule that the control plane must be asked about.
-    fn unanswered_backend(&self, rule: &Rule) -> Option<Subject> {
-        let keys = rule.backends.iter().filter_map(|backend| match &backend.to {
-            BackendTarget::Cluster(key) if backend.weight > 0 => Some(key),
-            BackendTarget::Cluster(_) | BackendTarget::Invalid(_) => None,
-        });
-        let unknown = keys.filter(|key| self.mesh.cluster(key).is_none());
-        unknown.map(|key| Subject::Service(key.clone())).find(|subject| !self.mesh.answers(subject))
     }
 
     /// Looks up what the calls need that meet a rule.

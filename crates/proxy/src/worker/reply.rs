@@ -19,7 +19,9 @@ use super::record::Ending;
 pub(super) enum ProxyError {
     #[error("{0}")]
     NoRoute(String),
-    #[error("no rule of the routes attached to {cluster} matches this request; add a rule without matches for the rest")]
+    #[error(
+        "no rule of the routes attached to {cluster} matches this request; add a rule without matches for the rest"
+    )]
     NoMatch { cluster: String },
     #[error("the rule of {route} that matches this request has no backend with a weight; add one")]
     NoBackend { route: RouteName },

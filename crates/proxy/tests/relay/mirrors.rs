@@ -105,8 +105,8 @@ fn a_copy_ends_with_a_call_that_is_cancelled_in_the_middle_of_its_request() {
     let shadow = Server::start();
     let mut mirrored = Mirrored::start(shadow.address(), MIRRORED, &[]);
     mirrored.client.send(&open_call(1));
-    mirrored.v1.accept().expect(kind::HEADERS);
-    let mut copy = shadow.accept();
+    let (mut v1, mut copy) = (mirrored.v1.accept(), shadow.accept());
+    v1.expect(kind::HEADERS);
     let stream = copy.expect(kind::HEADERS).stream;
     mirrored.client.send(&rst_stream(1, 8));
     let end = copy.rest_of(stream);

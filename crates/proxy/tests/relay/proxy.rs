@@ -9,7 +9,7 @@ use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
-use leno_model::translate::translate;
+use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
@@ -160,12 +160,23 @@ pub(crate) fn mesh_of(manifests: &str) -> Arc<Mesh> {
     Arc::new(owned_mesh(manifests))
 }
 
+/// The mesh that manifests describe in which something refers to what is not there.
+pub(crate) fn incomplete_mesh_of(manifests: &str) -> Arc<Mesh> {
+    let translation = translated(manifests);
+    assert!(!translation.problems.is_empty(), "nothing is missing");
+    Arc::new(translation.mesh)
+}
+
 fn owned_mesh(manifests: &str) -> Mesh {
-    let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
-    let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
-    let translation = translate(&objects, "default");
+    let translation = translated(manifests);
     assert!(translation.problems.is_empty(), "{:?}", translation.problems);
     translation.mesh
+}
+
+fn translated(manifests: &str) -> Translation {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
+    let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
+    translate(&objects, "default")
 }
 
 /// Waits for something that must come true.

@@ -8,7 +8,7 @@ use leno_model::route::{RouteKind, RouteName};
 use leno_proxy::metrics::RouteLabels;
 
 use crate::peer::{CALL, Frame, Peer, Server, answer, call, call_with, headers, open_call, rst_stream};
-use crate::proxy::{Proxy, mesh_of, service};
+use crate::proxy::{Proxy, incomplete_mesh_of, mesh_of, service};
 
 /// A request of HTTP, not gRPC, to `echo`.
 pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
@@ -91,18 +91,23 @@ fn a_request_that_no_rule_matches_is_answered_with_404_or_unimplemented() {
 
 #[test]
 fn a_rule_without_a_backend_that_can_be_called_is_answered_with_500_or_unavailable() {
-    for (backend, why) in [
-        ("{name: v1, port: 80, weight: 0}", "no-backend"),
-        ("{name: v1, port: 81}", "invalid-backend"),
-        ("{name: nobody, port: 80}", "invalid-backend"),
-    ] {
-        let mut split = Split::start(&format!("- backendRefs: [{backend}]"));
-        let http = split.own_answer(&get(1, "/"));
-        assert_eq!((http.field(":status"), http.field("leno-proxy-error")), ("500", why), "{backend}");
-        split.client.rest_of(1);
-        let grpc = split.own_answer(&call(3));
-        assert_eq!((grpc.field("grpc-status"), grpc.field("leno-proxy-error")), ("14", why), "{backend}");
+    let refused = |proxy: &Proxy, why: &str| {
+        let mut client = proxy.connect();
+        client.send(&get(1, "/"));
+        let http = client.expect(kind::HEADERS);
+        assert_eq!((http.field(":status"), http.field("leno-proxy-error")), ("500", why));
+        client.rest_of(1);
+        client.send(&call(3));
+        let grpc = client.expect(kind::HEADERS);
+        assert_eq!((grpc.field("grpc-status"), grpc.field("leno-proxy-error")), ("14", why));
         assert!(grpc.field("grpc-message").contains("HTTPRoute default/split"), "{grpc:?}");
+    };
+    refused(&Split::start("- backendRefs: [{name: v1, port: 80, weight: 0}]").proxy, "no-backend");
+    let services = [service("echo", &[], ""), service("v1", &[], "")].concat();
+    for missing in ["{name: v1, port: 81}", "{name: nobody, port: 80}"] {
+        let route = http_route(&format!("- backendRefs: [{missing}]"));
+        let proxy = Proxy::start_in(incomplete_mesh_of(&(services.clone() + &route)), &[]);
+        refused(&proxy, "invalid-backend");
     }
 }
 
@@ -297,11 +302,8 @@ fn a_grpc_route_is_followed_by_method_and_counted() {
     client.send(&headers(3, &other_method, true));
     assert_eq!(client.expect(kind::HEADERS).field("grpc-status"), "12");
 
-    let key = |service: &str| leno_model::mesh::ClusterKey {
-        namespace: "default".into(),
-        service: service.into(),
-        port: 80,
-    };
+    let key =
+        |service: &str| leno_model::mesh::ClusterKey { namespace: "default".into(), service: service.into(), port: 80 };
     let labels = RouteLabels {
         parent: key("echo"),
         route: RouteName { kind: RouteKind::Grpc, namespace: "default".into(), name: "methods".into() },
