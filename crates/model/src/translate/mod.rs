@@ -1,7 +1,7 @@
 //! Objects to a mesh: joins Services with their EndpointSlices, attaches routes to them, and gathers the policies.
 //!
 //! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
-//! the one first in order of file and line has it.
+//! the one first in order of file and line, or else of name, has it.
 
 mod references;
 mod routes;
@@ -38,8 +38,9 @@ pub struct Translation {
 pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_namespace: &str) -> Translation {
     let mut objects: Vec<&Object> = objects.into_iter().collect();
     objects.sort_by_key(|object| {
-        let Identity { file, mark, .. } = object.identity();
-        (file, *mark)
+        let Identity { file, mark, namespace, name } = object.identity();
+        // The name is for objects that are in no file.
+        (file, *mark, object.kind(), namespace, name)
     });
     let mut join = Join::default();
     let Unique { services, mut slices, policies, routes, grants } = join.unique(&objects);
