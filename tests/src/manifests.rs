@@ -19,6 +19,7 @@ pub struct Service {
     annotations: Vec<(String, String)>,
     endpoints: Vec<SocketAddr>,
     endpoint_annotations: Vec<(SocketAddr, String, String)>,
+    route: String,
 }
 
 impl Service {
@@ -31,6 +32,7 @@ impl Service {
             annotations: Vec::new(),
             endpoints: endpoints.to_vec(),
             endpoint_annotations: Vec::new(),
+            route: String::new(),
         }
     }
 
@@ -58,6 +60,35 @@ impl Service {
         self
     }
 
+    /// Attaches an HTTPRoute of its own name, with these lines as its rules.
+    pub fn http_routed(self, rules: &str) -> Self {
+        self.routed("HTTPRoute", rules)
+    }
+
+    /// Attaches a GRPCRoute of its own name, with these lines as its rules.
+    pub fn grpc_routed(self, rules: &str) -> Self {
+        self.routed("GRPCRoute", rules)
+    }
+
+    fn routed(mut self, kind: &str, rules: &str) -> Self {
+        let name = &self.name;
+        let rules: String = rules.lines().map(|line| format!("  {line}\n")).collect();
+        self.route = format!(
+            "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: {kind}
+metadata:
+  name: {name}
+  namespace: default
+spec:
+  parentRefs:
+  - {{group: \"\", kind: Service, name: {name}}}
+  rules:
+{rules}"
+        );
+        self
+    }
+
     /// The manifests: one slice per endpoint, because a slice has one port for all its addresses.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
@@ -76,7 +107,7 @@ impl Service {
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             yaml.push_str(&self.slice(number, *endpoint));
         }
-        yaml
+        yaml + &self.route
     }
 
     /// One EndpointSlice with one ready endpoint.

@@ -19,6 +19,7 @@ mod mesh;
 mod pools;
 mod redirect;
 mod retry;
+mod routes;
 mod routing;
 mod run;
 mod soak;

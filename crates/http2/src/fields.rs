@@ -155,16 +155,31 @@ impl FieldSection {
         if !self.contains(known) {
             return;
         }
-        let mut removed_size = 0;
+        self.remove_lines(|line, _| line.facts.known == known);
+        self.names &= !known.bit();
+    }
+
+    /// Removes every field of that name, whichever it is; it is compared byte by byte.
+    pub fn remove_named(&mut self, name: &[u8]) {
+        match Known::of(name) {
+            Known::Other | Known::UnknownPseudo => self.remove_lines(|_, found| found == name),
+            known => self.remove(known),
+        }
+    }
+
+    /// Removes the lines that `is_removed` says, which is given each one's name too.
+    fn remove_lines(&mut self, is_removed: impl Fn(&Line, &[u8]) -> bool) {
+        let (bytes, mut removed_size) = (&self.bytes, 0);
         self.lines.retain(|line| {
-            let keep = line.facts.known != known;
-            if !keep {
+            let start = line.start as usize;
+            let name = bytes.get(start..start + line.name_len as usize).unwrap_or_default();
+            let is_removed = is_removed(line, name);
+            if is_removed {
                 removed_size += line.list_size();
             }
-            keep
+            !is_removed
         });
         self.list_size = self.list_size.saturating_sub(removed_size);
-        self.names &= !known.bit();
     }
 
     /// The memory that is held for fields, in bytes.

@@ -100,6 +100,17 @@ fn remove_takes_every_field_of_a_name() {
 }
 
 #[test]
+fn fields_are_removed_by_name_whether_the_name_is_known_or_not() {
+    let mut section = section(&[("x-a", "1"), ("cookie", "a"), ("x-ab", "2"), ("x-a", "3"), ("te", "trailers")]);
+    section.remove_named(b"x-a");
+    section.remove_named(b"cookie");
+    section.remove_named(b"x-missing");
+    assert_eq!(lines(&section), ["x-ab: 2", "te: trailers"]);
+    assert_eq!(section.list_size(), 37 + 42);
+    assert_eq!(section.get(Known::Cookie), None);
+}
+
+#[test]
 fn pseudo_field_after_a_regular_one_is_a_defect() {
     assert_eq!(section(&[(":method", "GET"), ("x", "1")]).defects(), Defects::NONE);
     assert_eq!(section(&[("x", "1"), (":method", "GET")]).defects(), Defects::PSEUDO_AFTER_REGULAR);

@@ -169,6 +169,11 @@ impl Mesh {
         }
     }
 
+    /// Where a name without a namespace is looked up, and where a client without an identity is.
+    pub fn default_namespace(&self) -> &str {
+        &self.default_namespace
+    }
+
     /// The same mesh as the answer to what a proxy has asked so far: of anything else it knows nothing yet.
     pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
         let mut subjects: Vec<Subject> = subjects.into_iter().collect();

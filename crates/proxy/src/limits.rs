@@ -47,6 +47,14 @@ pub struct RelayLimits {
     pub max_replay_bytes_per_call: u32,
     /// Request content that all calls keep.
     pub max_replay_bytes: u32,
+    /// Copies of requests in flight, which routes have sent to mirrors.
+    pub max_mirrors: u32,
+    /// Request content that one copy keeps because its endpoint has not taken it.
+    pub max_mirror_bytes_per_call: u32,
+    /// Request content that all copies keep.
+    pub max_mirror_bytes: u32,
+    /// How long a copy may go on when the call itself is over.
+    pub mirror_timeout_ms: u32,
     /// Responses that one client has not taken yet.
     pub max_buffered_bytes_per_client: u32,
     /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
@@ -99,6 +107,10 @@ impl Default for RelayLimits {
             max_interim_responses: 32,
             max_replay_bytes_per_call: 65_536,
             max_replay_bytes: 16 << 20,
+            max_mirrors: 1_024,
+            max_mirror_bytes_per_call: 65_536,
+            max_mirror_bytes: 4 << 20,
+            mirror_timeout_ms: 10_000,
             max_buffered_bytes_per_client: 16 << 20,
             max_cancelled_calls_per_client: 512,
             max_resets_per_tick: 16,
@@ -232,6 +244,10 @@ static SPECS: &[Spec] = specs! {
     "max_interim_responses" relay.max_interim_responses ANY, "interim responses (1xx) of one call";
     "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content kept so that a call can be sent elsewhere";
     "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep";
+    "max_mirrors" relay.max_mirrors ANY, "copies of requests in flight to mirrors, per worker";
+    "max_mirror_bytes_per_call" relay.max_mirror_bytes_per_call ANY, "request content that one copy keeps for a mirror that is slow";
+    "max_mirror_bytes" relay.max_mirror_bytes ANY, "request content that all copies of a worker keep";
+    "mirror_timeout_ms" relay.mirror_timeout_ms TIME, "how long a copy may go on when the call itself is over";
     "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";
     "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client that endpoints do not know of yet";
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";

@@ -1,3 +1,4 @@
+use leno_model::route::{RouteKind, RouteName};
 use serde_json::{Value, json};
 
 use crate::access_log::fixtures::{call, connection, workload};
@@ -59,6 +60,16 @@ fn what_is_not_known_is_left_out() {
             "proxy_error": "connect-failed",
         })
     );
+}
+
+#[test]
+fn a_call_that_followed_a_route_names_it_and_its_rule() {
+    let (web, carts) = (workload("web"), workload("carts"));
+    let route = RouteName { kind: RouteKind::Http, namespace: "shop".into(), name: "canary".into() };
+    let named = parsed(&Record { route: Some((&route, Some("split"))), ..call(&web, &carts) });
+    assert_eq!((&named["route"], &named["rule"]), (&json!("HTTPRoute shop/canary"), &json!("split")));
+    let unnamed = parsed(&Record { route: Some((&route, None)), ..call(&web, &carts) });
+    assert_eq!((&unnamed["route"], unnamed.get("rule")), (&json!("HTTPRoute shop/canary"), None));
 }
 
 #[test]

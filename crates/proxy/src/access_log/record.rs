@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use leno_model::route::RouteName;
 use leno_model::spiffe::SpiffeId;
 
 use super::Queries;
@@ -48,6 +49,8 @@ pub struct Record<'a> {
     pub authority: &'a [u8],
     /// The request's `:path` or target, with its query.
     pub path: &'a [u8],
+    /// The route that decided where the call went, and its rule's name; none where no route did.
+    pub route: Option<(&'a RouteName, Option<&'a str>)>,
     /// The response's status; none if there was no response.
     pub status: Option<u16>,
     /// The `grpc-status`, if it is a gRPC call that was answered.

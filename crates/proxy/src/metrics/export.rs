@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use super::authorization::AuthorizationTotals;
 use super::keyed::CountByKey;
 use super::labels::Labels;
+use super::route::RouteScrape;
 use super::tcp::TcpTotals;
 use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_histograms, gauge};
 use super::traffic::{ResponseKind, TrafficTotals};
@@ -49,11 +50,13 @@ const DECISION_COUNTERS: [DecisionCounter; 6] = [
     ("leno_tcp_audited", "Connections let through only because policy audits", |totals| totals.tcp.audited),
 ];
 
-const WORKER_COUNTERS: [WorkerCounter; 5] = [
+const WORKER_COUNTERS: [WorkerCounter; 7] = [
     ("leno_cancelled", "Calls that the client cancelled or left", |worker| &worker.cancelled_total),
     ("leno_deadline_exceeded", "Calls ended by the proxy at their deadline", |worker| &worker.deadline_exceeded_total),
     ("leno_resent", "Calls sent elsewhere because they were refused unprocessed", |worker| &worker.resent_total),
     ("leno_queue_full", "Calls refused because a queue was full", |worker| &worker.queue_full_total),
+    ("leno_mirrored", "Copies of requests sent to mirrors", |worker| &worker.mirrored_total),
+    ("leno_mirrors_dropped", "Copies of requests given up, or not sent", |worker| &worker.mirrors_dropped_total),
     ("leno_access_log_dropped", "Lines that the access log's writer had no room for", |worker| {
         &worker.access_log_dropped_total
     }),
@@ -73,6 +76,7 @@ pub(crate) struct Scrape {
     traffic: Vec<(Labels, TrafficTotals)>,
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
+    routes: RouteScrape,
     config: ConfigMetrics,
     /// Of a proxy that has an identity.
     identity: Option<IdentityMetrics>,
@@ -95,6 +99,7 @@ impl Scrape {
             workers: workers.to_vec(),
             traffic: sum(traffic, TrafficLabels::labels, TrafficMetrics::add_to),
             connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
+            routes: RouteScrape::new(workers.iter().flat_map(|worker| worker.take_routes(now))),
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
             config,
             identity,
@@ -115,6 +120,7 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         self.encode_requests(&mut encoder)?;
+        self.routes.encode(&mut encoder)?;
         self.encode_connections(&mut encoder)?;
         self.encode_workers(&mut encoder)?;
         self.config.encode(&mut encoder)?;

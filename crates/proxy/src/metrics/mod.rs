@@ -18,6 +18,7 @@ mod identity;
 mod keyed;
 mod labels;
 mod process;
+mod route;
 mod series;
 mod tcp;
 mod text;
@@ -30,6 +31,7 @@ pub use histogram::Histogram;
 pub use labels::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, Target, Tls, TrafficLabels,
 };
+pub use route::{RouteLabels, RouteMetrics};
 pub use tcp::TcpMetrics;
 pub use traffic::TrafficMetrics;
 pub use worker::WorkerMetrics;

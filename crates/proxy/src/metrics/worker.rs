@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::keyed::CountByKey;
 use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, Peer, TrafficLabels};
+use super::route::{RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, TcpMetrics, TrafficMetrics};
 
@@ -34,6 +35,10 @@ pub struct WorkerMetrics {
     pub resent_total: Counter,
     /// Calls refused because a queue was full.
     pub queue_full_total: Counter,
+    /// Copies of requests that were sent to mirrors.
+    pub mirrored_total: Counter,
+    /// Copies of requests that were given up, or not sent: a limit was reached, or their endpoint had failed.
+    pub mirrors_dropped_total: Counter,
     /// Lines of the access log that were dropped because its writer did not keep up.
     pub access_log_dropped_total: Counter,
     pub(super) abuse: CountByReason,
@@ -42,6 +47,7 @@ pub struct WorkerMetrics {
     traffic: BySide<TrafficLabels, TrafficMetrics>,
     connections: BySide<ConnectionLabels, TcpMetrics>,
     authorizations: SeriesTable<AuthorizationLabels, AuthorizationMetrics>,
+    routes: SeriesTable<RouteLabels, RouteMetrics>,
 }
 
 impl WorkerMetrics {
@@ -52,6 +58,8 @@ impl WorkerMetrics {
             deadline_exceeded_total: Counter::default(),
             resent_total: Counter::default(),
             queue_full_total: Counter::default(),
+            mirrored_total: Counter::default(),
+            mirrors_dropped_total: Counter::default(),
             access_log_dropped_total: Counter::default(),
             abuse: CountByKey::default(),
             proxy_errors: CountByKey::default(),
@@ -59,6 +67,7 @@ impl WorkerMetrics {
             traffic: BySide::new(),
             connections: BySide::new(),
             authorizations: SeriesTable::new(MAX_INBOUND_SERIES),
+            routes: SeriesTable::new(MAX_OUTBOUND_SERIES),
         })
     }
 
@@ -90,6 +99,11 @@ impl WorkerMetrics {
         self.authorizations.get(labels, AuthorizationLabels::beyond_limit)
     }
 
+    /// The numbers of requests that met a route, kept as [`WorkerMetrics::traffic`]'s are.
+    pub fn route(&self, labels: &RouteLabels) -> Arc<RouteMetrics> {
+        self.routes.get(labels, RouteLabels::beyond_limit)
+    }
+
     /// Counts a connection or a call ended for abuse. `kind` names the attack and becomes a label.
     pub fn count_abuse(&self, kind: &'static str) {
         self.abuse.count(kind);
@@ -118,6 +132,11 @@ impl WorkerMetrics {
     /// Every series about connections, for an export.
     pub(super) fn take_connections(&self, now: Instant) -> Vec<(ConnectionLabels, Arc<TcpMetrics>)> {
         self.connections.take(now)
+    }
+
+    /// Every series about routes, for an export.
+    pub(super) fn take_routes(&self, now: Instant) -> Vec<(RouteLabels, Arc<RouteMetrics>)> {
+        self.routes.take(now)
     }
 
     /// Every series about policy's decisions, for an export.

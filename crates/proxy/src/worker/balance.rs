@@ -53,6 +53,7 @@ impl Worker {
             cluster: cluster.clone(),
             members: FxHashMap::default(),
             pools: FxHashMap::default(),
+            routes: self.routes_to(&target),
             calls: 0,
             removed: false,
         };
@@ -84,7 +85,8 @@ impl Worker {
         if cluster.removed {
             return Err(gone());
         }
-        let own_waiting = self.clients.get(call.client).map_or(0, |client| client.waiting_calls);
+        // Copies of requests are together as one client.
+        let own_waiting = self.clients.get(call.client).map_or(self.mirrors, |client| client.waiting_calls);
         // A client leaves as many places free as it takes, so that no single one fills a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
@@ -139,10 +141,7 @@ impl Worker {
         for index in indexes {
             let Some(state) = self.clusters.get(index) else { continue };
             let cluster = match &state.target {
-                TargetKey::Service(key) => {
-                    let place = mesh.clusters().binary_search_by(|cluster| cluster.key.cmp(key)).ok();
-                    place.and_then(|place| mesh.clusters().get(place)).cloned()
-                }
+                TargetKey::Service(key) => mesh.cluster(key).cloned(),
                 TargetKey::Address(address) => Some(self.cluster_of_address(&mesh, *address)),
                 TargetKey::Local(_) => continue,
             };
@@ -163,6 +162,7 @@ impl Worker {
             self.drop_cluster_if_unused(index);
         }
         self.mesh = mesh;
+        self.renew_routes();
         self.take_answers();
     }
 

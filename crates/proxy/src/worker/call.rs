@@ -2,14 +2,20 @@
 
 use std::time::Instant;
 
+use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::{EndpointId, Pick};
 
+use super::follow::Followed;
+use super::grpc;
 use super::hop::{PoolKey, Protocol};
 use super::timers::TimerKey;
 
 /// Token of a stream whose call is over.
 pub(super) const NO_CALL: u32 = u32::MAX;
+
+/// The client of a mirrored request, which is nobody's.
+pub(super) const NO_CLIENT: usize = usize::MAX;
 
 /// Names a call for as long as it lives: slots are used again, serial numbers are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +71,8 @@ pub(super) struct Call {
     pub(super) started: Instant,
     pub(super) sent_at: Instant,
     pub(super) deadline: Option<(Instant, TimerKey)>,
+    /// The rule that it met, where routes are attached to what it is for.
+    pub(super) route: Option<Box<Followed>>,
     pub(super) attempts: u32,
     /// Endpoints that did not take it.
     pub(super) tried: Vec<EndpointId>,
@@ -86,6 +94,55 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// A call whose request has begun.
+    pub(super) fn new(
+        serial: u64,
+        (client, client_stream): (usize, StreamKey),
+        request: FieldSection,
+        protocol: Protocol,
+        request_ended: bool,
+        now: Instant,
+    ) -> Self {
+        Self {
+            serial,
+            client,
+            client_stream,
+            cluster: None,
+            traffic: None,
+            upstream: None,
+            pick: None,
+            waiting_at: None,
+            waiting_since: now,
+            is_grpc: grpc::is_grpc(&request),
+            is_head: request.get(Known::Method) == Some(b"HEAD"),
+            request,
+            body: Vec::new(),
+            trailers: None,
+            request_ended,
+            replayable: true,
+            sent: 0,
+            released: 0,
+            started: now,
+            sent_at: now,
+            deadline: None,
+            route: None,
+            attempts: 0,
+            tried: Vec::new(),
+            protocol,
+            response: Response::Awaited,
+            http_status: 0,
+            request_bytes: 0,
+            response_bytes: 0,
+            interim_responses: 0,
+            recorded: false,
+        }
+    }
+
+    /// Whether it is a copy of another call's request, for whose answer nobody waits.
+    pub(super) fn is_mirror(&self) -> bool {
+        self.client == NO_CLIENT
+    }
+
     /// Whether it may go to another endpoint: nothing of a response was seen and all of the request is at hand.
     pub(super) fn can_be_resent(&self, max_attempts: u32) -> bool {
         self.replayable && self.response == Response::Awaited && self.attempts < max_attempts

@@ -12,6 +12,7 @@ use leno_model::protocol::Protocol;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::{Call, CallId};
+use super::follow::Routes;
 use super::hop::PoolKey;
 use super::reply::ProxyError;
 use crate::limits::{RelayLimits, ms};
@@ -50,6 +51,8 @@ pub(super) struct ClusterState {
     pub(super) traffic: Vec<(Tls, Arc<TrafficMetrics>)>,
     pub(super) members: FxHashMap<EndpointId, Member>,
     pub(super) pools: FxHashMap<PoolKey, Pool>,
+    /// What calls follow that are for this cluster; none if they go to the cluster itself.
+    pub(super) routes: Option<Box<Routes>>,
     /// Calls in flight.
     pub(super) calls: usize,
     /// The mesh does not know it any more; it goes with its last call.

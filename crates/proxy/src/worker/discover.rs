@@ -26,7 +26,7 @@ impl Worker {
         if let Err(error) = self.ask(subject) {
             return self.fail(id.slot, &error);
         }
-        self.start_deadline(id);
+        self.set_deadline(id);
         let calls = &self.calls;
         let is_waiting = |id: &CallId| calls.get(id.slot as usize).is_some_and(|call| call.serial == id.serial);
         let Some(question) = self.questions.get_mut(subject) else { return };

@@ -249,6 +249,8 @@ impl Worker {
             fields: Default::default(),
             spare_sections: Vec::new(),
             replay_bytes: 0,
+            mirrors: 0,
+            mirror_bytes: 0,
             // A xorshift generator must not start at 0.
             random: config.seed | 1,
             burst: false,
@@ -261,7 +263,10 @@ impl Worker {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),
-                Command::SetIdentity(identity) => self.identity = Some(identity),
+                Command::SetIdentity(identity) => {
+                    self.identity = Some(identity);
+                    self.renew_routes();
+                }
                 // Whoever asked may have gone.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
                 Command::Drain(grace) => self.drain(grace),

@@ -1,9 +1,11 @@
 //! The data plane: one thread, one event loop, which owns its connections, calls, balancers and timers.
 //!
-//! A request's way, a file each: `accept` -> `detect` -> `route` -> `balance` -> `send` -> `relay` -> `record`.
+//! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
 //! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `call`
-//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `cluster` (what is kept of that), `upstream` (a connection to an endpoint),
+//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `filter`
+//! (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is kept of what it
+//! is for), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
 //! they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
@@ -17,8 +19,11 @@ mod cancel;
 mod client;
 mod cluster;
 mod codec;
+mod deadline;
 pub mod detect;
 mod discover;
+mod filter;
+mod follow;
 pub mod grpc;
 mod handle;
 mod hop;
@@ -26,6 +31,7 @@ mod labels;
 mod link;
 mod memory;
 mod meter;
+mod mirror;
 mod opaque;
 mod pool;
 mod record;
@@ -60,6 +66,7 @@ use accept::{Arrival, Listener};
 use call::{Call, CallId};
 use client::Client;
 use cluster::{ClusterState, TargetKey};
+use deadline::Alarm;
 use discover::Question;
 use handle::Command;
 use hop::PoolKey;
@@ -114,7 +121,7 @@ struct Worker {
     upstreams: Slab<Upstream>,
     calls: Slab<Call>,
     next_serial: u64,
-    timers: Timers<CallId>,
+    timers: Timers<Alarm>,
 
     /// Calls to be sent before this turn of the loop ends.
     to_send: VecDeque<CallId>,
@@ -140,6 +147,9 @@ struct Worker {
     fields: FieldSection,
     spare_sections: Vec<FieldSection>,
     replay_bytes: usize,
+    /// Copies of requests in flight, and content that they hold.
+    mirrors: usize,
+    mirror_bytes: usize,
     random: u64,
     /// Memory of a burst that has not been given back yet.
     burst: bool,
@@ -231,19 +241,6 @@ impl Worker {
         match id.side {
             Side::Arrival => self.arrivals.get_mut(id.index).map(|arrival| &mut arrival.wire),
             Side::Client | Side::Endpoint => self.link(id).map(|link| &mut link.wire),
-        }
-    }
-
-    fn expire_deadlines(&mut self) {
-        let mut due = Vec::new();
-        self.timers.expire(self.now, &mut due);
-        for id in due {
-            let Some(call) = self.calls.get_mut(id.slot as usize).filter(|call| call.serial == id.serial) else {
-                continue;
-            };
-            call.deadline = None;
-            self.metrics.deadline_exceeded_total.add(1);
-            self.fail(id.slot, &reply::ProxyError::DeadlineExceeded);
         }
     }
 

@@ -89,6 +89,9 @@ impl Worker {
                 self.metrics.cancelled_total.add(1);
             }
         }
+        if let Some(route) = &call.route {
+            route.ended(call.http_status, grpc_status, ending);
+        }
         if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
             cluster.balancer.finish(now, pick, outcome);
         }
@@ -127,6 +130,7 @@ impl Worker {
             method: field(Known::Method),
             authority: field(Known::Authority),
             path: field(Known::Path),
+            route: call.route.as_ref().map(|route| (route.name(), route.rule_name())),
             status: (is_answered && call.http_status != 0).then_some(call.http_status),
             grpc_status,
             request_bytes: call.request_bytes,

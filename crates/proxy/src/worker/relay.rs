@@ -68,6 +68,9 @@ impl Worker {
         if section == Section::Response {
             call.response = Response::Begun;
             call.http_status = status_seen(fields);
+            if let Some(route) = &call.route {
+                route.modify_response(fields);
+            }
             let since_sent = now - call.sent_at;
             let cluster = call.cluster;
             if let Some(call) = self.calls.get_mut(token as usize)
@@ -92,7 +95,9 @@ impl Worker {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
         call.response_bytes += bytes.len() as u64;
         let (client, client_stream) = (call.client, call.client_stream);
-        let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else { return };
+        let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else {
+            return self.discard(upstream, stream, token, bytes.len(), end_stream);
+        };
         let taken = link.codec.send_data(client_stream, bytes, end_stream);
         let buffered_bytes = link.codec.queued_bytes();
         self.mark_dirty(LinkId::client(client));
@@ -118,13 +123,11 @@ impl Worker {
     }
 
     /// All of the response has been relayed. The call ends with its request.
-    fn response_complete(&mut self, token: u32, ending: Ending) {
+    pub(super) fn response_complete(&mut self, token: u32, ending: Ending) {
         self.record(token, ending);
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.response = Response::Ended;
-        if let Some((_, timer)) = call.deadline.take() {
-            self.timers.cancel(timer);
-        }
+        self.cancel_timers(token);
         self.end_call_if_complete(token);
     }
 

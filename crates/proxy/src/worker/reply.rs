@@ -1,9 +1,11 @@
 //! Answers that the proxy itself makes, so that nobody blames the application: the table of errors.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use leno_http2::{ErrorCode, FieldSection, Section};
 use leno_model::discovery::Subject;
+use leno_model::route::RouteName;
 
 use super::Worker;
 use super::accept::Door;
@@ -17,6 +19,14 @@ use super::record::Ending;
 pub(super) enum ProxyError {
     #[error("{0}")]
     NoRoute(String),
+    #[error(
+        "no rule of the routes attached to {cluster} matches this request; add a rule without matches for the rest"
+    )]
+    NoMatch { cluster: String },
+    #[error("the rule of {route} that matches this request has no backend with a weight; add one")]
+    NoBackend { route: RouteName },
+    #[error("{route}: {why}")]
+    InvalidBackend { route: RouteName, why: String },
     #[error("the request's header fields exceed {limit_bytes} bytes; send fewer or shorter ones")]
     HeaderListTooLarge { limit_bytes: u32 },
     #[error("the request cannot be written in HTTP/1: {0}")]
@@ -51,6 +61,10 @@ pub(super) enum ProxyError {
     TooManyAttempts { attempts: u32 },
     #[error("the call's deadline passed")]
     DeadlineExceeded,
+    #[error("the request took longer than the {timeout:?} that {route} allows it")]
+    RequestTimeout { route: RouteName, timeout: Duration },
+    #[error("{endpoint} took longer than the {timeout:?} that {route} allows a backend")]
+    BackendTimeout { endpoint: SocketAddr, route: RouteName, timeout: Duration },
     #[error("{buffered_bytes} bytes of responses wait for this client; read faster")]
     ClientTooSlow { buffered_bytes: usize },
 }
@@ -60,6 +74,9 @@ impl ProxyError {
     pub(super) fn why(&self) -> &'static str {
         match self {
             Self::NoRoute(_) => "no-route",
+            Self::NoMatch { .. } => "no-matching-rule",
+            Self::NoBackend { .. } => "no-backend",
+            Self::InvalidBackend { .. } => "invalid-backend",
             Self::HeaderListTooLarge { .. } => "header-list-too-large",
             Self::Unwritable(_) => "unwritable-request",
             Self::NoEndpoint { .. } => "no-endpoint",
@@ -76,6 +93,8 @@ impl ProxyError {
             Self::Refused { .. } => "refused",
             Self::TooManyAttempts { .. } => "too-many-attempts",
             Self::DeadlineExceeded => "deadline-exceeded",
+            Self::RequestTimeout { .. } => "request-timeout",
+            Self::BackendTimeout { .. } => "backend-timeout",
             Self::ClientTooSlow { .. } => "client-too-slow",
         }
     }
@@ -85,9 +104,15 @@ impl ProxyError {
         matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
     }
 
+    /// Whether it is a failure of the endpoint that had the call.
+    fn is_endpoints(&self) -> bool {
+        matches!(self, Self::ConnectionClosed { .. } | Self::Protocol { .. } | Self::BackendTimeout { .. })
+    }
+
     fn statuses(&self) -> (u16, Status) {
         match self {
-            Self::NoRoute(_) => (404, Status::Unimplemented),
+            Self::NoRoute(_) | Self::NoMatch { .. } => (404, Status::Unimplemented),
+            Self::NoBackend { .. } | Self::InvalidBackend { .. } => (500, Status::Unavailable),
             Self::Unwritable(_) => (400, Status::Internal),
             Self::HeaderListTooLarge { .. } => (431, Status::ResourceExhausted),
             Self::NoEndpoint { .. }
@@ -101,7 +126,9 @@ impl ProxyError {
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
             Self::Loop { .. } => (508, Status::Aborted),
             Self::Denied(_) => (403, Status::PermissionDenied),
-            Self::DeadlineExceeded => (504, Status::DeadlineExceeded),
+            Self::DeadlineExceeded | Self::RequestTimeout { .. } | Self::BackendTimeout { .. } => {
+                (504, Status::DeadlineExceeded)
+            }
             Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),
         }
     }
@@ -115,6 +142,9 @@ impl Worker {
         let (is_grpc, is_head) = (call.is_grpc, call.is_head);
         if response == Response::Ended {
             return self.end_call(slot, Ending::Complete);
+        }
+        if call.is_mirror() {
+            return self.fail_mirror(slot, error.is_endpoints());
         }
         let (http_status, grpc_status) = error.statuses();
         let downstream = self.clients.get(client);
@@ -154,8 +184,25 @@ impl Worker {
             self.mark_dirty(LinkId::client(client));
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
-        let endpoint_failed = matches!(error, ProxyError::ConnectionClosed { .. } | ProxyError::Protocol { .. });
+        let endpoint_failed = error.is_endpoints();
         self.end_call(slot, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
+    }
+
+    /// Answers a call that was not sent anywhere with where to go instead, and ends it.
+    pub(super) fn redirect(&mut self, slot: u32, status: u16, location: &[u8]) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        call.http_status = status;
+        let (client, stream) = (call.client, call.client_stream);
+        if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
+            let mut fields = FieldSection::new();
+            fields.push(b":status", status.to_string().as_bytes());
+            fields.push(b"location", location);
+            fields.push(b"content-length", b"0");
+            link.codec.send_headers(stream, Section::Response, &fields, true);
+            link.codec.stop_receiving(stream);
+            self.mark_dirty(LinkId::client(client));
+        }
+        self.end_call(slot, Ending::Answered { grpc_status: None, pushback: None });
     }
 }
 

@@ -1,13 +1,9 @@
 //! Route: a client's events: calls begin, go on, and end here.
 
-use std::time::Duration;
-
-use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
 use super::call::{Call, CallId, NO_CALL, Response};
-use super::grpc;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
@@ -59,40 +55,8 @@ impl Worker {
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
         let serial = self.take_serial();
-        let is_grpc = grpc::is_grpc(&request);
-        let is_head = request.get(Known::Method) == Some(b"HEAD");
-        let slot = self.calls.insert(Call {
-            serial,
-            client,
-            client_stream: stream,
-            cluster: None,
-            traffic: None,
-            upstream: None,
-            pick: None,
-            waiting_at: None,
-            waiting_since: self.now,
-            request,
-            body: Vec::new(),
-            trailers: None,
-            request_ended: end_stream,
-            replayable: true,
-            sent: 0,
-            released: 0,
-            started: self.now,
-            sent_at: self.now,
-            deadline: None,
-            attempts: 0,
-            tried: Vec::new(),
-            protocol,
-            is_grpc,
-            is_head,
-            response: Response::Awaited,
-            http_status: 0,
-            request_bytes: 0,
-            response_bytes: 0,
-            interim_responses: 0,
-            recorded: false,
-        }) as u32;
+        let call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
+        let slot = self.calls.insert(call) as u32;
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
         }
@@ -114,7 +78,7 @@ impl Worker {
         };
         self.count_inbound(client, id.slot, cluster);
         match self.authorize(client, id.slot) {
-            Ok(()) => self.admit(id, cluster),
+            Ok(()) => self.follow(id, cluster),
             Err(denied) => self.fail(id.slot, &denied),
         }
     }
@@ -128,7 +92,7 @@ impl Worker {
     }
 
     /// A call with a cluster: its deadline runs, and it is sent when all that has come is read.
-    fn admit(&mut self, id: CallId, cluster: usize) {
+    pub(super) fn admit(&mut self, id: CallId, cluster: usize) {
         let calls = self.calls.len();
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         call.cluster = Some(cluster);
@@ -138,17 +102,13 @@ impl Worker {
         if calls > self.limits.relay.max_calls as usize {
             return self.fail(id.slot, &ProxyError::TooManyCalls { calls });
         }
-        self.start_deadline(id);
+        self.set_deadline(id);
         self.to_send.push_back(id);
     }
 
-    /// A call's deadline runs from when it came.
-    pub(super) fn start_deadline(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id.slot as usize).filter(|call| call.deadline.is_none()) else { return };
-        if let Some(timeout) = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout) {
-            let at = call.started + timeout;
-            call.deadline = Some((at, self.timers.set(at, id)));
-        }
+    /// Whether a call met a rule of a route.
+    fn is_routed(&self, token: u32) -> bool {
+        self.calls.get(token as usize).is_some_and(|call| call.route.is_some())
     }
 
     /// Whether `token` names a call, and that call is this stream's.
@@ -160,6 +120,14 @@ impl Worker {
         if !self.is_call_of(client, stream, token) {
             return;
         }
+        if self.is_routed(token) {
+            self.mirror_data(token, bytes, end_stream);
+        }
+        self.take_request_data(token, bytes, end_stream);
+    }
+
+    /// Content of a request has come.
+    pub(super) fn take_request_data(&mut self, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended |= end_stream;
         call.request_bytes += bytes.len() as u64;
@@ -198,6 +166,14 @@ impl Worker {
             let limit_bytes = self.limits.client.max_header_list_bytes;
             return self.fail(token, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
+        if self.is_routed(token) {
+            self.mirror_trailers(token, fields);
+        }
+        self.take_request_trailers(token, fields);
+    }
+
+    /// The trailers of a request have come.
+    pub(super) fn take_request_trailers(&mut self, token: u32, fields: &FieldSection) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended = true;
         if call.replayable || call.upstream.is_none() {
@@ -219,8 +195,9 @@ impl Worker {
         let Some(room) = call.sent.checked_sub(call.released).filter(|&room| room > 0) else { return };
         call.released = call.sent;
         let (client, stream) = (call.client, call.client_stream);
-        if let Some(client) = self.clients.get_mut(client) {
-            client.link.codec.release(stream, room);
+        match self.clients.get_mut(client) {
+            Some(client) => client.link.codec.release(stream, room),
+            None => return self.mirror_bytes_sent(room),
         }
         self.mark_dirty(LinkId::client(client));
     }
@@ -273,12 +250,11 @@ impl Worker {
             self.recycle_request(slot);
         }
         self.leave_queue(slot);
-        let Some(mut call) = self.calls.try_remove(slot as usize) else { return };
-        if let Some((_, timer)) = call.deadline.take() {
-            self.timers.cancel(timer);
-        }
-        if let Some(client) = self.clients.get_mut(call.client) {
-            client.link.codec.set_token(call.client_stream, NO_CALL);
+        self.cancel_timers(slot);
+        let Some(call) = self.calls.try_remove(slot as usize) else { return };
+        match self.clients.get_mut(call.client) {
+            Some(client) => client.link.codec.set_token(call.client_stream, NO_CALL),
+            None => self.mirror_ended(&call),
         }
         if let Some((upstream, stream)) = call.upstream {
             self.cancel_upstream(upstream, stream, call.client);
@@ -286,12 +262,9 @@ impl Worker {
         if let Some(index) = call.cluster {
             self.call_left_cluster(index);
         }
-    }
-
-    /// Time left until a call's deadline, if it has one that is worth shortening.
-    pub(super) fn time_left(&self, call: &Call) -> Option<Duration> {
-        let (at, _) = call.deadline?;
-        (self.now > call.started).then(|| at.saturating_duration_since(self.now))
+        if let Some(route) = &call.route {
+            self.release_mirrors(call.request_ended, &route.mirrors);
+        }
     }
 
     /// Answers a stream that has no call any more.

@@ -143,7 +143,7 @@ impl Worker {
         if call.request.list_size() > limit_bytes as usize {
             return self.fail(id.slot, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
-        let time_left = self.time_left(call).map(grpc::format_timeout);
+        let (time_left, is_mirror) = (self.time_left(call).map(grpc::format_timeout), call.is_mirror());
         let (Some(call), Some(upstream)) = (self.calls.get_mut(id.slot as usize), self.upstreams.get_mut(index)) else {
             return;
         };
@@ -168,6 +168,7 @@ impl Worker {
         call.upstream = Some((index, stream));
         call.sent_at = now;
         call.sent = 0;
+        let is_routed = call.route.is_some();
         let taken = if call.body.is_empty() { 0 } else { codec.send_data(stream, &call.body, ends_with_body) };
         if let Some(trailers) = &call.trailers {
             codec.send_headers(stream, Section::Trailers, trailers, true);
@@ -176,12 +177,16 @@ impl Worker {
         // Opaque bytes have an answer as soon as there is a connection.
         let answers_itself = codec.is_opaque();
         self.stop_waiting(id.slot);
+        if is_routed {
+            self.begin_attempt(id);
+        }
         self.mark_dirty(LinkId::endpoint(index));
         if answers_itself {
             self.mark_unfinished(LinkId::endpoint(index));
         }
         self.request_bytes_sent(id.slot, taken);
-        if !self.may_keep(kept_bytes, 0) {
+        // A copy is sent once.
+        if is_mirror || !self.may_keep(kept_bytes, 0) {
             self.stop_replay(id.slot);
         }
     }
@@ -219,6 +224,7 @@ impl Worker {
         call.upstream = None;
         let attempts = call.attempts;
         self.stop_waiting(id.slot);
+        self.end_attempt(id.slot);
         if attempts >= self.limits.relay.max_attempts {
             return Some(attempts);
         }

@@ -56,6 +56,14 @@ impl Peer {
         self.socket.write_all(bytes).expect("the proxy reads");
     }
 
+    /// Whether something has come that was not read yet.
+    pub(crate) fn has_input(&self) -> bool {
+        self.socket.set_nonblocking(true).expect("a TCP socket");
+        let has_input = self.socket.peek(&mut [0]).is_ok();
+        self.socket.set_nonblocking(false).expect("a TCP socket");
+        has_input
+    }
+
     /// The next frame; none at the end of the connection.
     pub(crate) fn frame(&mut self) -> Option<Frame> {
         let mut header = [0; 9];

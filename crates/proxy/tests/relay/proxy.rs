@@ -9,7 +9,7 @@ use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
-use leno_model::translate::translate;
+use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
@@ -32,7 +32,12 @@ impl Proxy {
 
     /// The same with an annotation of the Service and limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
-        Self::spawn(mesh("echo", endpoints, annotation), None, limits)
+        Self::start_in(mesh("echo", endpoints, annotation), limits)
+    }
+
+    /// A worker that knows a mesh.
+    pub(crate) fn start_in(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> Self {
+        Self::spawn(mesh, None, limits)
     }
 
     /// A worker that knows nothing, and what it asks.
@@ -124,17 +129,18 @@ impl CallInFlight {
 
 /// A mesh of one Service with port 80.
 pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Arc<Mesh> {
-    Arc::new(owned_mesh(name, endpoints, annotation))
+    mesh_of(&service(name, endpoints, annotation))
 }
 
 /// The same mesh as the answer to some questions.
 pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
-    Arc::new(owned_mesh(name, endpoints, "").answering(subjects.iter().cloned()))
+    Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
 }
 
-fn owned_mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Mesh {
+/// The manifests of a Service with port 80.
+pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
     let mut text = format!(
-        "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
+        "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
          spec:\n  ports:\n  - port: 80\n"
     );
     for (i, endpoint) in endpoints.iter().enumerate() {
@@ -146,11 +152,31 @@ fn owned_mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Mesh {
             endpoint.ip()
         );
     }
-    let file = SourceFile { path: "mesh.yaml".to_owned(), text };
-    let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
-    let translation = translate(&objects, "default");
+    text
+}
+
+/// The mesh that manifests describe.
+pub(crate) fn mesh_of(manifests: &str) -> Arc<Mesh> {
+    Arc::new(owned_mesh(manifests))
+}
+
+/// The mesh that manifests describe in which something refers to what is not there.
+pub(crate) fn incomplete_mesh_of(manifests: &str) -> Arc<Mesh> {
+    let translation = translated(manifests);
+    assert!(!translation.problems.is_empty(), "nothing is missing");
+    Arc::new(translation.mesh)
+}
+
+fn owned_mesh(manifests: &str) -> Mesh {
+    let translation = translated(manifests);
     assert!(translation.problems.is_empty(), "{:?}", translation.problems);
     translation.mesh
+}
+
+fn translated(manifests: &str) -> Translation {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.to_owned() };
+    let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
+    translate(&objects, "default")
 }
 
 /// Waits for something that must come true.

@@ -1,0 +1,217 @@
+//! What is counted about requests that met a route, under the names and labels of Linkerd's outbound routes.
+//!
+//! How many went to each backend, and what became of all of them. How long they took is told by the backend's own series.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use leno_model::mesh::ClusterKey;
+use leno_model::route::{RouteKind, RouteName};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+
+use super::Counter;
+use super::keyed::CountByKey;
+use super::labels::Labels;
+use super::text::{counter, encode_count};
+
+/// Most kinds of outcome that are told apart in one series.
+const OUTCOMES: usize = 24;
+
+/// What stands for names beyond the limit of series.
+const OTHER: &str = "other";
+
+/// What tells series about routes apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteLabels {
+    /// The Service that the route is attached to, and the port.
+    pub parent: ClusterKey,
+    /// The route.
+    pub route: RouteName,
+    /// The backend that was chosen; none of a request that was answered without one.
+    pub backend: Option<ClusterKey>,
+}
+
+/// One worker's counts of the requests that have the same [`RouteLabels`].
+#[derive(Debug, Default)]
+pub struct RouteMetrics {
+    /// Requests that met the route.
+    pub requests: Counter,
+    outcomes: CountByKey<Outcome, OUTCOMES>,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Outcome {
+    /// The `:status`; none without a response.
+    http_status: Option<u16>,
+    /// The `grpc-status`.
+    grpc_status: Option<u8>,
+    /// Why there was no response of an endpoint, or no whole one; empty if there was.
+    error: &'static str,
+}
+
+/// Counts of requests with the same labels, summed over the workers.
+#[derive(Debug, Default)]
+struct RouteTotals {
+    /// Requests that met the route.
+    requests: u64,
+    /// What became of them.
+    outcomes: BTreeMap<Outcome, u64>,
+    /// Outcomes of kinds beyond [`OUTCOMES`].
+    other_outcomes: u64,
+}
+
+/// All counts, summed over the workers.
+#[derive(Debug, Default)]
+pub(super) struct RouteScrape {
+    backends: BTreeMap<RouteLabels, RouteTotals>,
+}
+
+impl RouteMetrics {
+    /// Counts what became of a request. `error` names why there is no whole response, and becomes a label.
+    pub fn ended(&self, http_status: Option<u16>, grpc_status: Option<u8>, error: &'static str) {
+        self.outcomes.count(Outcome { http_status, grpc_status, error });
+    }
+
+    /// Adds these counts to `totals`.
+    fn add_to(&self, totals: &mut RouteTotals) {
+        totals.requests += self.requests.get();
+        for (outcome, count) in self.outcomes.counts() {
+            *totals.outcomes.entry(outcome).or_default() += count;
+        }
+        totals.other_outcomes += self.outcomes.others();
+    }
+}
+
+impl RouteLabels {
+    /// The labels of the series that is shared by what exceeds a limit.
+    pub(super) fn beyond_limit(&self) -> Self {
+        let key = || ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 };
+        let route = RouteName { kind: self.route.kind, namespace: OTHER.into(), name: OTHER.into() };
+        Self { parent: key(), route, backend: self.backend.as_ref().map(|_| key()) }
+    }
+
+    /// The labels of requests that met the route.
+    fn route_labels(&self) -> Labels {
+        let mut labels = Labels::new();
+        push_service(&mut labels, PARENT, &self.parent);
+        labels.push(("route_group", "gateway.networking.k8s.io".to_owned()));
+        labels.push(("route_kind", self.route.kind.name().to_owned()));
+        labels.push(("route_namespace", self.route.namespace.to_string()));
+        labels.push(("route_name", self.route.name.to_string()));
+        labels
+    }
+
+    /// The labels of requests that went to the backend; none if there is none.
+    fn backend_labels(&self) -> Option<Labels> {
+        let mut labels = self.route_labels();
+        push_service(&mut labels, BACKEND, self.backend.as_ref()?);
+        Some(labels)
+    }
+}
+
+impl RouteScrape {
+    /// Sums the workers' counts.
+    pub(super) fn new(series: impl Iterator<Item = (RouteLabels, Arc<RouteMetrics>)>) -> Self {
+        let mut backends = BTreeMap::<RouteLabels, RouteTotals>::new();
+        for (labels, metrics) in series {
+            metrics.add_to(backends.entry(labels).or_default());
+        }
+        Self { backends }
+    }
+
+    /// Writes them.
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Requests that a route sent to a backend";
+        self.encode_requests(counter(encoder, "outbound_http_route_backend_requests", help)?, RouteKind::Http)?;
+        self.encode_requests(counter(encoder, "outbound_grpc_route_backend_requests", help)?, RouteKind::Grpc)?;
+        let help = "Requests that met a route and have ended";
+        self.encode_statuses(counter(encoder, "outbound_http_route_request_statuses", help)?, RouteKind::Http)?;
+        self.encode_statuses(counter(encoder, "outbound_grpc_route_request_statuses", help)?, RouteKind::Grpc)
+    }
+
+    fn of_kind(&self, kind: RouteKind) -> impl Iterator<Item = (&RouteLabels, &RouteTotals)> {
+        self.backends.iter().filter(move |(labels, _)| labels.route.kind == kind)
+    }
+
+    fn encode_requests(&self, mut metric: MetricEncoder, kind: RouteKind) -> fmt::Result {
+        for (labels, totals) in self.of_kind(kind) {
+            if let Some(labels) = labels.backend_labels() {
+                encode_count(metric.encode_family(&labels)?, totals.requests)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_statuses(&self, mut metric: MetricEncoder, kind: RouteKind) -> fmt::Result {
+        let mut routes = BTreeMap::<Labels, BTreeMap<Labels, u64>>::new();
+        for (labels, totals) in self.of_kind(kind) {
+            let route = routes.entry(labels.route_labels()).or_default();
+            for (outcome, count) in &totals.outcomes {
+                *route.entry(outcome.labels(kind)).or_default() += count;
+            }
+            if totals.other_outcomes > 0 {
+                *route.entry(vec![("error", OTHER.to_owned())]).or_default() += totals.other_outcomes;
+            }
+        }
+        for (route, outcomes) in routes {
+            for (outcome, count) in outcomes {
+                encode_count(metric.encode_family(&(route.clone(), outcome))?, count)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    /// Its labels: an HTTPRoute counts HTTP's statuses, a GRPCRoute gRPC's.
+    fn labels(self, kind: RouteKind) -> Labels {
+        let status = match kind {
+            RouteKind::Http => ("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default()),
+            RouteKind::Grpc => ("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default()),
+        };
+        vec![status, ("error", self.error.to_owned())]
+    }
+}
+
+/// Names of the labels for a Service's group, kind, namespace, name, port and section.
+type ServiceLabels = [&'static str; 6];
+
+const PARENT: ServiceLabels =
+    ["parent_group", "parent_kind", "parent_namespace", "parent_name", "parent_port", "parent_section_name"];
+const BACKEND: ServiceLabels =
+    ["backend_group", "backend_kind", "backend_namespace", "backend_name", "backend_port", "backend_section_name"];
+
+fn push_service(labels: &mut Labels, names: ServiceLabels, key: &ClusterKey) {
+    let values = ["core", "Service", &key.namespace, &key.service, &key.port.to_string(), ""].map(str::to_owned);
+    labels.extend(names.into_iter().zip(values));
+}
+
+/// The name of a gRPC status code.
+fn grpc_status_name(status: u8) -> String {
+    const NAMES: [&str; 17] = [
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    ];
+    NAMES.get(usize::from(status)).map_or_else(|| status.to_string(), |name| (*name).to_owned())
+}
+
+#[cfg(test)]
+#[path = "route_tests.rs"]
+mod tests;

@@ -1,0 +1,163 @@
+//! Deadline: how long a call may take, and each attempt at it.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::fields::Known;
+
+use super::Worker;
+use super::call::{Call, CallId};
+use super::grpc;
+use super::reply::ProxyError;
+
+/// What a timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The whole call.
+    Call,
+    /// One attempt at one backend.
+    Attempt,
+}
+
+/// What a timer says when it is due.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alarm {
+    serial: u64,
+    slot: u32,
+    scope: Scope,
+}
+
+impl Alarm {
+    fn of(id: CallId, scope: Scope) -> Self {
+        Self { serial: id.serial, slot: id.slot, scope }
+    }
+}
+
+impl Worker {
+    /// Limits how long a call may take, from when it came: to what its caller asks for, or to what its rule allows if that
+    /// is less.
+    pub(super) fn set_deadline(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        if let Some(timeout) = time_allowed(call) {
+            let at = call.started + timeout;
+            self.end_by(id, at);
+        }
+    }
+
+    /// A call is to end then, or before if that was said already.
+    pub(super) fn end_by(&mut self, id: CallId, at: Instant) {
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        match call.deadline {
+            Some((earlier, _)) if earlier <= at => return,
+            Some((_, timer)) => self.timers.cancel(timer),
+            None => {}
+        }
+        call.deadline = Some((at, self.timers.set(at, Alarm::of(id, Scope::Call))));
+    }
+
+    /// An attempt begins: the rule that the call met may limit how long it takes.
+    pub(super) fn begin_attempt(&mut self, id: CallId) {
+        let Some(route) = self.calls.get_mut(id.slot as usize).and_then(|call| call.route.as_mut()) else { return };
+        let Some(timeout) = route.timeouts().backend_request else { return };
+        route.attempt_timer = Some(self.timers.set(self.now + timeout, Alarm::of(id, Scope::Attempt)));
+    }
+
+    /// An attempt is over.
+    pub(super) fn end_attempt(&mut self, slot: u32) {
+        let route = self.calls.get_mut(slot as usize).and_then(|call| call.route.as_mut());
+        if let Some(timer) = route.and_then(|route| route.attempt_timer.take()) {
+            self.timers.cancel(timer);
+        }
+    }
+
+    /// A call needs its timers no more.
+    pub(super) fn cancel_timers(&mut self, slot: u32) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        if let Some((_, timer)) = call.deadline.take() {
+            self.timers.cancel(timer);
+        }
+        if call.route.is_some() {
+            self.end_attempt(slot);
+        }
+    }
+
+    /// Ends the calls whose time is up.
+    pub(super) fn expire_deadlines(&mut self) {
+        let mut due = Vec::new();
+        self.timers.expire(self.now, &mut due);
+        // Before anything is done: a timer that has been given back must not be cancelled, its key may be another's by then.
+        for alarm in &due {
+            if let Some(call) = self.call_of(alarm) {
+                forget_timer(call, alarm.scope);
+            }
+        }
+        for alarm in due {
+            let Some(call) = self.call_of(&alarm) else { continue };
+            if call.is_mirror() {
+                self.drop_mirror(alarm.slot);
+                continue;
+            }
+            let error = match alarm.scope {
+                Scope::Call => out_of_time(call),
+                Scope::Attempt => self.attempt_out_of_time(alarm.slot),
+            };
+            self.metrics.deadline_exceeded_total.add(1);
+            self.fail(alarm.slot, &error);
+        }
+    }
+
+    fn call_of(&mut self, alarm: &Alarm) -> Option<&mut Call> {
+        self.calls.get_mut(alarm.slot as usize).filter(|call| call.serial == alarm.serial)
+    }
+
+    fn attempt_out_of_time(&self, slot: u32) -> ProxyError {
+        let Some(call) = self.calls.get(slot as usize) else { return ProxyError::DeadlineExceeded };
+        let endpoint = call.upstream.and_then(|(index, _)| self.upstreams.get(index)).map(|upstream| upstream.address);
+        match (&call.route, endpoint) {
+            (Some(route), Some(endpoint)) => {
+                let timeout = route.timeouts().backend_request.unwrap_or_default();
+                ProxyError::BackendTimeout { endpoint, route: route.name().clone(), timeout }
+            }
+            _ => ProxyError::DeadlineExceeded,
+        }
+    }
+
+    /// Time left until a call's deadline, if its server was told of one that is worth shortening.
+    pub(super) fn time_left(&self, call: &Call) -> Option<Duration> {
+        let (at, _) = call.deadline?;
+        let is_told = self.now > call.started && call.request.contains(Known::GrpcTimeout);
+        is_told.then(|| at.saturating_duration_since(self.now))
+    }
+}
+
+/// How long a call may take. A gRPC server is told of what its rule allows, as of what a caller asks for.
+fn time_allowed(call: &mut Call) -> Option<Duration> {
+    let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
+    let Some(route) = &mut call.route else { return asked };
+    let Some(allowed) = route.timeouts().request.filter(|allowed| asked.is_none_or(|asked| *allowed < asked)) else {
+        return asked;
+    };
+    route.sets_deadline = true;
+    if call.is_grpc {
+        call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
+    }
+    Some(allowed)
+}
+
+/// Why a call whose time is up is answered.
+fn out_of_time(call: &Call) -> ProxyError {
+    match call.route.as_ref().filter(|route| route.sets_deadline) {
+        Some(route) => {
+            let timeout = route.timeouts().request.unwrap_or_default();
+            ProxyError::RequestTimeout { route: route.name().clone(), timeout }
+        }
+        None => ProxyError::DeadlineExceeded,
+    }
+}
+
+fn forget_timer(call: &mut Call, scope: Scope) {
+    match (scope, &mut call.route) {
+        (Scope::Call, _) => call.deadline = None,
+        (Scope::Attempt, Some(route)) => route.attempt_timer = None,
+        (Scope::Attempt, None) => {}
+    }
+}

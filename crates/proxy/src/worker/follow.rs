@@ -1,0 +1,269 @@
+//! Follow: what the routes that are attached to a call's cluster make of it. A rule is found and a backend chosen, once
+//! for the call, however often it is sent; the request is changed, copied or answered as the rule says.
+
+use std::sync::Arc;
+
+use leno_http2::FieldSection;
+use leno_model::mesh::ClusterKey;
+use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteName, RouteTable, Rule, Scheme, Timeouts};
+use rustc_hash::FxHashMap;
+
+use super::Worker;
+use super::call::{Call, CallId};
+use super::cluster::TargetKey;
+use super::filter::{self, Head};
+use super::hop::Protocol;
+use super::mirror::Copies;
+use super::record::Ending;
+use super::reply::ProxyError;
+use super::timers::TimerKey;
+use crate::metrics::{RouteLabels, RouteMetrics};
+
+/// The routes that are attached to a cluster, and what its calls have met of them.
+#[derive(Debug)]
+pub(super) struct Routes {
+    parent: ClusterKey,
+    table: Arc<RouteTable>,
+    /// By the address of the rule, which the table keeps where it is.
+    met: FxHashMap<usize, Arc<MetRule>>,
+}
+
+/// A rule that calls have met.
+#[derive(Debug)]
+pub(super) struct MetRule {
+    rule: Arc<Rule>,
+    /// In the order of the rule's.
+    backends: Box<[MetBackend]>,
+    /// Where requests count that go to no backend.
+    metrics: Arc<RouteMetrics>,
+}
+
+#[derive(Debug)]
+struct MetBackend {
+    /// The cluster, as long as the mesh is this one; none if the mesh does not know it.
+    cluster: Option<usize>,
+    metrics: Arc<RouteMetrics>,
+}
+
+/// What a call keeps of the rule that it met.
+#[derive(Debug)]
+pub(super) struct Followed {
+    met: Arc<MetRule>,
+    /// The backend that was chosen, by its place; none if the request was answered instead.
+    backend: Option<usize>,
+    /// The call's deadline is the rule's, not its caller's.
+    pub(super) sets_deadline: bool,
+    /// Limits the attempt that is under way.
+    pub(super) attempt_timer: Option<TimerKey>,
+    /// The copies of the request that are under way.
+    pub(super) mirrors: Vec<CallId>,
+}
+
+/// What becomes of a call that met a rule.
+enum Way {
+    /// It goes to this cluster, copies of it elsewhere.
+    To(usize, Option<Box<Copies>>),
+    /// It is answered with a status and a `location`.
+    Redirect(u16, Vec<u8>),
+}
+
+impl Routes {
+    pub(super) fn new(parent: ClusterKey, table: Arc<RouteTable>) -> Self {
+        Self { parent, table, met: FxHashMap::default() }
+    }
+}
+
+impl Followed {
+    fn new(met: Arc<MetRule>) -> Self {
+        Self { met, backend: None, sets_deadline: false, attempt_timer: None, mirrors: Vec::new() }
+    }
+
+    /// The route that the rule is of.
+    pub(super) fn name(&self) -> &RouteName {
+        &self.met.rule.route
+    }
+
+    /// The rule's own name.
+    pub(super) fn rule_name(&self) -> Option<&str> {
+        self.met.rule.name.as_deref()
+    }
+
+    pub(super) fn timeouts(&self) -> &Timeouts {
+        &self.met.rule.timeouts
+    }
+
+    /// Counts how the call ended.
+    pub(super) fn ended(&self, http_status: u16, grpc_status: Option<u8>, ending: Ending) {
+        let status = (http_status != 0).then_some(http_status);
+        match ending {
+            Ending::Answered { .. } => self.metrics().ended(status, grpc_status, ""),
+            Ending::ProxyError { why, .. } => self.metrics().ended(status, grpc_status, why),
+            Ending::Broken => self.metrics().ended(status, None, "reset"),
+            Ending::Cancelled | Ending::Complete => self.metrics().ended(status, None, "cancelled"),
+        }
+    }
+
+    fn metrics(&self) -> &RouteMetrics {
+        let chosen = self.backend.and_then(|place| self.met.backends.get(place));
+        chosen.map_or(&*self.met.metrics, |backend| &*backend.metrics)
+    }
+
+    /// Changes the header fields of a response: first as its backend says, then as the rule does.
+    pub(super) fn modify_response(&self, fields: &mut FieldSection) {
+        let chosen = self.backend.and_then(|place| self.met.rule.backends.get(place));
+        let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.met.rule.filters]);
+        for modifier in filters.filter_map(|filters| filters.response_headers.as_ref()) {
+            filter::modify(fields, modifier);
+        }
+    }
+}
+
+impl Worker {
+    /// Sends a call where the routes say that are attached to its cluster, and to the cluster itself where there are none.
+    pub(super) fn follow(&mut self, id: CallId, cluster: usize) {
+        if self.clusters.get(cluster).is_some_and(|state| state.routes.is_some()) {
+            self.follow_routes(id, cluster);
+        } else {
+            self.admit(id, cluster);
+        }
+    }
+
+    fn follow_routes(&mut self, id: CallId, cluster: usize) {
+        let is_opaque = self.calls.get(id.slot as usize).is_some_and(|call| call.protocol == Protocol::Opaque);
+        let routes = self.clusters.get_mut(cluster).filter(|_| !is_opaque).and_then(|state| state.routes.take());
+        let Some(mut routes) = routes else { return self.admit(id, cluster) };
+        let way = self.find_way(id.slot, &mut routes);
+        if let Some(state) = self.clusters.get_mut(cluster) {
+            state.routes = Some(routes);
+        }
+        match way {
+            Ok(Way::To(cluster, copies)) => {
+                self.admit(id, cluster);
+                if let Some(copies) = copies {
+                    self.mirror(id, *copies);
+                }
+            }
+            Ok(Way::Redirect(status, location)) => self.redirect(id.slot, status, &location),
+            Err(error) => self.fail(id.slot, &error),
+        }
+    }
+
+    fn find_way(&mut self, slot: u32, routes: &mut Routes) -> Result<Way, ProxyError> {
+        let gone = || ProxyError::NoRoute("the call is over".to_owned());
+        let call = self.calls.get(slot as usize).ok_or_else(gone)?;
+        let Some(Found { rule, path }) = routes.table.find(&Head(&call.request)) else {
+            return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
+        };
+        let address = Arc::as_ptr(rule).addr();
+        let met = match routes.met.get(&address) {
+            Some(met) => met.clone(),
+            None => {
+                let met = Arc::new(self.meet(&routes.parent, rule));
+                routes.met.insert(address, met.clone());
+                met
+            }
+        };
+        let call = self.calls.get_mut(slot as usize).ok_or_else(gone)?;
+        call.route = Some(Box::new(Followed::new(met)));
+        if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
+            return Ok(redirect);
+        }
+        self.take_backend(slot, rule, path, routes.parent.port)
+    }
+
+    /// Chooses a backend, and changes the request as the rule and the backend say.
+    fn take_backend(&mut self, slot: u32, rule: &Rule, path: &PathMatch, port: u16) -> Result<Way, ProxyError> {
+        let random = self.next_random();
+        let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
+        let backend = rule.choose(random).ok_or_else(no_backend)?;
+        let place = rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend));
+        let call = self.calls.get_mut(slot as usize).ok_or_else(no_backend)?;
+        let followed = call.route.as_mut().ok_or_else(no_backend)?;
+        followed.backend = place;
+        followed.metrics().requests.add(1);
+        let cluster = place.and_then(|place| followed.met.backends.get(place)?.cluster);
+        let invalid = |why: &str| ProxyError::InvalidBackend { route: rule.route.clone(), why: why.to_owned() };
+        let cluster = match (&backend.to, cluster) {
+            (_, Some(cluster)) => cluster,
+            (BackendTarget::Invalid(why), None) => return Err(invalid(why)),
+            (BackendTarget::Cluster(key), None) => return Err(invalid(&format!("the mesh has no Service {key}"))),
+        };
+        if let Some(redirect) = redirect(call, &backend.filters, path, port) {
+            return Ok(redirect);
+        }
+        let copied = self.draw_mirrors(slot, [&rule.filters, &backend.filters]);
+        let call = self.calls.get_mut(slot as usize).ok_or_else(no_backend)?;
+        change(&mut call.request, &rule.filters, path);
+        let copies = copied.map(|drawn| drawn.copy(&call.request));
+        change(&mut call.request, &backend.filters, path);
+        Ok(Way::To(cluster, copies))
+    }
+
+    /// Looks up what the calls need that meet a rule.
+    fn meet(&mut self, parent: &ClusterKey, rule: &Arc<Rule>) -> MetRule {
+        let labels = |backend: Option<&ClusterKey>| RouteLabels {
+            parent: parent.clone(),
+            route: rule.route.clone(),
+            backend: backend.cloned(),
+        };
+        let backends = rule.backends.iter().map(|backend| {
+            let key = match &backend.to {
+                BackendTarget::Cluster(key) => Some(key),
+                BackendTarget::Invalid(_) => None,
+            };
+            let cluster = key.and_then(|key| self.state_of(key));
+            MetBackend { cluster, metrics: self.metrics.route(&labels(key)) }
+        });
+        let backends = backends.collect();
+        MetRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
+    }
+
+    /// The state of a Service's cluster, if the mesh knows it.
+    pub(super) fn state_of(&mut self, key: &ClusterKey) -> Option<usize> {
+        let cluster = self.mesh.cluster(key)?.clone();
+        Some(self.service_state(&cluster))
+    }
+
+    /// The routes for calls of the own application to a cluster.
+    pub(super) fn routes_to(&self, target: &TargetKey) -> Option<Box<Routes>> {
+        let TargetKey::Service(key) = target else { return None };
+        let table = self.mesh.routes(key, self.namespace())?;
+        Some(Box::new(Routes::new(key.clone(), table.clone())))
+    }
+
+    /// The namespace that the own application is in.
+    fn namespace(&self) -> &str {
+        match &self.identity {
+            Some(identity) => &identity.id.workload.namespace,
+            None => self.mesh.default_namespace(),
+        }
+    }
+
+    /// After a change of the mesh, or of who we are, calls meet the routes that are attached now.
+    pub(super) fn renew_routes(&mut self) {
+        let targets: Vec<_> = self.clusters.iter().map(|(index, state)| (index, state.target.clone())).collect();
+        for (index, target) in targets {
+            let routes = self.routes_to(&target);
+            if let Some(state) = self.clusters.get_mut(index) {
+                state.routes = routes;
+            }
+        }
+    }
+}
+
+/// Where a request is redirected to, if it is.
+fn redirect(call: &Call, filters: &Filters, path: &PathMatch, port: u16) -> Option<Way> {
+    let redirect = filters.redirect.as_ref()?;
+    let (status, location) = redirect.location(&Head(&call.request), Scheme::Http, port, path);
+    Some(Way::Redirect(status, location))
+}
+
+/// Changes a request on its way.
+fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
+    if let Some(modifier) = &filters.request_headers {
+        filter::modify(request, modifier);
+    }
+    if let Some(rewrite) = &filters.rewrite {
+        filter::rewrite(request, rewrite, path);
+    }
+}

@@ -1,0 +1,69 @@
+//! Routes that are edited while calls run.
+
+use std::time::Duration;
+
+use leno_tests::backend::{Backend, Settings};
+use leno_tests::load::Clients;
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::Proxy;
+
+fn split(first: u32, second: u32) -> Service {
+    Service::echo(&[]).http_routed(&format!(
+        "- backendRefs:
+  - {{name: v1, port: 50051, weight: {first}}}
+  - {{name: v2, port: 50051, weight: {second}}}"
+    ))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_is_rolled_out_under_load_without_a_failed_call() {
+    let slow = || Settings { delay: Duration::from_millis(5), ..Settings::default() };
+    let (v1, v2) = (Backend::start_with(slow()).await, Backend::start_with(slow()).await);
+    let backends = [Service::new("v1", &[v1.address()]), Service::new("v2", &[v2.address()])];
+    let proxy = Proxy::start(&[&backends[..], &[split(100, 0)]].concat());
+    let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
+    clients.busy(100, 4).await.assert_nothing_lost();
+    assert_eq!((v1.calls(), v2.calls()), (100, 0));
+
+    let edits = async {
+        let direct = Service::echo(&[v1.address()]);
+        for service in [split(90, 10), split(50, 50), direct, split(10, 90), split(0, 100)] {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            proxy.directory().put(&service);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    };
+    let (report, ()) = tokio::join!(clients.paced(500, Duration::from_secs(3)), edits);
+    report.assert_nothing_lost();
+
+    // Only v2 is left by now, and takes everything.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let before = v1.calls();
+    clients.busy(100, 4).await.assert_nothing_lost();
+    assert_eq!(v1.calls(), before);
+    assert!(v2.calls() > 300, "v2 got {} calls", v2.calls());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirror_that_never_answers_does_not_slow_the_calls_down() {
+    let (v1, shadow) = (
+        Backend::start().await,
+        Backend::start_with(Settings { delay: Duration::from_secs(60), ..Settings::default() }).await,
+    );
+    let rules = "- filters:
+  - {type: RequestMirror, requestMirror: {backendRef: {name: shadow, port: 50051}}}
+  backendRefs: [{name: v1, port: 50051}]";
+    let services = [
+        Service::echo(&[]).http_routed(rules),
+        Service::new("v1", &[v1.address()]),
+        Service::new("shadow", &[shadow.address()]),
+    ];
+    let proxy = Proxy::start(&services);
+    let report = Clients::connect(proxy.outbound(), ECHO, 4).await.busy(4_000, 20).await;
+    report.assert_nothing_lost();
+    assert!(report.percentile(99) < Duration::from_millis(250), "p99 is {:?}", report.percentile(99));
+    assert_eq!(v1.calls(), 4_000);
+    assert!(shadow.calls() > 0, "the mirror was never used");
+    let scrape = proxy.scrape();
+    assert!(scrape.sum("leno_mirrors_dropped_total", &[]) > 0.0, "copies that nobody takes are dropped");
+}
