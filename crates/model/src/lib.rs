@@ -1,6 +1,6 @@
 //! Leno's plain nouns and pure decisions: no sockets, no files, no clock.
 //!
-//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`translate`] joins the objects into a
+//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`typed`] what the Kubernetes API gives, [`translate`] joins the objects into a
 //! [`mesh::Mesh`], [`balance`] chooses among the endpoints of one of its clusters, [`policy`] says who may call
 //! a workload.
 #![forbid(unsafe_code)]
@@ -19,3 +19,4 @@ pub mod settings;
 mod spelling;
 pub mod spiffe;
 pub mod translate;
+pub mod typed;

@@ -145,6 +145,29 @@ impl Mesh {
         }
     }
 
+    /// The same mesh, which shares with `previous` the clusters and policies that are equal in both: who compares them by
+    /// pointer sees what changed.
+    #[must_use]
+    pub fn sharing(mut self, previous: &Self) -> Self {
+        for cluster in &mut self.clusters {
+            let same = previous.clusters.binary_search_by(|other| other.key.cmp(&cluster.key));
+            if let Some(same) = same.ok().and_then(|place| previous.clusters.get(place)).filter(|same| *same == cluster)
+            {
+                *cluster = Arc::clone(same);
+            }
+        }
+        for policy in &mut self.policies {
+            let same = previous
+                .policies
+                .binary_search_by(|other| (&other.namespace, &other.name).cmp(&(&policy.namespace, &policy.name)));
+            if let Some(same) = same.ok().and_then(|place| previous.policies.get(place)).filter(|same| *same == policy)
+            {
+                *policy = Arc::clone(same);
+            }
+        }
+        self
+    }
+
     /// Every cluster, sorted by key.
     pub fn clusters(&self) -> &[Arc<Cluster>] {
         &self.clusters

@@ -174,3 +174,20 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
     });
     assert_eq!(shown, expected);
 }
+
+#[test]
+fn a_mesh_shares_what_is_equal_with_the_one_before() {
+    let policy = "---
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: web}
+spec: {allow: []}
+";
+    let mesh = |text: &str| crate::fixtures::translated(&[("a.yaml", &format!("{text}{policy}"))]).mesh;
+    let other = crate::fixtures::ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11");
+    let before = mesh(&format!("{}---\n{other}", crate::fixtures::ECHO));
+    let after = mesh(&format!("{}---\n{other}", crate::fixtures::echo_with("127.0.0.3", "127.0.0.4"))).sharing(&before);
+    let is_shared = |place: usize| Arc::ptr_eq(&before.clusters()[place], &after.clusters()[place]);
+    assert_eq!([is_shared(0), is_shared(1)], [false, true]);
+    assert!(Arc::ptr_eq(&before.policies()[0], &after.policies()[0]));
+}

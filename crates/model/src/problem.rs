@@ -17,7 +17,7 @@ pub struct Mark {
 /// The field of an object that a [`Problem`] or [`Notice`] speaks of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The file's path, as the reader was given it.
+    /// The file's path, as the reader was given it; empty for an object that comes from no file.
     pub file: Arc<str>,
     /// Where in the file.
     #[serde(flatten)]
@@ -52,7 +52,9 @@ pub struct Notice {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: ", self.file, self.mark.line)?;
+        if !self.file.is_empty() {
+            write!(f, "{}:{}: ", self.file, self.mark.line)?;
+        }
         match (self.field.as_str(), self.object.as_str()) {
             ("", "") => Ok(()),
             ("", object) => write!(f, "{object}: "),

@@ -15,8 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::object::{Object, authorization_policy, endpoint_slice, service};
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
-use review::Findings;
-pub(crate) use review::Review;
+pub(crate) use review::{Findings, Review};
 use tree::{Node, Value};
 
 /// How large a file may be: a Kubernetes object is at most 1.5 MiB, a Service about 1 KiB.

@@ -19,9 +19,9 @@ use crate::problem::{Mark, quoted};
 #[derive(Clone, Debug)]
 pub enum Object {
     /// A v1 Service.
-    Service(Service),
+    Service(Arc<Service>),
     /// A discovery.k8s.io/v1 EndpointSlice.
-    EndpointSlice(EndpointSlice),
+    EndpointSlice(Arc<EndpointSlice>),
     /// A leno.dev/v1alpha1 AuthorizationPolicy.
     AuthorizationPolicy(AuthorizationPolicy),
 }
