@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_config::Directory;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,7 +13,6 @@ use tokio::time::timeout;
 use tracing_subscriber::{Registry, filter::Targets, reload};
 
 use super::{CONNECTIONS_MAX, serve};
-use crate::control::directory::Directory;
 use crate::control::logging::LogLevels;
 use crate::control::shared::{Phase, Shared};
 use crate::limits::Limits;

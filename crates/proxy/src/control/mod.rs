@@ -1,12 +1,10 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
 mod admin;
-mod directory;
 mod identity;
 pub(crate) mod logging;
 mod pages;
 mod shared;
-mod watch;
 mod workers;
 
 use std::cell::{Cell, RefCell};
@@ -17,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_config::{Directory, Watch};
 use leno_identity::issuer::LocalIssuer;
 use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,10 +29,8 @@ use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle};
-use directory::Directory;
 use identity::IdentityTask;
 use shared::{Phase, Shared};
-use watch::Watch;
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
 
 /// How often to look whether worker threads have ended, while nothing should make them.
@@ -90,7 +87,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     // Watched before it is read, so that no change falls in between.
     let (watch, directory) = open_directory(&args.config)?;
     let configuration = directory.configuration();
-    shared::log_configuration(&configuration, None);
+    configuration.log(None);
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
 
     let identity = match (args.issuer, args.identity) {

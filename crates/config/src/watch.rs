@@ -28,7 +28,7 @@ const QUIET_AT_MOST: Duration = Duration::from_secs(1);
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Watches one directory.
-pub(crate) struct Watch {
+pub struct Watch {
     path: PathBuf,
     inotify: AsyncFd<OwnedFd>,
     /// The directory being watched; `None` once it is gone.
@@ -43,7 +43,7 @@ impl Watch {
     ///
     /// # Errors
     /// When there is no such directory, or the system allows no more watches.
-    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+    pub fn new(path: &Path) -> io::Result<Self> {
         // Looked at first: if the path is pointed elsewhere in between, the next check sees a difference.
         let watched = Some(identity(path)?);
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
@@ -55,7 +55,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the system takes the watch away.
-    pub(crate) async fn changed(&mut self) -> io::Result<()> {
+    pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             match timeout(RECHECK_INTERVAL, self.event()).await {
                 Ok(event) => break event?,

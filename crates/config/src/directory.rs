@@ -23,22 +23,22 @@ const FILES_MAX: usize = 10_000;
 /// The namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What the proxy serves, and what is wrong with the files it comes from.
+/// What is in force, and what is wrong with the files it comes from.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Configuration {
-    /// What the workers have.
-    pub(crate) mesh: Arc<Mesh>,
+pub struct Configuration {
+    /// What all files say.
+    pub mesh: Arc<Mesh>,
     /// Every mistake in the files as they are now.
-    pub(crate) problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
     /// What is worth knowing about them.
-    pub(crate) notices: Vec<Notice>,
+    pub notices: Vec<Notice>,
     /// The files themselves.
-    pub(crate) files: Vec<FileStatus>,
+    pub files: Vec<FileStatus>,
 }
 
 /// One file of the directory.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct FileStatus {
+pub struct FileStatus {
     path: String,
     serving: Serving,
 }
@@ -46,7 +46,7 @@ pub(crate) struct FileStatus {
 /// Which version of a file is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Serving {
+pub enum Serving {
     /// The one on disk.
     Current,
     /// An earlier one, since the one on disk has a mistake.
@@ -57,7 +57,7 @@ pub(crate) enum Serving {
 
 /// The files as they were last read.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     path: PathBuf,
     /// Why the directory itself could not be read last time.
     fault: Option<Problem>,
@@ -74,12 +74,32 @@ struct ManifestFile {
     problems: Vec<Problem>,
 }
 
+impl Configuration {
+    /// Logs a line for each problem and notice that was not in `before`, and one for the whole.
+    pub fn log(&self, before: Option<&Self>) {
+        for problem in &self.problems {
+            if before.is_none_or(|before| !before.problems.contains(problem)) {
+                tracing::error!("{problem}");
+            }
+        }
+        for notice in &self.notices {
+            if before.is_none_or(|before| !before.notices.contains(notice)) {
+                tracing::info!("{notice}");
+            }
+        }
+        let clusters = self.mesh.clusters();
+        let endpoints: usize = clusters.iter().map(|cluster| cluster.endpoints.len()).sum();
+        let problems = self.problems.len();
+        tracing::info!(clusters = clusters.len(), endpoints, problems, "configuration read");
+    }
+}
+
 impl Directory {
     /// Reads the directory for the first time. Mistakes in files are no error.
     ///
     /// # Errors
     /// When there is no such directory or it cannot be listed.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let mut directory = Self { path: path.to_owned(), fault: None, files: BTreeMap::new() };
         let paths = list(path)?;
         directory.read(paths);
@@ -89,7 +109,7 @@ impl Directory {
     /// Reads what is on disk now; says whether anything changed.
     ///
     /// A directory that is gone changes nothing but the problems: the mesh stays as it was.
-    pub(crate) fn refresh(&mut self) -> bool {
+    pub fn refresh(&mut self) -> bool {
         match list(&self.path) {
             Ok(paths) => {
                 let was_at_fault = self.fault.take().is_some();
@@ -106,7 +126,7 @@ impl Directory {
     }
 
     /// Joins what all files say.
-    pub(crate) fn configuration(&self) -> Configuration {
+    pub fn configuration(&self) -> Configuration {
         let good = || self.files.values().filter_map(|file| file.good.as_ref());
         let translation = translate(good().flat_map(|manifest| &manifest.objects), DEFAULT_NAMESPACE);
         let file_problems = self.files.values().flat_map(|file| &file.problems);
@@ -219,7 +239,7 @@ fn parse(path: &str, bytes: Vec<u8>) -> Result<manifest::Manifest, Vec<Problem>>
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Problem {
-    problem(path, format!("cannot be read: {error}"), "let the proxy's user read it")
+    problem(path, format!("cannot be read: {error}"), "let Leno's user read it")
 }
 
 /// A problem of a whole file.

@@ -1,0 +1,1 @@
+//! Serves the mesh over xDS.
