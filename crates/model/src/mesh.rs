@@ -271,7 +271,7 @@ fn compare(name: &str, asked: &str) -> Ordering {
 }
 
 /// The one form of an address: IPv4 is not wrapped in IPv6, and there is no scope or flow label.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

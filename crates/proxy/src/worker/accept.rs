@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use leno_model::mesh::canonical;
 use leno_model::protocol::Protocol;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
@@ -89,8 +90,6 @@ pub(super) struct Arrival {
     pub(super) first: Vec<u8>,
     /// The port that a proxy named that was not redirected here.
     pub(super) named_port: Option<u16>,
-    /// It stands in the worker's list of links to read on.
-    pub(super) unfinished: bool,
 }
 
 /// Where a connection comes from and where it was going.
@@ -161,7 +160,6 @@ impl Worker {
             since: self.now,
             first: Vec::new(),
             named_port: None,
-            unfinished: false,
         };
         let index = self.arrivals.insert(arrival);
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -196,9 +194,4 @@ impl Worker {
             .map(|listener| listener.address)
             .any(|own| own.port() == address.port() && (own.ip() == ip || (own.ip().is_unspecified() && is_here)))
     }
-}
-
-/// The one form of an address: IPv4 is not wrapped in IPv6.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -21,7 +21,11 @@ use crate::metrics::Peer;
 /// What to do with a connection next.
 enum Step {
     Wait,
-    Begin(Box<Tls>),
+    /// TLS that is ours, and the port that its client asks for.
+    Begin {
+        tls: Box<Tls>,
+        port: Option<u16>,
+    },
     Admit(Speaks),
     Refuse(ConnectionFailure),
 }
@@ -49,7 +53,6 @@ impl Worker {
             self.buffers = buffers;
             return;
         };
-        arrival.unfinished = false;
         let (mut ended, mut more) = (false, false);
         let mut outcome = match arrival.wire.read(&mut buffers) {
             Ok(Fill::Bytes { bytes, more: follows }) => {
@@ -86,10 +89,10 @@ impl Worker {
             Step::Wait if ended => self.admit_opaque(index),
             Step::Wait => {
                 if more {
-                    self.mark_arrival_unfinished(index);
+                    self.mark_unfinished(LinkId::arrival(index));
                 }
             }
-            Step::Begin(tls) => self.begin_tls(index, tls),
+            Step::Begin { tls, port } => self.begin_tls(index, tls, port),
             Step::Admit(speaks) => self.admit_client(index, speaks),
             Step::Refuse(failure) => self.refuse(index, failure),
         }
@@ -97,14 +100,6 @@ impl Worker {
 
     fn is_in_handshake(&self, index: usize) -> bool {
         self.arrivals.get(index).is_some_and(|arrival| arrival.wire.tls.is_some())
-    }
-
-    fn mark_arrival_unfinished(&mut self, index: usize) {
-        if let Some(arrival) = self.arrivals.get_mut(index)
-            && !std::mem::replace(&mut arrival.unfinished, true)
-        {
-            self.unfinished.push(LinkId::arrival(index));
-        }
     }
 
     fn next_step(&self, index: usize) -> Step {
@@ -118,8 +113,10 @@ impl Worker {
         }
         match (detect(&arrival.first), arrival.origin.door) {
             (Detected::Undecided, _) => Step::Wait,
-            (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => self.begin(),
-            (Detected::Tls { .. }, Door::Tunnel) => self.begin(),
+            (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => {
+                self.begin(server_name.as_deref())
+            }
+            (Detected::Tls { server_name }, Door::Tunnel) => self.begin(server_name.as_deref()),
             (_, Door::Tunnel) => Step::Refuse(ConnectionFailure::PlaintextInTunnel),
             (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(Contents::Tls(server_name))),
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
@@ -128,26 +125,24 @@ impl Worker {
         }
     }
 
-    fn begin(&self) -> Step {
+    fn begin(&self, server_name: Option<&str>) -> Step {
         let Some(identity) = &self.identity else { return Step::Refuse(ConnectionFailure::NoIdentity) };
         match Tls::accept(&identity.server) {
-            Ok(tls) => Step::Begin(Box::new(tls)),
+            Ok(tls) => Step::Begin { tls: Box::new(tls), port: server_name.and_then(target_port) },
             Err(error) => Step::Refuse(ConnectionFailure::Handshake(error)),
         }
     }
 
     /// Gives the ClientHello, which was only looked at so far, to our side of the handshake.
-    fn begin_tls(&mut self, index: usize, mut tls: Box<Tls>) {
+    fn begin_tls(&mut self, index: usize, mut tls: Box<Tls>, port: Option<u16>) {
         let Some(arrival) = self.arrivals.get_mut(index) else { return };
         let mut hello = std::mem::take(&mut arrival.first);
-        if let Detected::Tls { server_name } = detect(&hello) {
-            arrival.named_port = server_name.as_deref().and_then(target_port);
-        }
+        arrival.named_port = port;
         let opened = tls.open(&mut hello, &mut arrival.first);
         arrival.wire.tls = Some(tls);
         let _ = arrival.wire.flush_tls(&mut self.buffers);
         match opened {
-            Ok(()) => self.mark_arrival_unfinished(index),
+            Ok(()) => self.mark_unfinished(LinkId::arrival(index)),
             Err(error) => self.refuse(index, ConnectionFailure::Handshake(error)),
         }
     }

@@ -117,7 +117,12 @@ impl Worker {
         if let Some(member) = cluster.members.get_mut(&key.endpoint) {
             member.traffic = Some(place);
         }
-        if let Some(traffic) = cluster.traffic(place) {
+        self.count_request(slot, index, place);
+    }
+
+    /// Counts a call that has come, in the series at a place of its cluster's.
+    pub(super) fn count_request(&mut self, slot: u32, cluster: usize, place: u32) {
+        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
             traffic.request();
         }
         if let Some(call) = self.calls.get_mut(slot as usize) {
@@ -192,8 +197,11 @@ impl Worker {
 
     /// The pool of an endpoint that is known, made when its first call comes.
     pub(super) fn pool_of_member(&mut self, cluster: usize, key: PoolKey) -> Option<&mut Pool> {
-        let state = self.clusters.get_mut(cluster)?;
-        let member = &state.members.get(&key.endpoint)?.endpoint;
-        Some(state.pools.entry(key).or_insert_with(|| Pool::new(key.hop.address(member))))
+        let state = self.clusters.get(cluster)?;
+        if !state.pools.contains_key(&key) {
+            let address = self.address_of(key.hop, state.member(key.endpoint)?);
+            self.clusters.get_mut(cluster)?.pools.insert(key, Pool::new(address));
+        }
+        self.pool(cluster, key)
     }
 }

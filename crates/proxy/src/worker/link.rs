@@ -110,11 +110,13 @@ pub(super) struct Wire {
     pub(super) meter: Meter,
     /// The peer has closed its side, or takes nothing more: reading goes on to the end, of which no event will tell.
     pub(super) end_follows: bool,
+    /// It stands in the worker's list of connections to read on.
+    pub(super) unfinished: bool,
 }
 
 impl Wire {
     pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
-        Self { socket, tls, meter: Meter::new(now), end_follows: false }
+        Self { socket, tls, meter: Meter::new(now), end_follows: false, unfinished: false }
     }
 
     /// Reads once. A short read means that the socket is empty, as epoll is edge-triggered.
@@ -213,8 +215,6 @@ pub(super) struct Link {
     pub(super) held: Vec<u8>,
     /// It stands in the worker's list of links to flush.
     pub(super) dirty: bool,
-    /// It stands in the worker's list of links to read on.
-    pub(super) unfinished: bool,
     /// It is not read because its codec is paused.
     pub(super) paused: bool,
     /// The socket takes no bytes until it says so.
@@ -237,7 +237,6 @@ impl Link {
             codec,
             held: Vec::new(),
             dirty: false,
-            unfinished: false,
             paused: false,
             blocked_since: None,
             opened: now,

@@ -59,7 +59,7 @@ use client::Client;
 use cluster::{ClusterState, TargetKey};
 use handle::Command;
 use hop::PoolKey;
-use link::{Buffers, Link, LinkId, Side};
+use link::{Buffers, Link, LinkId, Side, Wire};
 use timers::Timers;
 use upstream::Upstream;
 
@@ -207,10 +207,23 @@ impl Worker {
     }
 
     fn link(&mut self, id: LinkId) -> Option<&mut Link> {
-        match id.side {
+        self.link_and_buffers(id).map(|(link, _)| link)
+    }
+
+    /// A link, and what it reads and writes with.
+    fn link_and_buffers(&mut self, id: LinkId) -> Option<(&mut Link, &mut Buffers)> {
+        let link = match id.side {
             Side::Arrival => None,
             Side::Client => self.clients.get_mut(id.index).map(|client| &mut client.link),
             Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| &mut upstream.link),
+        };
+        Some((link?, &mut self.buffers))
+    }
+
+    fn wire(&mut self, id: LinkId) -> Option<&mut Wire> {
+        match id.side {
+            Side::Arrival => self.arrivals.get_mut(id.index).map(|arrival| &mut arrival.wire),
+            Side::Client | Side::Endpoint => self.link(id).map(|link| &mut link.wire),
         }
     }
 

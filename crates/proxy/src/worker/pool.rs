@@ -29,8 +29,8 @@ impl Worker {
         if pool.connecting >= useful || pool.connections.len() >= most || backing_off {
             return;
         }
-        let member = member.clone();
-        match self.add_upstream(cluster, key, &member) {
+        let (address, member) = (pool.address, member.clone());
+        match self.add_upstream(cluster, key, address, &member) {
             Ok(()) => {}
             Err(error) => self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error }),
         }

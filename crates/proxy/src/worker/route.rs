@@ -116,12 +116,8 @@ impl Worker {
     /// Inbound calls count under the name of who makes them. Outbound ones count when it is known who takes them.
     fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
         let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
-        let Some(place) = latest.and_then(|latest| latest.traffic) else { return };
-        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
-            traffic.request();
-        }
-        if let Some(call) = self.calls.get_mut(slot as usize) {
-            call.traffic = Some(place);
+        if let Some(place) = latest.and_then(|latest| latest.traffic) {
+            self.count_request(slot, cluster, place);
         }
     }
 

@@ -193,10 +193,25 @@ impl Worker {
 
     /// The same, with what the balancer is to think of the endpoint that had it.
     fn send_elsewhere(&mut self, id: CallId, outcome: Outcome) {
-        if !self.call_exists(id) {
-            return;
+        if let Some(attempts) = self.take_back(id, outcome) {
+            self.fail(id.slot, &ProxyError::TooManyAttempts { attempts });
         }
-        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+    }
+
+    /// No connection could be made for a call that waited for one.
+    pub(super) fn connect_failed_for(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id.slot as usize) else { return };
+        let latency = self.now - call.waiting_since;
+        if self.take_back(id, Outcome::Failure { latency, pushback: None }).is_some() {
+            let error = self.last_connect_error(id.slot);
+            self.fail(id.slot, &error);
+        }
+    }
+
+    /// Takes a call from the endpoint that had it, and lists it to be sent again. Returns the number of its attempts if
+    /// these are all that it has.
+    fn take_back(&mut self, id: CallId, outcome: Outcome) -> Option<u32> {
+        let call = self.calls.get_mut(id.slot as usize).filter(|call| call.serial == id.serial)?;
         if let (Some(pick), Some(cluster)) = (call.pick.take(), call.cluster.and_then(|i| self.clusters.get_mut(i))) {
             call.tried.push(pick.endpoint);
             cluster.balancer.finish(self.now, pick, outcome);
@@ -204,32 +219,11 @@ impl Worker {
         call.upstream = None;
         let attempts = call.attempts;
         self.stop_waiting(id.slot);
-        if attempts < self.limits.relay.max_attempts {
-            self.to_send.push_back(id);
-        } else {
-            self.fail(id.slot, &ProxyError::TooManyAttempts { attempts });
+        if attempts >= self.limits.relay.max_attempts {
+            return Some(attempts);
         }
-    }
-
-    /// No connection could be made for a call that waited for one.
-    pub(super) fn connect_failed_for(&mut self, id: CallId) {
-        if !self.call_exists(id) {
-            return;
-        }
-        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        let waited = self.now - call.waiting_since;
-        if let (Some(pick), Some(cluster)) = (call.pick.take(), call.cluster.and_then(|i| self.clusters.get_mut(i))) {
-            call.tried.push(pick.endpoint);
-            cluster.balancer.finish(self.now, pick, Outcome::Failure { latency: waited, pushback: None });
-        }
-        let attempts = call.attempts;
-        self.stop_waiting(id.slot);
-        if attempts < self.limits.relay.max_attempts {
-            self.to_send.push_back(id);
-        } else {
-            let error = self.last_connect_error(id.slot);
-            self.fail(id.slot, &error);
-        }
+        self.to_send.push_back(id);
+        None
     }
 
     fn last_connect_error(&self, slot: u32) -> ProxyError {

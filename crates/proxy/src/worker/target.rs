@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
-use leno_model::mesh::Cluster;
+use leno_model::mesh::{Cluster, canonical};
 
 use super::Worker;
-use super::accept::{Door, canonical};
+use super::accept::Door;
 use super::client::{Client, LatestRoute};
 use super::cluster::TargetKey;
 use super::codec::Codec;

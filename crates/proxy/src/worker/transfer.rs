@@ -16,9 +16,9 @@ impl Worker {
         match id.side {
             Side::Arrival => {
                 if event.is_read_closed()
-                    && let Some(arrival) = self.arrivals.get_mut(id.index)
+                    && let Some(wire) = self.wire(id)
                 {
-                    arrival.wire.end_follows = true;
+                    wire.end_follows = true;
                 }
                 return self.read_arrival(id.index);
             }
@@ -51,13 +51,13 @@ impl Worker {
     }
 
     pub(super) fn read_on(&mut self, id: LinkId) {
-        if id.side == Side::Arrival {
-            return self.read_arrival(id.index);
+        if let Some(wire) = self.wire(id) {
+            wire.unfinished = false;
         }
-        if let Some(link) = self.link(id) {
-            link.unfinished = false;
+        match id.side {
+            Side::Arrival => self.read_arrival(id.index),
+            Side::Client | Side::Endpoint => self.read(id),
         }
-        self.read(id);
     }
 
     /// Reads once from a connection and acts on what came.
@@ -150,10 +150,10 @@ impl Worker {
         }
     }
 
-    /// Notes that a link has more to read than was read.
+    /// Notes that a connection has more to read than was read.
     pub(super) fn mark_unfinished(&mut self, id: LinkId) {
-        let Some(link) = self.link(id) else { return };
-        if !std::mem::replace(&mut link.unfinished, true) {
+        let Some(wire) = self.wire(id) else { return };
+        if !std::mem::replace(&mut wire.unfinished, true) {
             self.unfinished.push(id);
         }
     }
@@ -181,15 +181,9 @@ impl Worker {
 
     fn flush(&mut self, id: LinkId) {
         let now = self.now;
-        let mut buffers = std::mem::take(&mut self.buffers);
-        let flushed = match self.link(id) {
-            Some(link) => {
-                link.dirty = false;
-                if link.closing_since.is_some() { Ok(()) } else { link.flush(now, &mut buffers) }
-            }
-            None => Ok(()),
-        };
-        self.buffers = buffers;
+        let Some((link, buffers)) = self.link_and_buffers(id) else { return };
+        link.dirty = false;
+        let flushed = if link.closing_since.is_some() { Ok(()) } else { link.flush(now, buffers) };
         if flushed.is_err() {
             return self.read_to_end(id);
         }
@@ -223,22 +217,19 @@ impl Worker {
 
     /// A drained connection: everything is said, the peer closes.
     fn finish_link(&mut self, id: LinkId) {
-        let (now, mut buffers) = (self.now, std::mem::take(&mut self.buffers));
-        if let Some(link) = self.link(id) {
-            link.begin_closing(now, &mut buffers);
+        let now = self.now;
+        if let Some((link, buffers)) = self.link_and_buffers(id) {
+            link.begin_closing(now, buffers);
         }
-        self.buffers = buffers;
     }
 
     /// A socket or its TLS has failed.
     fn close_after_failure(&mut self, id: LinkId, error: LinkError) {
-        if let LinkError::Tls(_) = &error {
-            let mut buffers = std::mem::take(&mut self.buffers);
-            if let Some(link) = self.link(id) {
-                // The alert; a peer that does not take it does without.
-                let _ = link.wire.flush_tls(&mut buffers);
-            }
-            self.buffers = buffers;
+        if let LinkError::Tls(_) = &error
+            && let Some((link, buffers)) = self.link_and_buffers(id)
+        {
+            // The alert; a peer that does not take it does without.
+            let _ = link.wire.flush_tls(buffers);
         }
         match (id.side, error) {
             (Side::Endpoint, LinkError::Tls(error)) => {

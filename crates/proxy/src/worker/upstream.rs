@@ -92,9 +92,14 @@ impl Upstream {
 }
 
 impl Worker {
-    pub(super) fn add_upstream(&mut self, cluster: usize, key: PoolKey, member: &Endpoint) -> Result<(), String> {
+    pub(super) fn add_upstream(
+        &mut self,
+        cluster: usize,
+        key: PoolKey,
+        address: SocketAddr,
+        member: &Endpoint,
+    ) -> Result<(), String> {
         let now = self.now;
-        let address = self.address_of(key.hop, member);
         let (tls, expected) = self.tls_for(key.hop, member)?;
         let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
         let _ = socket.set_nodelay(true);
@@ -144,7 +149,7 @@ impl Worker {
     }
 
     /// Where to connect. Our own application is behind ourselves: no rule redirects what we send to it.
-    fn address_of(&self, hop: Hop, member: &Endpoint) -> SocketAddr {
+    pub(super) fn address_of(&self, hop: Hop, member: &Endpoint) -> SocketAddr {
         let address = hop.address(member);
         let inbound = self.listeners.iter().find(|listener| listener.door == Door::Inbound);
         match inbound {
