@@ -4,10 +4,13 @@
 //! it over xDS.
 #![forbid(unsafe_code)]
 
+pub mod index;
+pub mod kubernetes;
 mod options;
 pub mod publish;
 mod run;
 mod source;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::{ClusterKey, Mesh, Unroutable};
 use crate::fixtures::{ECHO, echo_with, translated};
@@ -183,10 +184,10 @@ kind: AuthorizationPolicy
 metadata: {name: web}
 spec: {allow: []}
 ";
-    let mesh = |text: &str| crate::fixtures::translated(&[("a.yaml", &format!("{text}{policy}"))]).mesh;
-    let other = crate::fixtures::ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11");
-    let before = mesh(&format!("{}---\n{other}", crate::fixtures::ECHO));
-    let after = mesh(&format!("{}---\n{other}", crate::fixtures::echo_with("127.0.0.3", "127.0.0.4"))).sharing(&before);
+    let mesh = |text: &str| translated(&[("a.yaml", &format!("{text}{policy}"))]).mesh;
+    let other = ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11");
+    let before = mesh(&format!("{}---\n{other}", ECHO));
+    let after = mesh(&format!("{}---\n{other}", echo_with("127.0.0.3", "127.0.0.4"))).sharing(&before);
     let is_shared = |place: usize| Arc::ptr_eq(&before.clusters()[place], &after.clusters()[place]);
     assert_eq!([is_shared(0), is_shared(1)], [false, true]);
     assert!(Arc::ptr_eq(&before.policies()[0], &after.policies()[0]));

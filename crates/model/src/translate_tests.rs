@@ -1,7 +1,10 @@
-use crate::fixtures::{ECHO, echo_with, lines, objects, translated};
-use crate::mesh::Cluster;
+use std::sync::Arc;
+
+use crate::fixtures::{self, ECHO, echo_with, lines, objects, translated};
+use crate::mesh::{Cluster, EndpointProxy};
+use crate::object::Object;
 use crate::protocol::Protocol;
-use crate::translate::{Translation, translate};
+use crate::translate::{Memo, Translation, translate, translate_again};
 
 /// Another slice of the Service of [`ECHO`].
 const SECOND_SLICE: &str = "
@@ -253,7 +256,7 @@ fn the_order_of_the_objects_does_not_matter() {
 #[test]
 fn only_what_changed_is_made_again() {
     let mut objects = objects(ECHO);
-    objects.extend(crate::fixtures::objects(&ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11")));
+    objects.extend(fixtures::objects(&ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11")));
     let mut memo = Memo::default();
     let first = translate_again(&objects, "default", &mut memo).mesh;
     let Some(Object::EndpointSlice(slice)) = objects.get_mut(1) else { panic!("the second object is a slice") };
@@ -281,7 +284,7 @@ fn the_proxy_of_an_address_comes_before_that_of_its_slice() {
         objects(&echo_with("  name: echo-1\n", "  name: echo-1\n  annotations: {leno.dev/identity: ns/a/sa/b}\n"));
     let Some(Object::EndpointSlice(slice)) = objects.get_mut(1) else { panic!("the second object is a slice") };
     let identity = "ns/default/sa/echo".parse().expect("a workload");
-    let proxy = crate::mesh::EndpointProxy { identity, inbound_port: None, tunnel_port: 15_008 };
+    let proxy = EndpointProxy { identity, inbound_port: None, tunnel_port: 15_008 };
     Arc::make_mut(slice).addresses[0].proxy = Some(proxy);
     let mesh = translate(&objects, "default").mesh;
     let identities: Vec<_> = mesh.clusters()[0]
