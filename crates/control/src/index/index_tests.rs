@@ -109,7 +109,8 @@ fn it_is_complete_when_every_kind_was_listed_or_is_not_installed() {
     let mut index = Index::new();
     for kind in Kind::ALL {
         assert!(!index.is_complete());
-        let change = if kind == Kind::AuthorizationPolicy { Change::NotInstalled } else { Change::Listed(HashSet::new()) };
+        let change =
+            if kind == Kind::AuthorizationPolicy { Change::NotInstalled } else { Change::Listed(HashSet::new()) };
         index.take(kind, change);
     }
     assert!(index.is_complete());

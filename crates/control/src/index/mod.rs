@@ -179,7 +179,7 @@ impl Index {
                 let is_mended = !entry.problems.is_empty();
                 *entry = Entry { object, notices, ..Entry::default() };
                 if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
-                    pods::join(slice, &mut entry.held, &self.pods);
+                    pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
                 }
                 News { problems: Vec::new(), is_mended }
             }
@@ -225,7 +225,7 @@ impl Index {
             if let Some(Object::EndpointSlice(slice)) = &mut entry.object
                 && pods::names_any(slice, &entry.held, &changed)
             {
-                pods::join(slice, &mut entry.held, &self.pods);
+                pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
             }
         }
     }

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use futures_util::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::runtime::watcher::{Config, Event, metadata_watcher};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -18,8 +19,8 @@ pub(super) type Definitions = Option<HashSet<String>>;
 
 /// Watches them for as long as the process runs.
 pub(super) async fn follow(client: Client, known: watch::Sender<Definitions>) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client);
-    let mut events = pin!(metadata_watcher(definitions, Config::default()));
+    let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
+    let mut events = pin!(watcher(definitions, Config::default()));
     let mut listing = HashSet::new();
     let mut outage: Option<Outage> = None;
     while let Some(event) = events.next().await {
@@ -32,7 +33,8 @@ pub(super) async fn follow(client: Client, known: watch::Sender<Definitions>) {
                 known.send_replace(Some(std::mem::take(&mut listing)));
             }
             Ok(Event::Apply(definition)) => {
-                let add = |known: &mut Definitions| known.as_mut().is_some_and(|names| names.insert(definition.name_any()));
+                let add =
+                    |known: &mut Definitions| known.as_mut().is_some_and(|names| names.insert(definition.name_any()));
                 known.send_if_modified(add);
             }
             Ok(Event::Delete(definition)) => {

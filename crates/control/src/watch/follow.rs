@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures_util::{Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

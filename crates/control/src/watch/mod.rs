@@ -11,7 +11,8 @@ mod kinds;
 
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::runtime::watcher::{Config, metadata_watcher, watcher};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -34,12 +35,12 @@ pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet
     let services: Api<Service> = Api::all(client.clone());
     watches.spawn(follower(Kind::Service).run(move || watcher(services.clone(), everything()), kinds::service));
     let slices: Api<EndpointSlice> = Api::all(client.clone());
-    watches.spawn(follower(Kind::EndpointSlice).run(move || watcher(slices.clone(), everything()), kinds::endpoint_slice));
+    watches
+        .spawn(follower(Kind::EndpointSlice).run(move || watcher(slices.clone(), everything()), kinds::endpoint_slice));
     let pods: Api<kinds::Pod> = Api::all(client.clone());
     watches.spawn(follower(Kind::Pod).run(move || watcher(pods.clone(), living()), kinds::pod));
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespaces = move || metadata_watcher(namespaces.clone(), everything());
-    watches.spawn(follower(Kind::Namespace).run(namespaces, kinds::namespace));
+    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
+    watches.spawn(follower(Kind::Namespace).run(move || watcher(namespaces.clone(), everything()), kinds::namespace));
 
     let (publisher, definitions) = watch::channel(Definitions::None);
     watches.spawn(definitions::follow(client.clone(), publisher));
