@@ -1,8 +1,8 @@
 //! Leno's plain nouns and pure decisions: no sockets, no files, no clock.
 //!
-//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`typed`] what the Kubernetes API gives, [`translate`] joins the objects into a
-//! [`mesh::Mesh`], [`balance`] chooses among the endpoints of one of its clusters, [`policy`] says who may call
-//! a workload.
+//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`typed`] what the Kubernetes API gives, [`translate`] joins the
+//! objects into a [`mesh::Mesh`], [`route`] finds the rule that a request meets, [`balance`] chooses among the endpoints of a
+//! cluster, [`policy`] says who may call a workload.
 #![forbid(unsafe_code)]
 
 mod authority;
@@ -15,6 +15,7 @@ pub mod object;
 pub mod policy;
 pub mod problem;
 pub mod protocol;
+pub mod route;
 pub mod settings;
 mod spelling;
 pub mod spiffe;

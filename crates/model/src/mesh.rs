@@ -1,7 +1,7 @@
 //! What a proxy knows of the mesh: the clusters, and which of them a call is for.
 //!
-//! Invariants: clusters are sorted by key and unique, policies by namespace and name; a cluster's endpoints are sorted by address and unique;
-//! names are lower-case DNS labels.
+//! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
+//! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,6 +15,7 @@ pub use crate::authority::{KnownPorts, Unroutable};
 use crate::balance;
 use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
 use crate::protocol::Protocol;
+use crate::route::RouteTable;
 use crate::settings::Settings;
 use crate::spiffe::{SpiffeId, Workload};
 
@@ -24,12 +25,26 @@ pub struct Mesh {
     default_namespace: Box<str>,
     clusters: Box<[Arc<Cluster>]>,
     policies: Box<[Arc<AuthorizationPolicy>]>,
+    /// Sorted by key and unique.
+    routes: Box<[AttachedRoutes]>,
     /// Sorted by address and unique; the numbers are places in `clusters`.
     #[serde(skip)]
     addresses: Box<[(SocketAddr, usize)]>,
     /// Where each endpoint is: sorted by address and unique.
     #[serde(skip)]
     endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+}
+
+/// The routes of one namespace that are attached to one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttachedRoutes {
+    /// The cluster.
+    pub cluster: ClusterKey,
+    /// The routes' namespace. Producer routes are in the cluster's own and are for all clients; consumer routes are in
+    /// another and are for clients there.
+    pub namespace: Box<str>,
+    /// Their rules.
+    pub table: Arc<RouteTable>,
 }
 
 /// Where in a [`Mesh`] an endpoint is.
@@ -106,17 +121,20 @@ impl EndpointProxy {
 impl Mesh {
     /// A mesh that knows nothing.
     pub fn empty() -> Self {
-        Self::new("default", Vec::new(), Vec::new(), Vec::new())
+        Self::new("default", Vec::new(), Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// A mesh of clusters, given with the addresses that lead to each, and policies; of equal keys or addresses
-    /// the first counts.
+    /// A mesh of clusters, given with the addresses that lead to each, policies and routes; of equal keys or
+    /// addresses the first counts.
     pub(crate) fn new(
         default_namespace: &str,
         mut clusters: Vec<Arc<Cluster>>,
         addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
         mut policies: Vec<Arc<AuthorizationPolicy>>,
+        mut routes: Vec<AttachedRoutes>,
     ) -> Self {
+        routes.sort_by(|a, b| a.key().cmp(&b.key()));
+        routes.dedup_by(|later, first| later.key() == first.key());
         policies.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         clusters.sort_by(|a, b| a.key.cmp(&b.key));
         clusters.dedup_by(|later, first| later.key == first.key);
@@ -140,12 +158,13 @@ impl Mesh {
             default_namespace: default_namespace.into(),
             clusters: clusters.into(),
             policies: policies.into(),
+            routes: routes.into(),
             addresses: addresses.into(),
             endpoints: endpoints.into(),
         }
     }
 
-    /// The same mesh, which shares with `previous` the clusters and policies that are equal in both: who compares them by
+    /// The same mesh, which shares with `previous` the clusters, policies and tables of routes that are equal in both: who compares them by
     /// pointer sees what changed.
     #[must_use]
     pub fn sharing(mut self, previous: &Self) -> Self {
@@ -163,6 +182,14 @@ impl Mesh {
             if let Some(same) = same.ok().and_then(|place| previous.policies.get(place)).filter(|same| *same == policy)
             {
                 *policy = Arc::clone(same);
+            }
+        }
+        for routes in &mut self.routes {
+            let same = previous
+                .routes
+                .binary_search_by(|other| (&other.cluster, &other.namespace).cmp(&(&routes.cluster, &routes.namespace)));
+            if let Some(same) = same.ok().and_then(|place| previous.routes.get(place)).filter(|same| *same == routes) {
+                routes.table = Arc::clone(&same.table);
             }
         }
         self
@@ -236,6 +263,22 @@ impl Mesh {
         PortPolicy::new(of_namespace, own, port, default)
     }
 
+    /// The rules for calls to the cluster from clients in `client_namespace`: those of the consumer routes there, if
+    /// there are any, else those of the producer routes. `None`: calls go to the cluster itself. A table in which a
+    /// request finds nothing refuses it.
+    pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
+        let of_namespace = |namespace: &str| {
+            let found = self.routes.binary_search_by(|routes| routes.key().cmp(&(key, namespace))).ok()?;
+            self.routes.get(found).map(|routes| &routes.table)
+        };
+        of_namespace(client_namespace).or_else(|| of_namespace(&key.namespace))
+    }
+
+    /// Every attached route, sorted by cluster and namespace.
+    pub fn attached_routes(&self) -> &[AttachedRoutes] {
+        &self.routes
+    }
+
     fn cluster_by_name(&self, namespace: &str, service: &str, port: u16) -> Result<&Arc<Cluster>, Unroutable> {
         let before = |cluster: &Arc<Cluster>| {
             compare(&cluster.key.namespace, namespace).then_with(|| compare(&cluster.key.service, service))
@@ -255,6 +298,12 @@ impl Mesh {
         }
         let known = KnownPorts { count: ports.len(), shown: ports.into_iter().take(KnownPorts::SHOWN_MAX).collect() };
         Err(Unroutable::UnknownPort { service, namespace, port, known })
+    }
+}
+
+impl AttachedRoutes {
+    fn key(&self) -> (&ClusterKey, &str) {
+        (&self.cluster, &self.namespace)
     }
 }
 

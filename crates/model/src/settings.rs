@@ -84,7 +84,10 @@ fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::
 
 // serde hands fields over by reference.
 #[allow(clippy::ref_option)]
-fn milliseconds_or_none<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn milliseconds_or_none<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let ms = duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
     ms.serialize(serializer)
 }

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 
 use crate::manifest::{Findings, Review};
-use crate::object::{Object, authorization_policy, endpoint_slice, service};
+use crate::object::{
+    Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, service,
+};
 use crate::problem::{Notice, Problem};
 
 /// What an object without mistakes says.
@@ -59,6 +61,34 @@ pub fn authorization_policy<'de, D: Deserializer<'de>>(
     written: D,
 ) -> Result<Reading, Vec<Problem>> {
     deserialize(authorization_policy::KIND, &format!("{namespace}/{name}"), written, authorization_policy::review)
+}
+
+/// Reads an HTTPRoute, whose name is `name` in `namespace`.
+///
+/// # Errors
+/// Every mistake found, or that it does not have the fields of one.
+pub fn http_route<'de, D: Deserializer<'de>>(namespace: &str, name: &str, written: D) -> Result<Reading, Vec<Problem>> {
+    deserialize(http_route::KIND, &format!("{namespace}/{name}"), written, http_route::review)
+}
+
+/// Reads a GRPCRoute, whose name is `name` in `namespace`.
+///
+/// # Errors
+/// Every mistake found, or that it does not have the fields of one.
+pub fn grpc_route<'de, D: Deserializer<'de>>(namespace: &str, name: &str, written: D) -> Result<Reading, Vec<Problem>> {
+    deserialize(grpc_route::KIND, &format!("{namespace}/{name}"), written, grpc_route::review)
+}
+
+/// Reads a ReferenceGrant, whose name is `name` in `namespace`.
+///
+/// # Errors
+/// Every mistake found, or that it does not have the fields of one.
+pub fn reference_grant<'de, D: Deserializer<'de>>(
+    namespace: &str,
+    name: &str,
+    written: D,
+) -> Result<Reading, Vec<Problem>> {
+    deserialize(reference_grant::KIND, &format!("{namespace}/{name}"), written, reference_grant::review)
 }
 
 /// Reads an object of a type that an API server knows by a schema only.

@@ -43,6 +43,24 @@ fn services_slices_and_policies_are_read() {
 }
 
 #[test]
+fn routes_and_grants_are_read() {
+    let metadata = json!({ "name": "echo", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z" });
+    let parent = json!({ "group": "", "kind": "Service", "name": "echo" });
+    let route = |kind: &str| {
+        let version = "gateway.networking.k8s.io/v1";
+        json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "spec": { "parentRefs": [parent] } })
+    };
+    let http = http_route("shop", "echo", route("HTTPRoute")).expect("no mistake").object;
+    assert!(matches!(http, Some(Object::Route(route)) if route.parents.len() == 1));
+    let grpc = grpc_route("shop", "echo", route("GRPCRoute")).expect("no mistake").object;
+    assert!(matches!(grpc, Some(Object::Route(route)) if route.parents.len() == 1));
+    let from = json!({ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "web" });
+    let spec = json!({ "from": [from], "to": [{ "group": "", "kind": "Service" }] });
+    let grant = reference_grant("shop", "echo", json!({ "metadata": metadata, "spec": spec })).expect("no mistake").object;
+    assert!(matches!(grant, Some(Object::ReferenceGrant(_))));
+}
+
+#[test]
 fn a_mistake_names_the_object_and_its_field_and_no_file() {
     let mut service = a_service(json!({ "ports": [{ "port": 80 }] }));
     service.metadata.annotations = Some([("leno.dev/balancer".to_owned(), "best".to_owned())].into());

@@ -12,7 +12,9 @@ use k8s_openapi::Resource;
 use k8s_openapi::api::{core, discovery};
 use serde::de::DeserializeOwned;
 
-use crate::object::{Object, authorization_policy, endpoint_slice, service};
+use crate::object::{
+    Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, route, service,
+};
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
 pub(crate) use review::{Findings, Review};
@@ -89,6 +91,13 @@ impl Reader<'_> {
             (authorization_policy::API_VERSION, authorization_policy::KIND) => {
                 self.read_as(node, kind, authorization_policy::review);
             }
+            (route::API_VERSION | route::OLD_API_VERSION, http_route::KIND) => {
+                self.read_as(node, kind, http_route::review);
+            }
+            (route::API_VERSION, grpc_route::KIND) => self.read_as(node, kind, grpc_route::review),
+            (route::API_VERSION | route::OLD_API_VERSION, reference_grant::KIND) => {
+                self.read_as(node, kind, reference_grant::review);
+            }
             _ => self.read_foreign(node, version, kind),
         }
     }
@@ -126,6 +135,9 @@ impl Reader<'_> {
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),
             (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND),
             (authorization_policy::API_VERSION, authorization_policy::KIND),
+            (route::API_VERSION, http_route::KIND),
+            (route::API_VERSION, grpc_route::KIND),
+            (route::API_VERSION, reference_grant::KIND),
         ];
         let mut review = self.review(node, kind);
         if version.is_empty() || kind.is_empty() {
@@ -138,7 +150,7 @@ impl Reader<'_> {
                 let what = format!("{} is not read", quoted(version));
                 return review.problem("apiVersion", what, format!("use {known_version}"));
             }
-            if version == known_version && closest(kind, [known_kind]).is_some() {
+            if version == known_version && !route::NOT_READ.contains(&kind) && closest(kind, [known_kind]).is_some() {
                 let what = format!("{} is not a kind of {version}", quoted(kind));
                 return review.problem("kind", what, format!("did you mean {known_kind}?"));
             }
@@ -148,7 +160,9 @@ impl Reader<'_> {
             let what = format!("{} is not a kind of {version}", quoted(kind));
             return review.problem("kind", what, format!("use {}", authorization_policy::KIND));
         }
-        review.notice("", "ignored: Leno reads Services, EndpointSlices and its own AuthorizationPolicies");
+        let what =
+            "ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants and its own AuthorizationPolicies";
+        review.notice("", what);
     }
 
     fn review<'a>(&'a mut self, root: &'a Node, kind: &str) -> Review<'a> {

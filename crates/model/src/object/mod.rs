@@ -3,6 +3,10 @@
 mod annotations;
 pub(crate) mod authorization_policy;
 pub(crate) mod endpoint_slice;
+pub(crate) mod grpc_route;
+pub(crate) mod http_route;
+pub(crate) mod reference_grant;
+pub mod route;
 pub(crate) mod service;
 
 use std::sync::Arc;
@@ -10,6 +14,8 @@ use std::sync::Arc;
 pub use authorization_policy::AuthorizationPolicy;
 pub use endpoint_slice::{Address, EndpointSlice, Readiness, SlicePort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+pub use reference_grant::{GrantFrom, GrantTo, ReferenceGrant};
+pub use route::Route;
 pub use service::{Service, ServicePort};
 
 use crate::manifest::Review;
@@ -24,6 +30,10 @@ pub enum Object {
     EndpointSlice(Arc<EndpointSlice>),
     /// A leno.dev/v1alpha1 AuthorizationPolicy.
     AuthorizationPolicy(AuthorizationPolicy),
+    /// A gateway.networking.k8s.io/v1 HTTPRoute or GRPCRoute.
+    Route(Route),
+    /// A gateway.networking.k8s.io ReferenceGrant.
+    ReferenceGrant(ReferenceGrant),
 }
 
 /// An object's name, and where it was defined.
@@ -46,6 +56,8 @@ impl Object {
             Self::Service(service) => &service.identity,
             Self::EndpointSlice(slice) => &slice.identity,
             Self::AuthorizationPolicy(policy) => &policy.identity,
+            Self::Route(route) => &route.identity,
+            Self::ReferenceGrant(grant) => &grant.identity,
         }
     }
 
@@ -55,6 +67,8 @@ impl Object {
             Self::Service(_) => "Service",
             Self::EndpointSlice(_) => "EndpointSlice",
             Self::AuthorizationPolicy(_) => authorization_policy::KIND,
+            Self::Route(route) => route.kind.name(),
+            Self::ReferenceGrant(_) => reference_grant::KIND,
         }
     }
 }

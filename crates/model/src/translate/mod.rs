@@ -1,9 +1,11 @@
-//! Objects to a mesh: joins Services with their EndpointSlices, and gathers the policies.
+//! Objects to a mesh: joins Services with their EndpointSlices, attaches routes to them, and gathers the policies.
 //!
 //! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
 //! the one first in order of file and line has it.
 
 mod memo;
+mod references;
+mod routes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -13,12 +15,14 @@ pub use memo::Memo;
 
 use crate::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
 use crate::object::{
-    Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, Service, ServicePort,
-    authorization_policy,
+    Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, ReferenceGrant, Route, Service,
+    ServicePort, authorization_policy,
 };
 use crate::policy::Mode;
 use crate::problem::{Mark, Notice, Place, Problem, quoted};
 use crate::protocol::Protocol;
+use crate::route::status::ParentStatus;
+use references::Known;
 
 /// A mesh, and what is wrong between the objects that it was made of.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ pub struct Translation {
     pub problems: Vec<Problem>,
     /// What is worth telling.
     pub notices: Vec<Notice>,
+    /// What became of each route at each Service that it is for, in order of file and line.
+    pub routes: Vec<ParentStatus>,
 }
 
 /// Makes a mesh of objects. Calls to a name without a namespace are looked up in `default_namespace`.
@@ -48,8 +54,8 @@ pub fn translate_again<'a>(
         (file, *mark)
     });
     let mut join = Join::default();
-    let Unique { services, mut slices, policies } = join.unique(&objects);
-    for service in services {
+    let Unique { services, mut slices, policies, routes, grants } = join.unique(&objects);
+    for service in &services {
         let (namespace, name) = name_of(&service.identity);
         let slices = slices.remove(&(namespace, name)).unwrap_or_default();
         join.service(service, &memo.join(service, &slices));
@@ -60,13 +66,17 @@ pub fn translate_again<'a>(
         join.notice(&slice.identity, "EndpointSlice", what);
     }
     join.overlaps(&policies);
+    let attached = routes::attach(&routes, Known::new(&services, &grants, &join.clusters));
+    join.problems.extend(attached.problems);
+    join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
     // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
-        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies),
+        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies, attached.tables),
         problems: join.problems,
         notices: join.notices,
+        routes: attached.statuses,
     }
 }
 
@@ -79,6 +89,8 @@ struct Unique<'a> {
     services: Vec<&'a Arc<Service>>,
     slices: Slices<'a>,
     policies: Vec<&'a AuthorizationPolicy>,
+    routes: Vec<&'a Route>,
+    grants: Vec<&'a ReferenceGrant>,
 }
 
 /// What has been joined so far.
@@ -112,6 +124,8 @@ impl Join {
             match object {
                 Object::Service(service) => unique.services.push(service),
                 Object::AuthorizationPolicy(policy) => unique.policies.push(policy),
+                Object::Route(route) => unique.routes.push(route),
+                Object::ReferenceGrant(grant) => unique.grants.push(grant),
                 Object::EndpointSlice(slice) => {
                     let service = (&*identity.namespace, &*slice.service);
                     unique.slices.entry(service).or_default().push(slice);
@@ -288,5 +302,4 @@ fn place(identity: &Identity, kind: &str, field: &str, mark: Mark) -> Place {
 }
 
 #[cfg(test)]
-#[path = "translate_tests.rs"]
 mod tests;

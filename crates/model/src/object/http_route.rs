@@ -1,0 +1,182 @@
+//! A gateway.networking.k8s.io/v1 HTTPRoute.
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
+use super::Object;
+use super::route::written::{BackendRef, Filter, NamedMatch, ParentRef, Unread};
+use super::route::{Reading, RuleParts, header_matches, path_fault, pattern, query_matches};
+use crate::manifest::Review;
+use crate::problem::quoted;
+use crate::route::status::Reason;
+use crate::route::{Match, PathMatch, RouteKind, Timeouts};
+use crate::settings::parse_duration;
+
+/// Its `kind`.
+pub(crate) const KIND: &str = "HTTPRoute";
+
+/// The object as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "HTTPRoute", rename_all = "camelCase")]
+pub(crate) struct Written {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    // Known, so that they are not taken for mistakes.
+    #[serde(default, rename = "apiVersion")]
+    _api_version: Option<Unread>,
+    #[serde(default, rename = "kind")]
+    _kind: Option<Unread>,
+    #[serde(default, rename = "status")]
+    _status: Option<Unread>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRouteSpec", rename_all = "camelCase", default)]
+struct Spec {
+    parent_refs: Option<Vec<ParentRef>>,
+    hostnames: Option<Vec<String>>,
+    rules: Option<Vec<Rule>>,
+    #[serde(rename = "useDefaultGateways")]
+    _use_default_gateways: Option<Unread>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRouteRule", rename_all = "camelCase", default)]
+struct Rule {
+    name: Option<String>,
+    matches: Option<Vec<RuleMatch>>,
+    filters: Option<Vec<Filter>>,
+    backend_refs: Option<Vec<BackendRef>>,
+    timeouts: Option<WrittenTimeouts>,
+    retry: Option<Unread>,
+    session_persistence: Option<Unread>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRouteMatch", rename_all = "camelCase", default)]
+struct RuleMatch {
+    path: Option<WrittenPath>,
+    method: Option<String>,
+    headers: Option<Vec<NamedMatch>>,
+    query_params: Option<Vec<NamedMatch>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPPathMatch", default)]
+struct WrittenPath {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    value: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRouteTimeouts", rename_all = "camelCase", default)]
+struct WrittenTimeouts {
+    request: Option<String>,
+    backend_request: Option<String>,
+}
+
+/// Checks an HTTPRoute and takes what the mesh needs.
+pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
+    let mut reading = Reading::new(RouteKind::Http, review);
+    let Spec { parent_refs, hostnames, rules, .. } = written.spec;
+    reading.hostnames(&hostnames.unwrap_or_default());
+    // Without rules there is one that matches everything, and sends it nowhere.
+    let rules = rules.unwrap_or_else(|| vec![Rule::default()]);
+    for (index, rule) in rules.into_iter().enumerate() {
+        read_rule(index, rule, &mut reading);
+    }
+    reading.finish(&written.metadata, parent_refs.unwrap_or_default())
+}
+
+fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
+    let field = format!("spec.rules[{index}]");
+    for (name, is_there) in
+        [("retry", rule.retry.is_some()), ("sessionPersistence", rule.session_persistence.is_some())]
+    {
+        if is_there {
+            let what = "an experimental field that Leno does not have; what the rule matches is refused";
+            reading.refuse(&format!("{field}.{name}"), Reason::UnsupportedValue, what, "remove it");
+        }
+    }
+    let written = rule.matches.unwrap_or_default();
+    let mut matches = Vec::new();
+    if written.is_empty() {
+        matches.push(Match::any());
+    }
+    for (index, written) in written.into_iter().enumerate() {
+        matches.extend(read_match(&format!("{field}.matches[{index}]"), written, reading));
+    }
+    let timeouts = read_timeouts(&format!("{field}.timeouts"), rule.timeouts.unwrap_or_default(), reading);
+    let parts = RuleParts {
+        name: rule.name,
+        matches,
+        filters: rule.filters.unwrap_or_default(),
+        backend_refs: rule.backend_refs.unwrap_or_default(),
+        timeouts,
+    };
+    reading.rule(index, parts);
+}
+
+/// Reads a match. `None` if nothing can match.
+fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) -> Option<Match> {
+    const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+    let RuleMatch { path, method, headers, query_params } = written;
+    let known = METHODS.map(|method| (method, ()));
+    if let Some(method) = &method {
+        reading.choose(&format!("{field}.method"), method, &known);
+    }
+    let path = read_path(&format!("{field}.path"), path.unwrap_or_default(), reading);
+    let headers = header_matches(&format!("{field}.headers"), headers.unwrap_or_default(), reading);
+    let query = query_matches(&format!("{field}.queryParams"), query_params.unwrap_or_default(), reading);
+    Some(Match { path: path?, method: method.map(Into::into), headers: headers?, query: query? })
+}
+
+fn read_path(field: &str, written: WrittenPath, reading: &mut Reading<'_, '_>) -> Option<PathMatch> {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Exact,
+        Prefix,
+        Pattern,
+    }
+    const KINDS: [(&str, Kind); 3] =
+        [("Exact", Kind::Exact), ("PathPrefix", Kind::Prefix), ("RegularExpression", Kind::Pattern)];
+    let kind = reading.choose(&format!("{field}.type"), written.kind.as_deref().unwrap_or("PathPrefix"), &KINDS)?;
+    let value = written.value.unwrap_or_else(|| "/".to_owned());
+    let field = format!("{field}.value");
+    if let (Kind::Exact | Kind::Prefix, Some((what, fix))) = (kind, path_fault(&value)) {
+        reading.problem(&field, what, fix);
+    }
+    match kind {
+        Kind::Exact => Some(PathMatch::Exact(value.into())),
+        Kind::Prefix => Some(PathMatch::prefix(&value)),
+        Kind::Pattern => pattern(&field, &value, reading).map(PathMatch::Pattern),
+    }
+}
+
+fn read_timeouts(field: &str, written: WrittenTimeouts, reading: &mut Reading<'_, '_>) -> Timeouts {
+    let request = read_timeout(&format!("{field}.request"), written.request.as_deref(), reading);
+    let backend_field = format!("{field}.backendRequest");
+    let backend_request = read_timeout(&backend_field, written.backend_request.as_deref(), reading);
+    if let (Some(request), Some(backend_request)) = (request, backend_request)
+        && backend_request > request
+    {
+        reading.problem(&backend_field, "longer than the whole request may take", "make it shorter than request");
+    }
+    Timeouts { request, backend_request }
+}
+
+/// Reads a duration; 0 is none.
+fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
+    let text = written?;
+    let duration = parse_duration(text);
+    if duration.is_none() {
+        let what = format!("{} is not a duration", quoted(text));
+        reading.problem(field, what, "write one such as 1m30s or 500ms");
+    }
+    duration.filter(|duration| !duration.is_zero())
+}

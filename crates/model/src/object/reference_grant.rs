@@ -1,0 +1,115 @@
+//! A gateway.networking.k8s.io ReferenceGrant: which objects elsewhere may refer to those of its namespace.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+
+use super::route::SERVICE;
+use super::route::written::Unread;
+use super::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_dns_label, is_dns_subdomain};
+use crate::manifest::Review;
+use crate::problem::quoted;
+
+/// Its `kind`.
+pub(crate) const KIND: &str = "ReferenceGrant";
+/// How many entries each of its lists may have.
+const ITEMS_MAX: usize = 16;
+
+/// What the mesh keeps of a ReferenceGrant.
+#[derive(Clone, Debug)]
+pub struct ReferenceGrant {
+    /// Its name.
+    pub identity: Identity,
+    /// Who may refer.
+    pub from: Box<[GrantFrom]>,
+    /// To which of its namespace's objects.
+    pub to: Box<[GrantTo]>,
+}
+
+/// Objects that may refer.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename = "ReferenceGrantFrom", default)]
+pub struct GrantFrom {
+    /// Their API group.
+    pub group: Box<str>,
+    /// Their kind.
+    pub kind: Box<str>,
+    /// Their namespace.
+    pub namespace: Box<str>,
+}
+
+/// Objects that may be referred to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename = "ReferenceGrantTo", default)]
+pub struct GrantTo {
+    /// Their API group; empty for Services.
+    pub group: Box<str>,
+    /// Their kind.
+    pub kind: Box<str>,
+    /// The only one, if not all of them.
+    pub name: Option<Box<str>>,
+}
+
+/// The object as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(rename = "ReferenceGrant", rename_all = "camelCase")]
+pub(crate) struct Written {
+    #[serde(default)]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    // Known, so that they are not taken for mistakes.
+    #[serde(default, rename = "apiVersion")]
+    _api_version: Option<Unread>,
+    #[serde(default, rename = "kind")]
+    _kind: Option<Unread>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "ReferenceGrantSpec", default)]
+struct Spec {
+    from: Vec<GrantFrom>,
+    to: Vec<GrantTo>,
+}
+
+impl ReferenceGrant {
+    /// Whether it lets objects of that group, kind and namespace refer to the Service of that name in its own.
+    pub fn allows(&self, group: &str, kind: &str, namespace: &str, service: &str) -> bool {
+        let from = |from: &GrantFrom| &*from.group == group && &*from.kind == kind && &*from.namespace == namespace;
+        let to = |to: &GrantTo| {
+            to.group.is_empty() && &*to.kind == SERVICE && to.name.as_deref().is_none_or(|name| name == service)
+        };
+        self.from.iter().any(from) && self.to.iter().any(to)
+    }
+}
+
+/// Checks a ReferenceGrant and takes what the mesh needs.
+pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
+    let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
+    let Spec { from, mut to } = written.spec;
+    for (field, length) in [("spec.from", from.len()), ("spec.to", to.len())] {
+        match length {
+            0 => review.problem(field, "missing", "a grant says who may refer to what"),
+            1..=ITEMS_MAX => {}
+            _ => review.problem(field, format!("{length} items"), format!("use at most {ITEMS_MAX}")),
+        }
+    }
+    for (index, from) in from.iter().enumerate() {
+        let field = format!("spec.from[{index}]");
+        if from.kind.is_empty() {
+            review.problem(&format!("{field}.kind"), "missing", "write HTTPRoute or GRPCRoute");
+        }
+        if !is_dns_label(&from.namespace) {
+            let what = format!("{} is not a namespace", quoted(&from.namespace));
+            review.problem(&format!("{field}.namespace"), what, DNS_LABEL_RULE);
+        }
+    }
+    for (index, to) in to.iter_mut().enumerate() {
+        if to.kind.is_empty() {
+            review.problem(&format!("spec.to[{index}].kind"), "missing", "write Service");
+        }
+        // Kubernetes takes an empty name for none.
+        to.name = to.name.take().filter(|name| !name.is_empty());
+    }
+    let grant = ReferenceGrant { identity, from: from.into(), to: to.into() };
+    review.is_clean().then_some(Object::ReferenceGrant(grant))
+}

@@ -1,0 +1,116 @@
+//! References to where requests go, not resolved yet.
+
+use super::written::{BackendRef as WrittenBackend, MirrorRef as WrittenMirror};
+use super::{Reading, Spot, filter};
+use crate::object::{DNS_LABEL_RULE, is_dns_label, port_number};
+use crate::problem::quoted;
+use crate::route::Filters;
+use crate::route::status::Reason;
+
+/// The only kind that calls can be sent to.
+pub(crate) const SERVICE: &str = "Service";
+/// How large a weight may be.
+const WEIGHT_MAX: u32 = 1_000_000;
+
+/// One of the places where a rule's requests go.
+#[derive(Clone, Debug)]
+pub struct BackendRef {
+    /// Where it is.
+    pub to: Reference,
+    /// Its share, 0 to 1,000,000.
+    pub weight: u32,
+    /// What is done when it is chosen.
+    pub filters: RouteFilters,
+}
+
+/// Filters, whose mirrors are not resolved yet.
+#[derive(Clone, Debug, Default)]
+pub struct RouteFilters {
+    /// All but the mirrors.
+    pub fixed: Filters,
+    /// Who gets copies.
+    pub mirrors: Vec<MirrorRef>,
+}
+
+/// Someone who gets copies of requests.
+#[derive(Clone, Debug)]
+pub struct MirrorRef {
+    /// Where it is.
+    pub to: Reference,
+    /// How many of `denominator` requests are copied.
+    pub numerator: u32,
+    /// From 1.
+    pub denominator: u32,
+}
+
+/// The name of an object that requests go to.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The API group; empty for Services.
+    pub group: Box<str>,
+    /// The kind.
+    pub kind: Box<str>,
+    /// The namespace, if it is not the route's.
+    pub namespace: Option<Box<str>>,
+    /// The name.
+    pub name: Box<str>,
+    /// The Service's port, which every reference to a Service has.
+    pub port: Option<u16>,
+    /// Where it is written.
+    pub spot: Spot,
+}
+
+impl Reference {
+    /// Whether it is a Service.
+    pub fn is_service(&self) -> bool {
+        self.group.is_empty() && &*self.kind == SERVICE
+    }
+}
+
+pub(super) fn read(field: &str, written: WrittenBackend, reading: &mut Reading<'_, '_>) -> Option<BackendRef> {
+    let WrittenBackend { group, kind, namespace, name, port, weight, filters } = written;
+    let weight = weight.unwrap_or(1);
+    let valid_weight = u32::try_from(weight).ok().filter(|weight| *weight <= WEIGHT_MAX);
+    if valid_weight.is_none() {
+        let what = format!("{weight} is not a weight");
+        reading.problem(&format!("{field}.weight"), what, format!("use 0 to {WEIGHT_MAX}"));
+    }
+    let to = reference(field, WrittenMirror { group, kind, namespace, name, port }, reading);
+    let filters_field = format!("{field}.filters");
+    let filters = filter::read(&filters_field, filters.unwrap_or_default(), reading);
+    if filter::needs_no_backend(&filters) {
+        let what = "a backend that was chosen gets the request, and does not redirect it";
+        let fix = "move the RequestRedirect to a rule without backendRefs";
+        reading.refuse(&filters_field, Reason::IncompatibleFilters, what, fix);
+    }
+    Some(BackendRef { to, weight: valid_weight?, filters })
+}
+
+pub(super) fn reference(field: &str, written: WrittenMirror, reading: &mut Reading<'_, '_>) -> Reference {
+    let WrittenMirror { group, kind, namespace, name, port } = written;
+    if name.is_empty() {
+        reading.problem(&format!("{field}.name"), "missing", "name the Service");
+    }
+    if let Some(namespace) = namespace.as_deref().filter(|namespace| !is_dns_label(namespace)) {
+        let what = format!("{} is not a name", quoted(namespace));
+        reading.problem(&format!("{field}.namespace"), what, DNS_LABEL_RULE);
+    }
+    let reference = Reference {
+        group: group.unwrap_or_default().into(),
+        kind: kind.unwrap_or_else(|| SERVICE.to_owned()).into(),
+        namespace: namespace.map(Into::into),
+        name: name.into(),
+        port: port.and_then(port_number),
+        spot: reading.spot(field),
+    };
+    match port {
+        None if reference.is_service() => {
+            reading.problem(&format!("{field}.port"), "missing", "add the Service's port")
+        }
+        Some(port) if reference.port.is_none() => {
+            reading.problem(&format!("{field}.port"), format!("{port} is not a port"), "use 1 to 65535");
+        }
+        _ => {}
+    }
+    reference
+}

@@ -1,0 +1,101 @@
+//! Gateway API routes, as far as they mean something without any other object.
+//!
+//! Two things can be wrong with a route. What Kubernetes would refuse to store is a mistake in the file, like any other.
+//! What Kubernetes stores and the mesh cannot do is a [`Refusal`]: the route is told so in its status, and what the rule
+//! matches is answered with an error, for a filter must not be skipped.
+
+mod backend;
+mod filter;
+mod headers;
+mod names;
+mod parent;
+mod reading;
+pub(crate) mod written;
+
+pub(crate) use backend::SERVICE;
+pub use backend::{BackendRef, MirrorRef, Reference, RouteFilters};
+pub(super) use filter::{has_prefix_rewrite, needs_no_backend};
+pub(super) use headers::{header_matches, query_matches};
+pub(super) use names::{path_fault, pattern, text_match};
+pub use parent::Parent;
+pub(super) use reading::{Reading, RuleParts};
+
+use super::Identity;
+use crate::problem::Mark;
+use crate::route::status::Reason;
+use crate::route::{Match, RouteKind, Timeouts};
+
+/// The API group of routes, and of the parents that name none.
+pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
+/// Their `apiVersion`.
+pub(crate) const API_VERSION: &str = "gateway.networking.k8s.io/v1";
+/// The `apiVersion` that they had before, with the same content.
+pub(crate) const OLD_API_VERSION: &str = "gateway.networking.k8s.io/v1beta1";
+
+/// Kinds of routes that look like others misspelt.
+pub(crate) const NOT_READ: [&str; 3] = ["TCPRoute", "TLSRoute", "UDPRoute"];
+
+/// How many rules a route may have.
+pub const RULES_MAX: usize = 16;
+/// How many matches one rule may have.
+pub const MATCHES_MAX: usize = 64;
+/// How many matches all rules of a route may have.
+pub const ROUTE_MATCHES_MAX: usize = 128;
+/// How many filters, backends, or header fields of one match there may be.
+pub const ITEMS_MAX: usize = 16;
+/// How many parents a route may have.
+pub const PARENTS_MAX: usize = 32;
+
+/// An HTTPRoute or a GRPCRoute.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Its name.
+    pub identity: Identity,
+    /// Which of the two it is.
+    pub kind: RouteKind,
+    /// When it was created, in seconds since 1970; not known of a file.
+    pub created: Option<i64>,
+    /// Whom it is for.
+    pub parents: Box<[Parent]>,
+    /// Its rules, in order.
+    pub rules: Box<[RouteRule]>,
+}
+
+/// A rule whose references are not resolved yet.
+#[derive(Clone, Debug)]
+pub struct RouteRule {
+    /// Its name, if it has one.
+    pub name: Option<Box<str>>,
+    /// Which requests it is about; at least one match.
+    pub matches: Vec<Match>,
+    /// What is done with them.
+    pub filters: RouteFilters,
+    /// Where they go.
+    pub backends: Box<[BackendRef]>,
+    /// How long they may take.
+    pub timeouts: Timeouts,
+    /// What of it the mesh cannot do.
+    pub refusals: Vec<Refusal>,
+}
+
+/// Something that the mesh cannot do.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Where it is asked for.
+    pub spot: Spot,
+    /// Its word for the route's status.
+    pub reason: Reason,
+    /// What is wrong.
+    pub what: String,
+    /// What to write instead.
+    pub fix: String,
+}
+
+/// A field of an object.
+#[derive(Clone, Debug)]
+pub struct Spot {
+    /// Its path, as `spec.rules[0].backendRefs[1]`.
+    pub field: Box<str>,
+    /// Where it is in the object's file.
+    pub mark: Mark,
+}

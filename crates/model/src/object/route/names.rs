@@ -1,0 +1,103 @@
+//! What names, values and paths may be.
+
+use super::Reading;
+use crate::problem::quoted;
+use crate::route::status::Reason;
+use crate::route::{Pattern, ValueMatch};
+
+/// How long the name of a header field or of a query's parameter may be.
+const NAME_MAX_BYTES: usize = 256;
+/// How long a value may be.
+const VALUE_MAX_BYTES: usize = 4096;
+/// How long a path may be.
+pub(super) const PATH_MAX_BYTES: usize = 1024;
+
+const TOKEN_RULE: &str = "use letters, digits and any of !#$%&'*+-.^_`|~";
+
+/// Reports a name that no header field could have; the name in lower case.
+pub(super) fn header_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) -> Box<str> {
+    check_name(field, name, reading);
+    name.to_ascii_lowercase().into()
+}
+
+/// Reports a name that a header field or a parameter must not be matched by.
+pub(super) fn check_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() {
+        reading.problem(field, "missing", "add it");
+    } else if name.len() > NAME_MAX_BYTES || !name.bytes().all(is_allowed) {
+        reading.problem(field, format!("{} is not the name of a header field", quoted(name)), TOKEN_RULE);
+    }
+}
+
+/// Reads what a value has to be. `None` if nothing can be it.
+pub(in crate::object) fn value_match(
+    field: &str,
+    kind: Option<&str>,
+    value: &str,
+    reading: &mut Reading<'_, '_>,
+) -> Option<ValueMatch> {
+    const KINDS: [(&str, bool); 2] = [("Exact", false), ("RegularExpression", true)];
+    let value_field = format!("{field}.value");
+    if value.is_empty() {
+        reading.problem(&value_field, "missing", "write what the value has to be");
+    } else if value.len() > VALUE_MAX_BYTES {
+        let what = format!("{} bytes", value.len());
+        reading.problem(&value_field, what, format!("use at most {VALUE_MAX_BYTES}"));
+    }
+    let is_pattern = reading.choose(&format!("{field}.type"), kind.unwrap_or("Exact"), &KINDS)?;
+    text_match(&value_field, is_pattern, value, reading)
+}
+
+/// The match of a text that is a pattern or not. `None` if the pattern is not one that can be tried.
+pub(in crate::object) fn text_match(
+    field: &str,
+    is_pattern: bool,
+    text: &str,
+    reading: &mut Reading<'_, '_>,
+) -> Option<ValueMatch> {
+    if is_pattern {
+        pattern(field, text, reading).map(ValueMatch::Pattern)
+    } else {
+        Some(ValueMatch::Exact(text.into()))
+    }
+}
+
+/// Compiles a pattern, or refuses the rule.
+pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
+    let compiled = Pattern::new(text);
+    if let Err(error) = &compiled {
+        let what = format!("{} is no regular expression here: {error}", quoted(text));
+        let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
+        reading.refuse(field, Reason::UnsupportedValue, what, fix);
+    }
+    compiled.ok()
+}
+
+/// What is wrong with a path that is matched as it is, and what to do.
+pub(in crate::object) fn path_fault(path: &str) -> Option<(String, &'static str)> {
+    const UNRESERVED: &[u8] = b"-/._~!$&'()*+,;=:@%";
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || UNRESERVED.contains(&byte);
+    let has_step = |step: &str| path.contains(&format!("/{step}/")) || path.ends_with(&format!("/{step}"));
+    if !path.starts_with('/') {
+        return Some((format!("{} is not a path", quoted(path)), "begin it with /"));
+    }
+    if path.len() > PATH_MAX_BYTES {
+        return Some((format!("{} bytes", path.len()), "use at most 1024"));
+    }
+    if let Some(odd) = path.chars().find(|c| !u8::try_from(*c).is_ok_and(is_allowed)) {
+        return Some((format!("{odd:?} is not a character of paths"), "write it percent-encoded"));
+    }
+    if path.to_ascii_lowercase().contains("%2f") || path.contains("//") || has_step(".") || has_step("..") {
+        return Some((
+            format!("{} has an element that paths do not keep", quoted(path)),
+            "remove //, /./, /../ and %2f",
+        ));
+    }
+    let mut escapes = path.split('%').skip(1);
+    let is_escape = |text: &str| text.get(..2).is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    if !escapes.all(is_escape) {
+        return Some((format!("a % in {} without two digits after it", quoted(path)), "write %25 for a percent sign"));
+    }
+    None
+}

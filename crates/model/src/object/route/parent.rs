@@ -1,0 +1,81 @@
+//! Whom a route is for.
+
+use super::written::ParentRef as Written;
+use super::{GROUP, PARENTS_MAX, Reading, SERVICE, Spot};
+use crate::object::{DNS_LABEL_RULE, is_dns_label, port_number};
+use crate::problem::quoted;
+use crate::route::status::ParentRef;
+
+/// Someone whom a route is for.
+#[derive(Clone, Debug)]
+pub struct Parent {
+    /// As it is written.
+    pub reference: ParentRef,
+    /// Where it is written.
+    pub spot: Spot,
+}
+
+impl Parent {
+    /// Whether it is a Service, which is the only kind that the mesh has a say in.
+    pub fn is_service(&self) -> bool {
+        let ParentRef { group, kind, .. } = &self.reference;
+        group.as_deref().unwrap_or(GROUP).is_empty() && kind.as_deref() == Some(SERVICE)
+    }
+}
+
+pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<[Parent]> {
+    const FIELD: &str = "spec.parentRefs";
+    reading.check_length(FIELD, &written, PARENTS_MAX);
+    if written.is_empty() {
+        let fix = "name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
+        reading.problem(FIELD, "a route without a parent is for no call", fix);
+    }
+    let mut parents: Vec<Parent> = Vec::new();
+    for (index, written) in written.into_iter().enumerate() {
+        let field = format!("{FIELD}[{index}]");
+        if written.name.is_empty() {
+            reading.problem(&format!("{field}.name"), "missing", "name the Service");
+        }
+        if written.kind.as_deref() == Some(SERVICE) && written.group.as_deref().unwrap_or(GROUP) == GROUP {
+            let what = format!("{GROUP} has no kind Service");
+            reading.problem(&format!("{field}.group"), what, "write `group: \"\"`");
+        }
+        if let Some(namespace) = written.namespace.as_deref().filter(|namespace| !is_dns_label(namespace)) {
+            let what = format!("{} is not a name", quoted(namespace));
+            reading.problem(&format!("{field}.namespace"), what, DNS_LABEL_RULE);
+        }
+        let port = written.port.and_then(|port| {
+            let number = port_number(port);
+            if number.is_none() {
+                reading.problem(&format!("{field}.port"), format!("{port} is not a port"), "use 1 to 65535");
+            }
+            number
+        });
+        let reference = ParentRef {
+            group: written.group.map(Into::into),
+            kind: written.kind.map(Into::into),
+            namespace: written.namespace.map(Into::into),
+            name: written.name.into(),
+            section_name: written.section_name.map(Into::into),
+            port,
+        };
+        if let Some(first) = parents.iter().find(|first| is_same(&first.reference, &reference)) {
+            let what = format!("the same as {}", first.spot.field);
+            reading.problem(&field, what, "remove it, or give both a port or a sectionName");
+        }
+        let spot = reading.spot(&field);
+        parents.push(Parent { reference, spot });
+    }
+    parents.into()
+}
+
+/// Whether two parents are not told apart: one object, of which both name the same port or one names none.
+fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
+    let object = |parent: &ParentRef| {
+        let ParentRef { group, kind, namespace, name, .. } = parent.clone();
+        (group, kind, namespace, name)
+    };
+    let is_whole = |parent: &ParentRef| parent.port.is_none() && parent.section_name.is_none();
+    let is_same_port = a.port == b.port && a.section_name == b.section_name;
+    object(a) == object(b) && (is_same_port || is_whole(a) || is_whole(b))
+}

@@ -1,0 +1,166 @@
+//! Reading a route: what both kinds do in the same way.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::written::{BackendRef, Filter, ParentRef};
+use super::{ITEMS_MAX, MATCHES_MAX, ROUTE_MATCHES_MAX, RULES_MAX, Refusal, Route, RouteFilters, RouteRule, Spot};
+use super::{backend, filter, has_prefix_rewrite, needs_no_backend, parent};
+use crate::manifest::Review;
+use crate::object::{DNS_SUBDOMAIN_RULE, Object, identity, is_dns_subdomain};
+use crate::problem::quoted;
+use crate::route::status::Reason;
+use crate::route::{Match, PathMatch, RouteKind, Timeouts};
+use crate::spelling::closest;
+
+/// The reading of one route.
+pub(in crate::object) struct Reading<'r, 'a> {
+    review: &'r mut Review<'a>,
+    /// Which of the two it is.
+    pub(in crate::object) kind: RouteKind,
+    /// Of the rule that is being read.
+    refusals: Vec<Refusal>,
+    rules: Vec<RouteRule>,
+}
+
+/// A rule, of which its kind of route has read the matches and the timeouts.
+pub(in crate::object) struct RuleParts {
+    pub(in crate::object) name: Option<String>,
+    pub(in crate::object) matches: Vec<Match>,
+    pub(in crate::object) filters: Vec<Filter>,
+    pub(in crate::object) backend_refs: Vec<BackendRef>,
+    pub(in crate::object) timeouts: Timeouts,
+}
+
+impl<'r, 'a> Reading<'r, 'a> {
+    pub(in crate::object) fn new(kind: RouteKind, review: &'r mut Review<'a>) -> Self {
+        Self { review, kind, refusals: Vec::new(), rules: Vec::new() }
+    }
+
+    /// Reports a mistake.
+    pub(in crate::object) fn problem(&mut self, field: &str, what: impl Into<String>, fix: impl Into<String>) {
+        self.review.problem(field, what, fix);
+    }
+
+    /// Notes what the mesh cannot do in the rule that is being read.
+    pub(in crate::object) fn refuse(
+        &mut self,
+        field: &str,
+        reason: Reason,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let spot = self.spot(field);
+        self.refusals.push(Refusal { spot, reason, what: what.into(), fix: fix.into() });
+    }
+
+    /// Where a field is.
+    pub(in crate::object) fn spot(&self, field: &str) -> Spot {
+        Spot { field: field.into(), mark: self.review.mark(field) }
+    }
+
+    /// Reports a list that is too long.
+    pub(in crate::object) fn check_length<T>(&mut self, field: &str, list: &[T], max: usize) {
+        if list.len() > max {
+            let what = format!("{} items", list.len());
+            self.problem(field, what, format!("use at most {max}"));
+        }
+    }
+
+    /// Chooses the value that is written; reports one that is not among those there are.
+    pub(in crate::object) fn choose<T: Copy>(&mut self, field: &str, written: &str, known: &[(&str, T)]) -> Option<T> {
+        if let Some((_, value)) = known.iter().find(|(name, _)| *name == written) {
+            return Some(*value);
+        }
+        let names = known.iter().map(|(name, _)| *name);
+        if written.is_empty() {
+            let fix = format!("write one of {}", names.collect::<Vec<_>>().join(", "));
+            self.problem(field, "missing", fix);
+            return None;
+        }
+        let fix = match closest(written, names.clone()) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => format!("use one of {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        self.problem(field, format!("{} is not one of its values", quoted(written)), fix);
+        None
+    }
+
+    /// Tells that `hostnames` mean nothing to a Service's routes.
+    pub(in crate::object) fn hostnames(&mut self, hostnames: &[String]) {
+        if !hostnames.is_empty() {
+            let what =
+                "ignored: a Service's routes are for all calls to it; to tell names apart, match the header host";
+            self.review.notice("spec.hostnames", what);
+        }
+    }
+
+    /// Adds the rule at `index`.
+    pub(in crate::object) fn rule(&mut self, index: usize, parts: RuleParts) {
+        let field = format!("spec.rules[{index}]");
+        let name = parts.name.map(|name| self.rule_name(&field, name));
+        let filters_field = format!("{field}.filters");
+        self.check_length(&format!("{field}.matches"), &parts.matches, MATCHES_MAX);
+        let filters = filter::read(&filters_field, parts.filters, self);
+        let backends_field = format!("{field}.backendRefs");
+        self.check_length(&backends_field, &parts.backend_refs, ITEMS_MAX);
+        let mut backends = Vec::new();
+        for (index, written) in parts.backend_refs.into_iter().enumerate() {
+            backends.extend(backend::read(&format!("{backends_field}[{index}]"), written, self));
+        }
+        if needs_no_backend(&filters) && !backends.is_empty() {
+            let what = "a rule that redirects sends nothing to backends";
+            self.problem(&backends_field, what, "remove the backendRefs or the RequestRedirect");
+        }
+        let rewrites = |filters: &RouteFilters| filters.fixed.rewrite.is_some();
+        if rewrites(&filters) && backends.iter().any(|backend| rewrites(&backend.filters)) {
+            let what = "a URLRewrite of the rule, and another of a backend";
+            self.refuse(&filters_field, Reason::IncompatibleFilters, what, "move the rule's to each of its backends");
+        }
+        let has_prefix = matches!(parts.matches.as_slice(), [Match { path: PathMatch::Prefix(_), .. }]);
+        let replaces = has_prefix_rewrite(&filters) || backends.iter().any(|b| has_prefix_rewrite(&b.filters));
+        if replaces && !has_prefix {
+            let what = "ReplacePrefixMatch, and not exactly one match, of a PathPrefix";
+            self.problem(&filters_field, what, "write one rule for each PathPrefix, or use ReplaceFullPath");
+        }
+        self.rules.push(RouteRule {
+            name,
+            matches: parts.matches,
+            filters,
+            backends: backends.into(),
+            timeouts: parts.timeouts,
+            refusals: std::mem::take(&mut self.refusals),
+        });
+    }
+
+    fn rule_name(&mut self, rule: &str, name: String) -> Box<str> {
+        let field = format!("{rule}.name");
+        if !is_dns_subdomain(&name) {
+            self.problem(&field, format!("{} is not a name", quoted(&name)), DNS_SUBDOMAIN_RULE);
+        }
+        if self.rules.iter().any(|other| other.name.as_deref() == Some(&*name)) {
+            let what = format!("{} is the name of another rule already", quoted(&name));
+            self.problem(&field, what, "use another name");
+        }
+        name.into()
+    }
+
+    /// The route, if it has no mistake.
+    pub(in crate::object) fn finish(mut self, metadata: &ObjectMeta, parents: Vec<ParentRef>) -> Option<Object> {
+        let parents = parent::read(parents, &mut self);
+        let rules = std::mem::take(&mut self.rules);
+        self.check_length("spec.rules", &rules, RULES_MAX);
+        let matches: usize = rules.iter().map(|rule| rule.matches.len()).sum();
+        if matches > ROUTE_MATCHES_MAX {
+            let what = format!("{matches} matches in all rules");
+            self.problem("spec.rules", what, format!("use at most {ROUTE_MATCHES_MAX}, or several routes"));
+        }
+        let route = Route {
+            identity: identity(metadata, self.review, is_dns_subdomain, DNS_SUBDOMAIN_RULE),
+            kind: self.kind,
+            created: metadata.creation_timestamp.as_ref().map(|created| created.0.as_second()),
+            parents,
+            rules: rules.into(),
+        };
+        self.review.is_clean().then_some(Object::Route(route))
+    }
+}

@@ -1,0 +1,135 @@
+//! What HTTPRoutes and GRPCRoutes have in common, as it is written.
+//!
+//! Of our own making, and not Kubernetes' types for Rust: those have each of these once for every place where it stands,
+//! and do not read a value that they do not know. A test holds both side by side.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+
+/// A field that is known, and whose content does not matter.
+#[derive(Debug)]
+pub(crate) struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IgnoredAny).map(|_| Self)
+    }
+}
+
+/// Whom a route is for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "ParentReference", rename_all = "camelCase", default)]
+pub(crate) struct ParentRef {
+    pub(super) group: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) section_name: Option<String>,
+    pub(super) port: Option<i32>,
+}
+
+/// Where requests go.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "BackendRef", rename_all = "camelCase", default)]
+pub(crate) struct BackendRef {
+    pub(super) group: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) port: Option<i32>,
+    pub(super) weight: Option<i32>,
+    pub(super) filters: Option<Vec<Filter>>,
+}
+
+/// A filter of either kind of route.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "Filter", rename_all = "camelCase", default)]
+pub(crate) struct Filter {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) request_header_modifier: Option<HeaderModifier>,
+    pub(super) response_header_modifier: Option<HeaderModifier>,
+    pub(super) request_mirror: Option<Mirror>,
+    pub(super) request_redirect: Option<Redirect>,
+    pub(super) url_rewrite: Option<Rewrite>,
+    pub(super) cors: Option<Unread>,
+    pub(super) external_auth: Option<Unread>,
+    pub(super) extension_ref: Option<Unread>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPHeaderFilter", default)]
+pub(crate) struct HeaderModifier {
+    pub(super) set: Option<Vec<Header>>,
+    pub(super) add: Option<Vec<Header>>,
+    pub(super) remove: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPHeader", default)]
+pub(crate) struct Header {
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRequestMirrorFilter", rename_all = "camelCase", default)]
+pub(crate) struct Mirror {
+    pub(super) backend_ref: Option<MirrorRef>,
+    pub(super) percent: Option<i32>,
+    pub(super) fraction: Option<Fraction>,
+}
+
+/// Where copies of requests go.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "BackendObjectReference", default)]
+pub(crate) struct MirrorRef {
+    pub(super) group: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+    pub(super) port: Option<i32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "Fraction", default)]
+pub(crate) struct Fraction {
+    pub(super) numerator: i32,
+    pub(super) denominator: Option<i32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRequestRedirectFilter", rename_all = "camelCase", default)]
+pub(crate) struct Redirect {
+    pub(super) scheme: Option<String>,
+    pub(super) hostname: Option<String>,
+    pub(super) path: Option<PathModifier>,
+    pub(super) port: Option<i32>,
+    pub(super) status_code: Option<i32>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPURLRewriteFilter", default)]
+pub(crate) struct Rewrite {
+    pub(super) hostname: Option<String>,
+    pub(super) path: Option<PathModifier>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPPathModifier", rename_all = "camelCase", default)]
+pub(crate) struct PathModifier {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) replace_full_path: Option<String>,
+    pub(super) replace_prefix_match: Option<String>,
+}
+
+/// A header field, or a parameter of the query, that has to match.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HeaderMatch", default)]
+pub(crate) struct NamedMatch {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) name: String,
+    pub(super) value: String,
+}

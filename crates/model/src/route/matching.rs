@@ -1,0 +1,147 @@
+//! Whether a request is one that a rule is about.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::path::split_query;
+use super::{PathMatch, Pattern};
+
+/// What matching looks at in a request. The bytes may be anything.
+pub trait RequestHead {
+    /// The method, as `GET`.
+    fn method(&self) -> &[u8];
+    /// The path with its query.
+    fn path(&self) -> &[u8];
+    /// `:authority`, or the `Host` of HTTP/1.1.
+    fn authority(&self) -> &[u8];
+    /// The values of the header fields of that name, which is in lower case and is not `host`, in order.
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
+}
+
+/// What has to be true of a request: all that is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Match {
+    /// Its path.
+    pub path: PathMatch,
+    /// Its method, in upper case; `None` is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<Box<str>>,
+    /// Its header fields. Names are unique.
+    #[serde(skip_serializing_if = "<[HeaderMatch]>::is_empty")]
+    pub headers: Box<[HeaderMatch]>,
+    /// The parameters in its query. Names are unique.
+    #[serde(skip_serializing_if = "<[QueryMatch]>::is_empty")]
+    pub query: Box<[QueryMatch]>,
+}
+
+/// What a header field has to be. Of several fields of the name, one has to match.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HeaderMatch {
+    /// Its name, in lower case; `host` stands for the request's authority.
+    pub name: Box<str>,
+    /// Its value.
+    pub value: ValueMatch,
+}
+
+/// What a parameter of the query has to be. Of several parameters of the name, the first counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct QueryMatch {
+    /// Its name, decoded; case matters.
+    pub name: Box<str>,
+    /// Its value, decoded.
+    pub value: ValueMatch,
+}
+
+/// What a text has to be; case matters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueMatch {
+    /// This very text.
+    Exact(Box<str>),
+    /// A text that the pattern matches from end to end.
+    Pattern(Pattern),
+}
+
+impl Match {
+    /// What matches every request.
+    pub fn any() -> Self {
+        Self { path: PathMatch::Prefix(Box::default()), method: None, headers: Box::default(), query: Box::default() }
+    }
+
+    /// Whether the request matches. Looks once at the path, once at the query for each parameter and once at all header
+    /// fields for each header; allocates only for a parameter with a pattern whose value is percent-encoded.
+    pub fn is_match(&self, head: &impl RequestHead) -> bool {
+        let (path, query) = split_query(head.path());
+        self.path.is_match(path)
+            && self.method.as_ref().is_none_or(|method| method.as_bytes() == head.method())
+            && self.headers.iter().all(|header| header.is_match(head))
+            && self.query.iter().all(|parameter| parameter.is_match(query))
+    }
+}
+
+impl HeaderMatch {
+    fn is_match(&self, head: &impl RequestHead) -> bool {
+        if &*self.name == "host" {
+            return self.value.is_match(head.authority());
+        }
+        head.values(&self.name).any(|value| self.value.is_match(value))
+    }
+}
+
+impl QueryMatch {
+    fn is_match(&self, query: &[u8]) -> bool {
+        let parameters = query.strip_prefix(b"?").unwrap_or_default().split(|byte| *byte == b'&');
+        let mut pairs = parameters.map(|parameter| {
+            let end = parameter.iter().position(|byte| *byte == b'=').unwrap_or(parameter.len());
+            let (name, value) = parameter.split_at(end);
+            (name, value.strip_prefix(b"=").unwrap_or_default())
+        });
+        let first = pairs.find(|(name, _)| decoded(name).eq(self.name.bytes()));
+        first.is_some_and(|(_, value)| match &self.value {
+            ValueMatch::Exact(exact) => decoded(value).eq(exact.bytes()),
+            ValueMatch::Pattern(pattern) => pattern.is_match(&decoded_whole(value)),
+        })
+    }
+}
+
+impl ValueMatch {
+    /// Whether `text` is what is wanted.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Exact(exact) => text == exact.as_bytes(),
+            Self::Pattern(pattern) => pattern.is_match(text),
+        }
+    }
+}
+
+/// The bytes that a part of a query stands for: `+` is a space and `%41` is `A`; a `%` without two digits is itself.
+fn decoded(encoded: &[u8]) -> impl Iterator<Item = u8> {
+    let mut rest = encoded;
+    std::iter::from_fn(move || {
+        let (byte, after) = match rest {
+            [b'%', high, low, after @ ..] => match (hex(*high), hex(*low)) {
+                (Some(high), Some(low)) => (high << 4 | low, after),
+                _ => (b'%', rest.get(1..).unwrap_or_default()),
+            },
+            [b'+', after @ ..] => (b' ', after),
+            [byte, after @ ..] => (*byte, after),
+            [] => return None,
+        };
+        rest = after;
+        Some(byte)
+    })
+}
+
+fn decoded_whole(encoded: &[u8]) -> Cow<'_, [u8]> {
+    if encoded.iter().any(|byte| matches!(byte, b'%' | b'+')) {
+        Cow::Owned(decoded(encoded).collect())
+    } else {
+        Cow::Borrowed(encoded)
+    }
+}
+
+/// The value of a hexadecimal digit.
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}

@@ -1,0 +1,75 @@
+//! Regular expressions of routes.
+
+use std::fmt;
+
+use regex_lite::{Regex, RegexBuilder};
+use serde::{Serialize, Serializer};
+
+/// A regular expression that a whole text has to match.
+///
+/// Matching takes time in proportion to the product of the text's length and the pattern's size, whatever they are:
+/// the engine does not backtrack. The size is at most [`Pattern::SIZE_MAX_BYTES`], some hundred steps.
+#[derive(Clone)]
+pub struct Pattern {
+    text: Box<str>,
+    regex: Regex,
+}
+
+/// Why a text is not a [`Pattern`]: a mistake in it, or its size; one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct PatternError(regex_lite::Error);
+
+impl Pattern {
+    /// How large a compiled pattern may be.
+    pub const SIZE_MAX_BYTES: usize = 16 << 10;
+    /// How deep groups may nest.
+    const NEST_MAX: u32 = 32;
+
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// [`PatternError`], whose text says what is wrong with it.
+    pub fn new(text: &str) -> Result<Self, PatternError> {
+        // Alone first: `a)(b` is a mistake, though it would be none between the brackets that are added.
+        compile(text)?;
+        let regex = compile(&format!("^(?:{text})$"))?;
+        Ok(Self { text: text.into(), regex })
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether all of `text` matches; what is not UTF-8 never does.
+    pub fn is_match(&self, text: &[u8]) -> bool {
+        str::from_utf8(text).is_ok_and(|text| self.regex.is_match(text))
+    }
+}
+
+fn compile(text: &str) -> Result<Regex, PatternError> {
+    let mut builder = RegexBuilder::new(text);
+    builder.nest_limit(Pattern::NEST_MAX).size_limit(Pattern::SIZE_MAX_BYTES);
+    builder.build().map_err(PatternError)
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", self.text)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}

@@ -1,0 +1,66 @@
+//! Which of several matches of a request counts, exactly as Gateway API has it.
+//!
+//! Among HTTPRoutes: an exact path, then a pattern, then a prefix; the longer path; a method; more headers; more query
+//! parameters. Among GRPCRoutes: the longer service, the longer method, more headers. Then, for both: the older route,
+//! the first by namespace and name, the first rule. Only the place of patterns is ours to choose.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::{Entry, Match, PathMatch, Rule, ValueMatch};
+
+/// A rule, and all that its precedence depends on.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// When the route was created, in seconds since 1970; one that is not known to have been is younger than all others.
+    pub created: Option<i64>,
+    /// The rule's place in its route.
+    pub index: usize,
+    /// Which requests it is about: those that one of these matches.
+    pub matches: Vec<Match>,
+    /// The rule itself.
+    pub rule: Arc<Rule>,
+}
+
+/// One entry for each match, the one that counts first in front.
+pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
+    let mut keyed = Vec::new();
+    for Candidate { created, index, matches, rule } in candidates {
+        let route = format!("{}/{}", rule.route.namespace, rule.route.name);
+        let age = (created.is_none(), created);
+        for matches in matches {
+            keyed
+                .push(((specificity(&matches), age, route.clone(), index), Entry { matches, rule: Arc::clone(&rule) }));
+        }
+    }
+    // Stable: of two matches of one rule the first stays in front.
+    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    keyed.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// Less is more specific: the path's kind, then its lengths, then what else has to match.
+type Specificity = (u8, Reverse<usize>, Reverse<usize>, bool, Reverse<usize>, Reverse<usize>);
+
+fn specificity(matches: &Match) -> Specificity {
+    let (kind, length, second_length) = match &matches.path {
+        PathMatch::Exact(path) => (0, path.chars().count(), 0),
+        PathMatch::Pattern(pattern) => (1, pattern.as_str().chars().count(), 0),
+        PathMatch::Prefix(path) => (2, path.chars().count(), 0),
+        PathMatch::Grpc(grpc) => (0, characters(grpc.service.as_ref()), characters(grpc.method.as_ref())),
+    };
+    (
+        kind,
+        Reverse(length),
+        Reverse(second_length),
+        matches.method.is_none(),
+        Reverse(matches.headers.len()),
+        Reverse(matches.query.len()),
+    )
+}
+
+fn characters(value: Option<&ValueMatch>) -> usize {
+    value.map_or(0, |value| match value {
+        ValueMatch::Exact(exact) => exact.chars().count(),
+        ValueMatch::Pattern(pattern) => pattern.as_str().chars().count(),
+    })
+}

@@ -1,0 +1,76 @@
+//! Answering a request with where to go instead.
+
+use serde::Serialize;
+
+use super::rewrite::rewritten;
+use super::{PathMatch, PathRewrite, RequestHead};
+
+/// Where a request is sent instead; what is not given stays as the request has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Redirect {
+    /// The scheme.
+    pub scheme: Option<Scheme>,
+    /// The host name.
+    pub hostname: Option<Box<str>>,
+    /// The port. Without it, the scheme's own if a scheme is given, else the one that the request came for.
+    pub port: Option<u16>,
+    /// The path; the query stays.
+    pub path: Option<PathRewrite>,
+    /// The status: 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// The scheme of a URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scheme {
+    /// `http`, whose own port is 80.
+    Http,
+    /// `https`, whose own port is 443.
+    Https,
+}
+
+impl Scheme {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// The port that needs not be written.
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl Redirect {
+    /// The status and the `Location` to answer with: of a request that came with `scheme` for `port`, which is the
+    /// Service's, and whose path matched `matched`.
+    pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
+        let port = self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port));
+        let scheme = self.scheme.unwrap_or(scheme);
+        let host = self.hostname.as_ref().map_or_else(|| host(head.authority()), |hostname| hostname.as_bytes());
+        let mut location = Vec::new();
+        location.extend_from_slice(scheme.name().as_bytes());
+        location.extend_from_slice(b"://");
+        location.extend_from_slice(host);
+        if port != scheme.port() {
+            location.extend_from_slice(format!(":{port}").as_bytes());
+        }
+        location.extend_from_slice(&rewritten(head.path(), self.path.as_ref(), matched));
+        (self.status, location)
+    }
+}
+
+/// An authority without its port.
+fn host(authority: &[u8]) -> &[u8] {
+    match authority.iter().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(colon) if authority.get(colon) == Some(&b':') => authority.get(..colon).unwrap_or_default(),
+        _ => authority,
+    }
+}

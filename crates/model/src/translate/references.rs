@@ -1,0 +1,135 @@
+//! What routes refer to: which of it is there, and who may refer to it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::mesh::{Cluster, ClusterKey};
+use crate::object::route::{GROUP, MirrorRef, Reference, Refusal, RouteFilters, RouteRule};
+use crate::object::{ReferenceGrant, Route, Service};
+use crate::protocol::Protocol;
+use crate::route::status::Reason;
+use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule, Timeouts};
+
+/// What routes can refer to.
+pub(super) struct Known<'a> {
+    services: HashMap<(&'a str, &'a str), &'a Service>,
+    /// By their namespace.
+    grants: HashMap<&'a str, Vec<&'a ReferenceGrant>>,
+    clusters: BTreeSet<&'a ClusterKey>,
+    opaque: BTreeSet<&'a ClusterKey>,
+}
+
+/// A route, seen from one of the Services that it is for.
+#[derive(Clone, Copy)]
+pub(super) struct Referrer<'a> {
+    pub(super) route: &'a Route,
+    /// The namespace of that Service.
+    pub(super) parent_namespace: &'a str,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(services: &[&'a Arc<Service>], grants: &[&'a ReferenceGrant], clusters: &'a [Arc<Cluster>]) -> Self {
+        let mut by_namespace: HashMap<&str, Vec<&ReferenceGrant>> = HashMap::new();
+        for grant in grants {
+            by_namespace.entry(&grant.identity.namespace).or_default().push(grant);
+        }
+        let named = services.iter().map(|service| ((&*service.identity.namespace, &*service.identity.name), &***service));
+        let opaque = clusters.iter().filter(|cluster| cluster.protocol == Protocol::Opaque);
+        Self {
+            services: named.collect(),
+            grants: by_namespace,
+            clusters: clusters.iter().map(|cluster| &cluster.key).collect(),
+            opaque: opaque.map(|cluster| &cluster.key).collect(),
+        }
+    }
+
+    pub(super) fn service(&self, namespace: &str, name: &str) -> Option<&'a Service> {
+        self.services.get(&(namespace, name)).copied()
+    }
+
+    /// Whether nothing is known of what is spoken on the port.
+    pub(super) fn is_opaque(&self, key: &ClusterKey) -> bool {
+        self.opaque.contains(key)
+    }
+
+    /// A rule with its references resolved. What cannot be is added to `faults`; a rule of which the mesh cannot do
+    /// something answers with an error, since a filter must not be skipped.
+    pub(super) fn rule(&self, rule: &RouteRule, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Rule {
+        let filters = self.filters(&rule.filters, from, faults);
+        let mut backends = Vec::new();
+        for backend in &rule.backends {
+            let to = match self.resolve(&backend.to, from) {
+                Ok(key) => BackendTarget::Cluster(key),
+                Err(fault) => {
+                    let why = fault.what.as_str().into();
+                    faults.push(fault);
+                    BackendTarget::Invalid(why)
+                }
+            };
+            let filters = self.filters(&backend.filters, from, faults);
+            backends.push(Backend { to, weight: backend.weight, filters });
+        }
+        let Route { identity, kind, .. } = from.route;
+        let route = RouteName { kind: *kind, namespace: identity.namespace.clone(), name: identity.name.clone() };
+        let name = rule.name.clone();
+        if let Some(refusal) = rule.refusals.first() {
+            let to = BackendTarget::Invalid(format!("{}: {}", refusal.spot.field, refusal.what).into());
+            let refused = Backend { to, weight: 1, filters: Filters::default() };
+            let (filters, timeouts) = (Filters::default(), Timeouts::default());
+            return Rule { route, name, filters, backends: [refused].into(), timeouts };
+        }
+        Rule { route, name, filters, backends: backends.into(), timeouts: rule.timeouts }
+    }
+
+    /// Resolves the mirrors; those that are nowhere are left out.
+    fn filters(&self, filters: &RouteFilters, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Filters {
+        let mut mirrors = Vec::new();
+        for MirrorRef { to, numerator, denominator } in &filters.mirrors {
+            match self.resolve(to, from) {
+                Ok(to) => mirrors.push(Mirror { to, numerator: *numerator, denominator: *denominator }),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        Filters { mirrors: mirrors.into(), ..filters.fixed.clone() }
+    }
+
+    /// The cluster that is referred to.
+    fn resolve(&self, reference: &Reference, from: Referrer<'_>) -> Result<ClusterKey, Refusal> {
+        let fault = |reason, what, fix| Refusal { spot: reference.spot.clone(), reason, what, fix };
+        let own = &*from.route.identity.namespace;
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        let Reference { name, kind, group, .. } = reference;
+        let port = match reference.port {
+            Some(port) if reference.is_service() => port,
+            _ => {
+                let of_group = if group.is_empty() { String::new() } else { format!(" of {group}") };
+                let what = format!("calls cannot be sent to a {kind}{of_group}");
+                return Err(fault(Reason::InvalidKind, what, "name a Service".to_owned()));
+            }
+        };
+        if namespace != own && namespace != from.parent_namespace && !self.is_granted(namespace, name, from) {
+            let what = format!("no ReferenceGrant in namespace {namespace} allows it");
+            let fix = format!("add one there, from {}s of {own} to Services", from.route.kind.name());
+            return Err(fault(Reason::RefNotPermitted, what, fix));
+        }
+        let key = ClusterKey { namespace: namespace.into(), service: name.clone(), port };
+        if self.clusters.contains(&key) {
+            return Ok(key);
+        }
+        let (what, fix) = match self.service(namespace, name) {
+            None => (format!("there is no Service {namespace}/{name}"), "add it, or correct the name".to_owned()),
+            Some(service) => {
+                let ports: Vec<String> = service.ports.iter().map(|port| port.port.to_string()).collect();
+                let what = format!("Service {namespace}/{name} has no port {port}");
+                (what, format!("use one of its ports: {}", ports.join(", ")))
+            }
+        };
+        Err(fault(Reason::BackendNotFound, what, fix))
+    }
+
+    fn is_granted(&self, namespace: &str, service: &str, from: Referrer<'_>) -> bool {
+        let (kind, own) = (from.route.kind.name(), &from.route.identity.namespace);
+        let grants = self.grants.get(namespace).map_or(&[][..], Vec::as_slice);
+        grants.iter().any(|grant| grant.allows(GROUP, kind, own, service))
+    }
+}
