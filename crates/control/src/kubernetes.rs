@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use leno_model::mesh::Mesh;
 use leno_model::problem::{Notice, Problem};
+use leno_model::route::status::ParentStatus;
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) problems: Vec<Problem>,
     /// What is worth knowing about them.
     pub(crate) notices: Vec<Notice>,
+    /// What became of each route at each Service that it is for.
+    pub(crate) routes: Vec<ParentStatus>,
     /// What is watched.
     pub(crate) kinds: BTreeMap<Kind, KindState>,
     /// How often a mesh was made.
@@ -137,7 +140,7 @@ impl KubernetesSource {
         };
         if self.index.is_complete() {
             let start = Instant::now();
-            let Joined { mesh, problems, notices } = self.index.translate();
+            let Joined { mesh, problems, notices, routes } = self.index.translate();
             state.translation_us = start.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             state.translations += 1;
             for problem in problems.iter().filter(|problem| !before.problems.contains(problem)) {
@@ -145,6 +148,7 @@ impl KubernetesSource {
             }
             state.problems.extend(problems);
             state.notices.extend(notices);
+            state.routes = routes;
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }

@@ -5,7 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod index;
-pub mod kubernetes;
+mod issuer;
+mod kubernetes;
 mod options;
 pub mod publish;
 mod run;

@@ -5,10 +5,10 @@ use std::fmt;
 
 use leno_model::problem::Problem;
 use leno_model::typed::Reading;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// A kind of object that is watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// v1
     Service,
@@ -20,6 +20,12 @@ pub enum Kind {
     Namespace,
     /// leno.dev/v1alpha1
     AuthorizationPolicy,
+    /// gateway.networking.k8s.io/v1
+    HttpRoute,
+    /// gateway.networking.k8s.io/v1
+    GrpcRoute,
+    /// gateway.networking.k8s.io/v1beta1, which every version of it serves
+    ReferenceGrant,
 }
 
 /// An object's name; the namespace is empty for one that belongs to the cluster.
@@ -47,8 +53,8 @@ pub enum Change {
 /// What an object says.
 #[derive(Debug)]
 pub enum Content {
-    /// One that a mesh is made of, or what is wrong with it.
-    Object(Result<Reading, Vec<Problem>>),
+    /// One that a mesh is made of, or what is wrong with it, and when it was created, in seconds since 1970.
+    Object(Result<Reading, Vec<Problem>>, i64),
     /// A Pod.
     Pod(Pod),
     /// A Namespace.
@@ -71,13 +77,41 @@ pub struct Namespace {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 5] =
-        [Self::Service, Self::EndpointSlice, Self::Pod, Self::Namespace, Self::AuthorizationPolicy];
+    pub const ALL: [Self; 8] = [
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Pod,
+        Self::Namespace,
+        Self::AuthorizationPolicy,
+        Self::HttpRoute,
+        Self::GrpcRoute,
+        Self::ReferenceGrant,
+    ];
+
+    /// Its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Service => "Service",
+            Self::EndpointSlice => "EndpointSlice",
+            Self::Pod => "Pod",
+            Self::Namespace => "Namespace",
+            Self::AuthorizationPolicy => "AuthorizationPolicy",
+            Self::HttpRoute => "HTTPRoute",
+            Self::GrpcRoute => "GRPCRoute",
+            Self::ReferenceGrant => "ReferenceGrant",
+        }
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        f.write_str(self.name())
     }
 }
 

@@ -14,7 +14,7 @@ fn a_service(annotations: &Value) -> Content {
         "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] },
     }))
     .expect("a Service");
-    Content::Object(typed::service(service))
+    Content::Object(typed::service(service), 0)
 }
 
 /// A slice of Pods, each of which is given as its name and address.
@@ -30,12 +30,12 @@ fn a_slice(pods: &[(&str, &str)]) -> Content {
         "endpoints": endpoints,
     }))
     .expect("an EndpointSlice");
-    Content::Object(typed::endpoint_slice(slice))
+    Content::Object(typed::endpoint_slice(slice), 0)
 }
 
 fn a_policy(spec: &Value) -> Content {
     let written = json!({ "metadata": { "name": "web", "namespace": IN_SHOP }, "spec": spec });
-    Content::Object(typed::authorization_policy(IN_SHOP, "web", written))
+    Content::Object(typed::authorization_policy(IN_SHOP, "web", written), 0)
 }
 
 fn injected(service_account: &str) -> Content {
@@ -176,6 +176,27 @@ fn what_did_not_change_is_shared_with_the_mesh_before() {
     apply(&mut index, Kind::Pod, "other", injected("other"));
     let after = index.translate().mesh;
     assert!(Arc::ptr_eq(&before.clusters()[0], &after.clusters()[0]));
+}
+
+#[test]
+fn of_routes_that_match_the_same_the_older_counts() {
+    let mut index = with_echo(&[]);
+    let route = |name: &str, backend: &str| {
+        let written = json!({
+            "metadata": { "name": name, "namespace": IN_SHOP },
+            "spec": {
+                "parentRefs": [{ "group": "", "kind": "Service", "name": "echo" }],
+                "rules": [{ "backendRefs": [{ "name": backend, "port": 80 }] }],
+            },
+        });
+        typed::http_route(IN_SHOP, name, written)
+    };
+    apply(&mut index, Kind::HttpRoute, "a-newer", Content::Object(route("a-newer", "gone"), 20));
+    apply(&mut index, Kind::HttpRoute, "b-older", Content::Object(route("b-older", "echo"), 10));
+    let joined = index.translate();
+    let table = joined.mesh.routes(&joined.mesh.clusters()[0].key, IN_SHOP).expect("a table");
+    assert_eq!(&*table.entries()[0].rule.route.name, "b-older");
+    assert_eq!(joined.routes.len(), 2);
 }
 
 #[test]

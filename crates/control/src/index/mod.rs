@@ -13,7 +13,8 @@ pub use change::{Change, Content, Kind, Name, Namespace, Pod};
 use leno_model::mesh::Mesh;
 use leno_model::object::{Address, Object};
 use leno_model::problem::{Notice, Problem};
-use leno_model::translate::{Translation, translate};
+use leno_model::route::status::ParentStatus;
+use leno_model::translate::{Memo, Translation, translate_again};
 use leno_model::typed::Reading;
 
 /// The objects of a cluster.
@@ -29,6 +30,7 @@ pub struct Index {
     /// Kinds that the API server does not know.
     absent: BTreeSet<Kind>,
     mesh: Arc<Mesh>,
+    memo: Memo,
 }
 
 /// One object of a mesh.
@@ -36,6 +38,8 @@ pub struct Index {
 struct Entry {
     /// As it was last right; of a slice, only the addresses that can be used.
     object: Option<Object>,
+    /// When it was created, in seconds since 1970: of two that contradict each other the older counts.
+    created: i64,
     /// The addresses of a slice whose Pods are not known yet: whether they have proxies is not known either.
     held: Vec<Address>,
     /// Mistakes of the object as it is now.
@@ -52,6 +56,8 @@ pub struct Joined {
     pub problems: Vec<Problem>,
     /// What is worth telling of them.
     pub notices: Vec<Notice>,
+    /// What became of each route at each Service that it is for.
+    pub routes: Vec<ParentStatus>,
 }
 
 /// What a change of an object brought that somebody should hear of.
@@ -74,6 +80,7 @@ impl Index {
             unlisted: Kind::ALL.into(),
             absent: BTreeSet::new(),
             mesh: Arc::new(Mesh::empty()),
+            memo: Memo::default(),
         }
     }
 
@@ -150,15 +157,18 @@ impl Index {
     /// The mesh of what is known now. What did not change is shared with the one before.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
-        let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
-        let Translation { mesh, problems, notices } = translate(objects, "default");
+        // The oldest first: that is who counts where objects contradict each other. Of one age, by kind and name.
+        let mut entries: Vec<&Entry> = self.objects.values().collect();
+        entries.sort_by_key(|entry| entry.created);
+        let objects = entries.into_iter().filter_map(|entry| entry.object.as_ref());
+        let Translation { mesh, problems, notices, routes } = translate_again(objects, "default", &mut self.memo);
         self.mesh = Arc::new(mesh.sharing(&self.mesh));
-        Joined { mesh: self.mesh.clone(), problems, notices }
+        Joined { mesh: self.mesh.clone(), problems, notices, routes }
     }
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read) => return self.apply_object(kind, name, read),
+            Content::Object(read, created) => return self.apply_object(kind, name, read, created),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
                     self.changed_pods.insert(name.clone());
@@ -172,12 +182,18 @@ impl Index {
         News::default()
     }
 
-    fn apply_object(&mut self, kind: Kind, name: Name, read: Result<Reading, Vec<Problem>>) -> News {
+    fn apply_object(
+        &mut self,
+        kind: Kind,
+        name: Name,
+        read: Result<Reading, Vec<Problem>>,
+        created: i64,
+    ) -> News {
         let entry = self.objects.entry((kind, name)).or_default();
         match read {
             Ok(Reading { object, notices }) => {
                 let is_mended = !entry.problems.is_empty();
-                *entry = Entry { object, notices, ..Entry::default() };
+                *entry = Entry { object, created, notices, ..Entry::default() };
                 if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
                     pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
                 }

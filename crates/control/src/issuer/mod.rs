@@ -11,7 +11,8 @@ mod bundles;
 mod keeper;
 mod lease;
 mod material;
-mod serve;
+mod own;
+//mod serve;
 mod service;
 mod signing;
 mod token;
@@ -19,8 +20,9 @@ mod token;
 pub(crate) use bundles::keep_bundles;
 pub(crate) use keeper::Keeper;
 pub(crate) use lease::{Lease, hold};
-pub(crate) use serve::serve;
-pub(crate) use signing::{ClusterIssuer, Signing};
+pub(crate) use own::OwnIdentity;
+//pub(crate) use serve::serve;
+pub(crate) use signing::Signing;
 
 /// The namespace of the control plane, unless the environment says another.
 pub(crate) const NAMESPACE: &str = "leno";

@@ -65,12 +65,19 @@ impl Resource for Pod {
     }
 }
 
+/// When an object was created, in seconds since 1970.
+fn created(metadata: &ObjectMeta) -> i64 {
+    metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second())
+}
+
 pub(super) fn service(_: &Name, service: Service) -> Content {
-    Content::Object(typed::service(service))
+    let created = created(&service.metadata);
+    Content::Object(typed::service(service), created)
 }
 
 pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
-    Content::Object(typed::endpoint_slice(slice))
+    let created = created(&slice.metadata);
+    Content::Object(typed::endpoint_slice(slice), created)
 }
 
 pub(super) fn pod(_: &Name, pod: Pod) -> Content {
@@ -94,14 +101,40 @@ pub(super) struct Custom {
     read: fn(&Name, Value) -> Result<Reading, Vec<Problem>>,
 }
 
+/// Gateway API's group.
+const GATEWAY: &str = "gateway.networking.k8s.io";
+
 /// Every one of them.
-pub(super) const CUSTOM: [Custom; 1] = [Custom {
-    kind: Kind::AuthorizationPolicy,
-    group: "leno.dev",
-    version: "v1alpha1",
-    plural: "authorizationpolicies",
-    read: |name, written| typed::authorization_policy(&name.namespace, &name.name, written),
-}];
+pub(super) const CUSTOM: [Custom; 4] = [
+    Custom {
+        kind: Kind::AuthorizationPolicy,
+        group: "leno.dev",
+        version: "v1alpha1",
+        plural: "authorizationpolicies",
+        read: |name, written| typed::authorization_policy(&name.namespace, &name.name, written),
+    },
+    Custom {
+        kind: Kind::HttpRoute,
+        group: GATEWAY,
+        version: "v1",
+        plural: "httproutes",
+        read: |name, written| typed::http_route(&name.namespace, &name.name, written),
+    },
+    Custom {
+        kind: Kind::GrpcRoute,
+        group: GATEWAY,
+        version: "v1",
+        plural: "grpcroutes",
+        read: |name, written| typed::grpc_route(&name.namespace, &name.name, written),
+    },
+    Custom {
+        kind: Kind::ReferenceGrant,
+        group: GATEWAY,
+        version: "v1beta1",
+        plural: "referencegrants",
+        read: |name, written| typed::reference_grant(&name.namespace, &name.name, written),
+    },
+];
 
 impl Custom {
     /// What it is called in the API.
@@ -126,8 +159,9 @@ impl Custom {
         move |name, mut object| {
             // Nobody here wants it, and it is as long as the rest.
             object.metadata.managed_fields = None;
+            let created = created(&object.metadata);
             let written = serde_json::to_value(object).unwrap_or_default();
-            Content::Object(read(name, written))
+            Content::Object(read(name, written), created)
         }
     }
 }

@@ -297,7 +297,7 @@ fn the_proxy_of_an_address_comes_before_that_of_its_slice() {
 
 #[test]
 fn the_example_has_five_endpoints_and_no_mistake() {
-    let example = include_str!("../../../examples/echo/echo.yaml");
+    let example = include_str!("../../../../examples/echo/echo.yaml");
     let translation = translated(&[("echo.yaml", example)]);
     assert_eq!(
         addresses(only(&translation)),
