@@ -7,6 +7,7 @@
 
 mod authority;
 pub mod balance;
+pub mod discovery;
 #[cfg(test)]
 mod fixtures;
 pub mod manifest;

@@ -3,6 +3,8 @@
 //! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
 //! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
+mod sharing;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -13,6 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::authority::{self, Authority, Host};
 pub use crate::authority::{KnownPorts, Unroutable};
 use crate::balance;
+use crate::discovery::Subject;
 use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
 use crate::protocol::Protocol;
 use crate::route::RouteTable;
@@ -33,6 +36,9 @@ pub struct Mesh {
     /// Where each endpoint is: sorted by address and unique.
     #[serde(skip)]
     endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+    /// What the mesh has an answer for, be it that there is no such thing, sorted; `None` if it knows everything.
+    #[serde(skip)]
+    answered: Option<Box<[Subject]>>,
 }
 
 /// The routes of one namespace that are attached to one cluster.
@@ -161,38 +167,43 @@ impl Mesh {
             routes: routes.into(),
             addresses: addresses.into(),
             endpoints: endpoints.into(),
+            answered: None,
         }
     }
 
-    /// The same mesh, which shares with `previous` the clusters, policies and tables of routes that are equal in both: who compares them by
-    /// pointer sees what changed.
-    #[must_use]
-    pub fn sharing(mut self, previous: &Self) -> Self {
-        for cluster in &mut self.clusters {
-            let same = previous.clusters.binary_search_by(|other| other.key.cmp(&cluster.key));
-            if let Some(same) = same.ok().and_then(|place| previous.clusters.get(place)).filter(|same| *same == cluster)
-            {
-                *cluster = Arc::clone(same);
-            }
-        }
-        for policy in &mut self.policies {
-            let same = previous
-                .policies
-                .binary_search_by(|other| (&other.namespace, &other.name).cmp(&(&policy.namespace, &policy.name)));
-            if let Some(same) = same.ok().and_then(|place| previous.policies.get(place)).filter(|same| *same == policy)
-            {
-                *policy = Arc::clone(same);
-            }
-        }
-        for routes in &mut self.routes {
-            let same = previous
-                .routes
-                .binary_search_by(|other| (&other.cluster, &other.namespace).cmp(&(&routes.cluster, &routes.namespace)));
-            if let Some(same) = same.ok().and_then(|place| previous.routes.get(place)).filter(|same| *same == routes) {
-                routes.table = Arc::clone(&same.table);
-            }
-        }
+    /// The same mesh as the answer to what a proxy has asked so far: of anything else it knows nothing yet.
+    pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
+        let mut subjects: Vec<Subject> = subjects.into_iter().collect();
+        subjects.sort();
+        subjects.dedup();
+        self.answered = Some(subjects.into());
         self
+    }
+
+    /// What must be asked before it is known what a connection to `address` is for.
+    pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
+        let answered = self.answered.as_ref()?;
+        let subject = Subject::Address(canonical(address));
+        answered.binary_search(&subject).is_err().then_some(subject)
+    }
+
+    /// What must be asked before it is known what a call with this `:authority` is for. Of one that cannot be read
+    /// nothing is.
+    pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
+        let answered = self.answered.as_ref()?;
+        let Authority { host, port } = authority::parse(authority).ok()?;
+        let (name, namespace) = match host {
+            Host::Address(ip) => return self.unanswered_address(SocketAddr::new(ip, port)),
+            Host::Service { name, namespace } => (name, namespace.unwrap_or(&self.default_namespace)),
+        };
+        let (service, namespace) = (name.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
+        let subject = Subject::Service(ClusterKey { namespace, service, port });
+        answered.binary_search(&subject).is_err().then_some(subject)
+    }
+
+    /// Whether it has an answer for `subject`.
+    pub fn answers(&self, subject: &Subject) -> bool {
+        self.answered.as_ref().is_none_or(|answered| answered.binary_search(subject).is_ok())
     }
 
     /// Every cluster, sorted by key.

@@ -172,6 +172,7 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
             "unready_endpoints": [],
         }],
         "policies": [],
+        "routes": [],
     });
     assert_eq!(shown, expected);
 }
@@ -191,4 +192,27 @@ spec: {allow: []}
     let is_shared = |place: usize| Arc::ptr_eq(&before.clusters()[place], &after.clusters()[place]);
     assert_eq!([is_shared(0), is_shared(1)], [false, true]);
     assert!(Arc::ptr_eq(&before.policies()[0], &after.policies()[0]));
+}
+
+#[test]
+fn a_mesh_that_answers_some_questions_says_what_is_left_to_ask() {
+    let whole = mesh();
+    assert_eq!(whole.unanswered_authority(b"nobody.knows:1"), None);
+    assert_eq!(whole.unanswered_address(address("10.9.9.9:1")), None);
+
+    let asked = |mesh: &Mesh, authority: &str| mesh.unanswered_authority(authority.as_bytes()).map(|s| s.to_string());
+    let nothing = mesh().answering([]);
+    let cart = nothing.unanswered_authority(b"Cart.shop.svc.cluster.local").expect("a question");
+    assert_eq!(cart.to_string(), "cart.shop:80");
+    assert_eq!(asked(&nothing, "echo:50051").as_deref(), Some("echo.default:50051"));
+    assert_eq!(asked(&nothing, "[fd00::20]:80").as_deref(), Some("[fd00::20]:80"));
+    assert_eq!(asked(&nothing, "www.example.com:80"), None, "it is no Service's name, whoever is asked");
+    let wrapped = nothing.unanswered_address(address("[::ffff:10.96.0.20]:80")).expect("a question");
+    assert_eq!(wrapped.to_string(), "10.96.0.20:80");
+
+    let some = mesh().answering([cart.clone(), wrapped.clone(), cart.clone()]);
+    assert!(some.answers(&cart) && some.answers(&wrapped));
+    assert_eq!(asked(&some, "cart.shop"), None);
+    assert_eq!(asked(&some, "10.96.0.20"), None);
+    assert_eq!(asked(&some, "cart.shop:8080").as_deref(), Some("cart.shop:8080"));
 }

@@ -17,7 +17,7 @@ pub struct Mark {
 /// The field of an object that a [`Problem`] or [`Notice`] speaks of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The file's path, as the reader was given it; empty for an object that comes from no file.
+    /// The file's path, as the reader was given it; empty for an object that comes from a Kubernetes API.
     pub file: Arc<str>,
     /// Where in the file.
     #[serde(flatten)]

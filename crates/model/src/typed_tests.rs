@@ -11,16 +11,15 @@ fn a_service(spec: Value) -> Service {
     from(json!({ "metadata": { "name": "echo", "namespace": "shop" }, "spec": spec }))
 }
 
-fn problems(reading: Result<Reading, Vec<Problem>>) -> Vec<String> {
-    reading.map_or_else(|problems| problems.iter().map(Problem::to_string).collect(), |_| Vec::new())
+fn problems(read: Result<Manifest, Vec<Problem>>) -> Vec<String> {
+    read.map_or_else(|problems| problems.iter().map(Problem::to_string).collect(), |_| Vec::new())
 }
 
 #[test]
-fn services_slices_and_policies_are_read() {
+fn services_and_slices_are_read() {
     let service = super::service(a_service(json!({ "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] })));
-    assert!(
-        matches!(service.expect("no mistake").object, Some(Object::Service(service)) if service.ports[0].port == 80)
-    );
+    let objects = service.expect("no mistake").objects;
+    assert!(matches!(&objects[..], [Object::Service(service)] if service.ports[0].port == 80));
 
     let slice = endpoint_slice(from(json!({
         "metadata": { "name": "echo-1", "namespace": "shop", "labels": { "kubernetes.io/service-name": "echo" } },
@@ -28,36 +27,15 @@ fn services_slices_and_policies_are_read() {
         "ports": [{ "name": "", "port": 8080 }],
         "endpoints": [{ "addresses": ["10.244.1.9"] }],
     })));
-    assert!(
-        matches!(slice.expect("no mistake").object, Some(Object::EndpointSlice(slice)) if slice.addresses.len() == 1)
-    );
-
-    let written = json!({
-        "apiVersion": "leno.dev/v1alpha1",
-        "kind": "AuthorizationPolicy",
-        "metadata": { "name": "web", "namespace": "shop", "resourceVersion": "7" },
-        "spec": { "allow": [{ "identities": ["ns/shop/sa/web"] }] },
-    });
-    let policy = authorization_policy("shop", "web", written).expect("no mistake").object;
-    assert!(matches!(policy, Some(Object::AuthorizationPolicy(_))));
+    let objects = slice.expect("no mistake").objects;
+    assert!(matches!(&objects[..], [Object::EndpointSlice(slice)] if slice.addresses.len() == 1));
 }
 
 #[test]
-fn routes_and_grants_are_read() {
-    let metadata = json!({ "name": "echo", "namespace": "shop", "creationTimestamp": "2026-01-01T00:00:00Z" });
-    let parent = json!({ "group": "", "kind": "Service", "name": "echo" });
-    let route = |kind: &str| {
-        let version = "gateway.networking.k8s.io/v1";
-        json!({ "apiVersion": version, "kind": kind, "metadata": metadata, "spec": { "parentRefs": [parent] } })
-    };
-    let http = http_route("shop", "echo", route("HTTPRoute")).expect("no mistake").object;
-    assert!(matches!(http, Some(Object::Route(route)) if route.parents.len() == 1));
-    let grpc = grpc_route("shop", "echo", route("GRPCRoute")).expect("no mistake").object;
-    assert!(matches!(grpc, Some(Object::Route(route)) if route.parents.len() == 1));
-    let from = json!({ "group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "web" });
-    let spec = json!({ "from": [from], "to": [{ "group": "", "kind": "Service" }] });
-    let grant = reference_grant("shop", "echo", json!({ "metadata": metadata, "spec": spec })).expect("no mistake").object;
-    assert!(matches!(grant, Some(Object::ReferenceGrant(_))));
+fn the_age_of_an_object_is_known() {
+    let mut service = a_service(json!({ "ports": [{ "port": 80 }] }));
+    service.metadata.creation_timestamp = Some(from(json!("1970-01-01T00:01:00Z")));
+    assert_eq!(super::service(service).expect("no mistake").objects[0].identity().created_s, 60);
 }
 
 #[test]
@@ -71,20 +49,13 @@ fn a_mistake_names_the_object_and_its_field_and_no_file() {
 }
 
 #[test]
-fn a_policy_that_does_not_have_the_fields_of_one_is_a_mistake() {
-    let found = problems(authorization_policy("shop", "web", json!({ "spec": { "allow": "everybody" } })));
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("AuthorizationPolicy shop/web: invalid type: string \"everybody\""), "{found:?}");
-}
-
-#[test]
 fn what_a_mesh_has_no_use_for_is_no_mistake() {
     let alias =
         a_service(json!({ "type": "ExternalName", "externalName": "db.example.org", "ports": [{ "port": 80 }] }));
     let without_ports = a_service(json!({ "clusterIP": "None" }));
     for service in [alias, without_ports] {
-        assert!(super::service(service).expect("no mistake").object.is_none());
+        assert!(super::service(service).expect("no mistake").objects.is_empty());
     }
     let names = json!({ "metadata": { "name": "db", "namespace": "shop" }, "addressType": "FQDN", "endpoints": [] });
-    assert!(endpoint_slice(from(names)).expect("no mistake").object.is_none());
+    assert!(endpoint_slice(from(names)).expect("no mistake").objects.is_empty());
 }

@@ -30,9 +30,11 @@ pub struct RelayLimits {
     pub max_calls: u32,
     /// Services and addresses that calls were sent to and that are not forgotten yet.
     pub max_targets: u32,
+    /// Questions to the control plane that it has not answered.
+    pub max_questions: u32,
     /// Connections to one endpoint that carry one call each: HTTP/1 and opaque ones.
     pub max_unshared_connections_per_endpoint: u32,
-    /// Calls that wait for a connection to one endpoint. Of the places that are free, a client may take as many as it
+    /// Calls that wait for one answer of the control plane, or for a connection to one endpoint. Of the places that are free, a client may take as many as it
     /// leaves to others.
     pub max_waiting_calls_per_endpoint: u32,
     /// How long a call may wait for a connection.
@@ -55,6 +57,8 @@ pub struct RelayLimits {
     pub reset_burst: u32,
     /// Cancelled calls that an endpoint's connection is told of per second in the long run.
     pub resets_per_second: u32,
+    /// How long a call may wait for the control plane to say what it is for.
+    pub discovery_timeout_ms: u32,
     /// How long a connection may take to show what it speaks, its TLS handshake included.
     pub detect_timeout_ms: u32,
     /// How long a client may take until its SETTINGS are there.
@@ -87,6 +91,7 @@ impl Default for RelayLimits {
             max_client_connections: 16_000,
             max_calls: 100_000,
             max_targets: 10_000,
+            max_questions: 1_000,
             max_unshared_connections_per_endpoint: 1_024,
             max_waiting_calls_per_endpoint: 1_024,
             max_wait_ms: 10_000,
@@ -99,6 +104,7 @@ impl Default for RelayLimits {
             max_resets_per_tick: 16,
             reset_burst: 500,
             resets_per_second: 33,
+            discovery_timeout_ms: 5_000,
             detect_timeout_ms: 10_000,
             handshake_timeout_ms: 10_000,
             frame_timeout_ms: 10_000,
@@ -218,6 +224,7 @@ static SPECS: &[Spec] = specs! {
     "max_client_connections" relay.max_client_connections 1..=1_000_000, "connections from clients, per worker";
     "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
+    "max_questions" relay.max_questions 1..=100_000, "questions to the control plane without an answer, per worker";
     "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
     "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";
@@ -230,6 +237,7 @@ static SPECS: &[Spec] = specs! {
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
     "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
     "resets_per_second" relay.resets_per_second 1..=1_000_000, "cancelled calls that an endpoint's connection is told of, in the long run";
+    "discovery_timeout_ms" relay.discovery_timeout_ms TIME, "how long a call may wait for the control plane to say what it is for";
     "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show what it speaks, TLS included";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use leno_model::manifest::Manifest;
 use leno_model::problem::Problem;
-use leno_model::typed::Reading;
 use serde::{Serialize, Serializer};
 
 /// A kind of object that is watched.
@@ -53,8 +53,8 @@ pub enum Change {
 /// What an object says.
 #[derive(Debug)]
 pub enum Content {
-    /// One that a mesh is made of, or what is wrong with it, and when it was created, in seconds since 1970.
-    Object(Result<Reading, Vec<Problem>>, i64),
+    /// One that a mesh is made of, or what is wrong with it.
+    Object(Result<Manifest, Vec<Problem>>),
     /// A Pod.
     Pod(Pod),
     /// A Namespace.

@@ -1,5 +1,6 @@
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use leno_model::manifest::read_object;
 use leno_model::mesh::Endpoint;
 use leno_model::typed;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ fn a_service(annotations: &Value) -> Content {
         "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] },
     }))
     .expect("a Service");
-    Content::Object(typed::service(service), 0)
+    Content::Object(typed::service(service))
 }
 
 /// A slice of Pods, each of which is given as its name and address.
@@ -30,12 +31,16 @@ fn a_slice(pods: &[(&str, &str)]) -> Content {
         "endpoints": endpoints,
     }))
     .expect("an EndpointSlice");
-    Content::Object(typed::endpoint_slice(slice), 0)
+    Content::Object(typed::endpoint_slice(slice))
 }
 
 fn a_policy(spec: &Value) -> Content {
-    let written = json!({ "metadata": { "name": "web", "namespace": IN_SHOP }, "spec": spec });
-    Content::Object(typed::authorization_policy(IN_SHOP, "web", written), 0)
+    Content::Object(read_object(json!({
+        "apiVersion": "leno.dev/v1alpha1",
+        "kind": "AuthorizationPolicy",
+        "metadata": { "name": "web", "namespace": IN_SHOP },
+        "spec": spec,
+    })))
 }
 
 fn injected(service_account: &str) -> Content {
@@ -181,18 +186,18 @@ fn what_did_not_change_is_shared_with_the_mesh_before() {
 #[test]
 fn of_routes_that_match_the_same_the_older_counts() {
     let mut index = with_echo(&[]);
-    let route = |name: &str, backend: &str| {
-        let written = json!({
-            "metadata": { "name": name, "namespace": IN_SHOP },
+    for (name, created) in [("a-newer", "2026-02-02T00:00:00Z"), ("b-older", "2026-01-01T00:00:00Z")] {
+        let route = read_object(json!({
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "HTTPRoute",
+            "metadata": { "name": name, "namespace": IN_SHOP, "creationTimestamp": created },
             "spec": {
                 "parentRefs": [{ "group": "", "kind": "Service", "name": "echo" }],
-                "rules": [{ "backendRefs": [{ "name": backend, "port": 80 }] }],
+                "rules": [{ "backendRefs": [{ "name": "echo", "port": 80 }] }],
             },
-        });
-        typed::http_route(IN_SHOP, name, written)
-    };
-    apply(&mut index, Kind::HttpRoute, "a-newer", Content::Object(route("a-newer", "gone"), 20));
-    apply(&mut index, Kind::HttpRoute, "b-older", Content::Object(route("b-older", "echo"), 10));
+        }));
+        apply(&mut index, Kind::HttpRoute, name, Content::Object(route));
+    }
     let joined = index.translate();
     let table = joined.mesh.routes(&joined.mesh.clusters()[0].key, IN_SHOP).expect("a table");
     assert_eq!(&*table.entries()[0].rule.route.name, "b-older");

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use change::{Change, Content, Kind, Name, Namespace, Pod};
+use leno_model::manifest::Manifest;
 use leno_model::mesh::Mesh;
 use leno_model::object::{Address, Object};
 use leno_model::problem::{Notice, Problem};
 use leno_model::route::status::ParentStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
-use leno_model::typed::Reading;
 
 /// The objects of a cluster.
 #[derive(Debug)]
@@ -38,8 +38,6 @@ pub struct Index {
 struct Entry {
     /// As it was last right; of a slice, only the addresses that can be used.
     object: Option<Object>,
-    /// When it was created, in seconds since 1970: of two that contradict each other the older counts.
-    created: i64,
     /// The addresses of a slice whose Pods are not known yet: whether they have proxies is not known either.
     held: Vec<Address>,
     /// Mistakes of the object as it is now.
@@ -157,10 +155,7 @@ impl Index {
     /// The mesh of what is known now. What did not change is shared with the one before.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
-        // The oldest first: that is who counts where objects contradict each other. Of one age, by kind and name.
-        let mut entries: Vec<&Entry> = self.objects.values().collect();
-        entries.sort_by_key(|entry| entry.created);
-        let objects = entries.into_iter().filter_map(|entry| entry.object.as_ref());
+        let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
         let Translation { mesh, problems, notices, routes } = translate_again(objects, "default", &mut self.memo);
         self.mesh = Arc::new(mesh.sharing(&self.mesh));
         Joined { mesh: self.mesh.clone(), problems, notices, routes }
@@ -168,7 +163,7 @@ impl Index {
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read, created) => return self.apply_object(kind, name, read, created),
+            Content::Object(read) => return self.apply_object(kind, name, read),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
                     self.changed_pods.insert(name.clone());
@@ -182,18 +177,12 @@ impl Index {
         News::default()
     }
 
-    fn apply_object(
-        &mut self,
-        kind: Kind,
-        name: Name,
-        read: Result<Reading, Vec<Problem>>,
-        created: i64,
-    ) -> News {
+    fn apply_object(&mut self, kind: Kind, name: Name, read: Result<Manifest, Vec<Problem>>) -> News {
         let entry = self.objects.entry((kind, name)).or_default();
         match read {
-            Ok(Reading { object, notices }) => {
+            Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
-                *entry = Entry { object, created, notices, ..Entry::default() };
+                *entry = Entry { object: objects.pop(), notices, ..Entry::default() };
                 if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
                     pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
                 }

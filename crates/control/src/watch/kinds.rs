@@ -6,12 +6,11 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
-use leno_model::problem::Problem;
-use leno_model::typed::{self, Reading};
+use leno_model::manifest::read_object;
+use leno_model::typed;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::index::{self, Content, Kind, Name};
 
@@ -65,19 +64,12 @@ impl Resource for Pod {
     }
 }
 
-/// When an object was created, in seconds since 1970.
-fn created(metadata: &ObjectMeta) -> i64 {
-    metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second())
-}
-
 pub(super) fn service(_: &Name, service: Service) -> Content {
-    let created = created(&service.metadata);
-    Content::Object(typed::service(service), created)
+    Content::Object(typed::service(service))
 }
 
 pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
-    let created = created(&slice.metadata);
-    Content::Object(typed::endpoint_slice(slice), created)
+    Content::Object(typed::endpoint_slice(slice))
 }
 
 pub(super) fn pod(_: &Name, pod: Pod) -> Content {
@@ -98,7 +90,6 @@ pub(super) struct Custom {
     group: &'static str,
     version: &'static str,
     plural: &'static str,
-    read: fn(&Name, Value) -> Result<Reading, Vec<Problem>>,
 }
 
 /// Gateway API's group.
@@ -111,28 +102,24 @@ pub(super) const CUSTOM: [Custom; 4] = [
         group: "leno.dev",
         version: "v1alpha1",
         plural: "authorizationpolicies",
-        read: |name, written| typed::authorization_policy(&name.namespace, &name.name, written),
     },
     Custom {
         kind: Kind::HttpRoute,
         group: GATEWAY,
         version: "v1",
         plural: "httproutes",
-        read: |name, written| typed::http_route(&name.namespace, &name.name, written),
     },
     Custom {
         kind: Kind::GrpcRoute,
         group: GATEWAY,
         version: "v1",
         plural: "grpcroutes",
-        read: |name, written| typed::grpc_route(&name.namespace, &name.name, written),
     },
     Custom {
         kind: Kind::ReferenceGrant,
         group: GATEWAY,
         version: "v1beta1",
         plural: "referencegrants",
-        read: |name, written| typed::reference_grant(&name.namespace, &name.name, written),
     },
 ];
 
@@ -155,13 +142,13 @@ impl Custom {
 
     /// Takes what is needed of one object.
     pub(super) fn read(&self) -> impl Fn(&Name, DynamicObject) -> Content + use<> {
-        let read = self.read;
-        move |name, mut object| {
+        let api = self.resource();
+        move |_, mut object| {
             // Nobody here wants it, and it is as long as the rest.
             object.metadata.managed_fields = None;
-            let created = created(&object.metadata);
-            let written = serde_json::to_value(object).unwrap_or_default();
-            Content::Object(read(name, written), created)
+            // What is listed need not say again of which kind it is.
+            object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
+            Content::Object(read_object(serde_json::to_value(object).unwrap_or_default()))
         }
     }
 }

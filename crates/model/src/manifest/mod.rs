@@ -7,10 +7,13 @@
 mod decode;
 mod review;
 mod tree;
+mod value;
+
+use std::fmt::Display;
 
 use k8s_openapi::Resource;
 use k8s_openapi::api::{core, discovery};
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 
 use crate::object::{
     Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, route, service,
@@ -35,7 +38,7 @@ pub struct SourceFile {
 }
 
 /// What a file without mistakes says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Manifest {
     /// Its objects, in order.
     pub objects: Vec<Object>,
@@ -50,8 +53,28 @@ pub struct Manifest {
 pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest, Vec<Problem>> {
     let mut reader = Reader { findings: Findings::new(&file.path), objects: Vec::new(), default_namespace };
     reader.read_text(&file.text);
-    let (problems, notices) = reader.findings.into_parts();
-    if problems.is_empty() { Ok(Manifest { objects: reader.objects, notices }) } else { Err(problems) }
+    reader.finish()
+}
+
+/// Reads one object as a Kubernetes API gives it, or a List of them; its findings stand in no file.
+///
+/// A value of JSON is a deserializer, and so is whatever type for Kubernetes' objects after it was made one.
+///
+/// # Errors
+/// Every mistake found, which is what Kubernetes would have refused to store; at most [`FINDINGS_MAX`].
+pub fn read_object<'de, D>(object: D) -> Result<Manifest, Vec<Problem>>
+where
+    D: Deserializer<'de, Error: Display>,
+{
+    let mut reader = Reader { findings: Findings::new(""), objects: Vec::new(), default_namespace: "default" };
+    match Node::deserialize(object) {
+        Ok(node) => reader.read(&node),
+        Err(error) => {
+            let what = format!("this is not an object: {error}");
+            reader.findings.file_problem(Default::default(), what, "read it again".to_owned());
+        }
+    }
+    reader.finish()
 }
 
 struct Reader<'a> {
@@ -61,6 +84,11 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn finish(self) -> Result<Manifest, Vec<Problem>> {
+        let (problems, notices) = self.findings.into_parts();
+        if problems.is_empty() { Ok(Manifest { objects: self.objects, notices }) } else { Err(problems) }
+    }
+
     fn read_text(&mut self, text: &str) {
         if text.len() > FILE_MAX_BYTES {
             let what = format!("the file has {} bytes", text.len());

@@ -95,9 +95,9 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
         let field = format!("{field}.matches[{index}]");
         let method = match written.method {
             None => Some(GrpcMethod { service: None, method: None }),
-            Some(method) => read_method(&format!("{field}.method"), method, reading),
+            Some(method) => read_method(&format!("{field}.method"), &method, reading),
         };
-        let headers = header_matches(&format!("{field}.headers"), written.headers.unwrap_or_default(), reading);
+        let headers = header_matches(&format!("{field}.headers"), &written.headers.unwrap_or_default(), reading);
         if let (Some(method), Some(headers)) = (method, headers) {
             matches.push(Match { path: PathMatch::Grpc(method), method: None, headers, query: Box::default() });
         }
@@ -113,7 +113,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
 }
 
 /// Reads a method. `None` if nothing can match.
-fn read_method(field: &str, written: WrittenMethod, reading: &mut Reading<'_, '_>) -> Option<GrpcMethod> {
+fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '_>) -> Option<GrpcMethod> {
     const KINDS: [(&str, bool); 2] = [("Exact", false), ("RegularExpression", true)];
     let is_pattern = reading.choose(&format!("{field}.type"), written.kind.as_deref().unwrap_or("Exact"), &KINDS)?;
     if written.service.is_none() && written.method.is_none() {
@@ -144,3 +144,7 @@ fn is_identifier(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
+
+#[cfg(test)]
+#[path = "grpc_route_tests.rs"]
+mod tests;

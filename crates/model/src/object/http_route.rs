@@ -111,7 +111,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     for (index, written) in written.into_iter().enumerate() {
         matches.extend(read_match(&format!("{field}.matches[{index}]"), written, reading));
     }
-    let timeouts = read_timeouts(&format!("{field}.timeouts"), rule.timeouts.unwrap_or_default(), reading);
+    let timeouts = read_timeouts(&format!("{field}.timeouts"), &rule.timeouts.unwrap_or_default(), reading);
     let parts = RuleParts {
         name: rule.name,
         matches,
@@ -131,8 +131,8 @@ fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) ->
         reading.choose(&format!("{field}.method"), method, &known);
     }
     let path = read_path(&format!("{field}.path"), path.unwrap_or_default(), reading);
-    let headers = header_matches(&format!("{field}.headers"), headers.unwrap_or_default(), reading);
-    let query = query_matches(&format!("{field}.queryParams"), query_params.unwrap_or_default(), reading);
+    let headers = header_matches(&format!("{field}.headers"), &headers.unwrap_or_default(), reading);
+    let query = query_matches(&format!("{field}.queryParams"), &query_params.unwrap_or_default(), reading);
     Some(Match { path: path?, method: method.map(Into::into), headers: headers?, query: query? })
 }
 
@@ -158,7 +158,7 @@ fn read_path(field: &str, written: WrittenPath, reading: &mut Reading<'_, '_>) -
     }
 }
 
-fn read_timeouts(field: &str, written: WrittenTimeouts, reading: &mut Reading<'_, '_>) -> Timeouts {
+fn read_timeouts(field: &str, written: &WrittenTimeouts, reading: &mut Reading<'_, '_>) -> Timeouts {
     let request = read_timeout(&format!("{field}.request"), written.request.as_deref(), reading);
     let backend_field = format!("{field}.backendRequest");
     let backend_request = read_timeout(&backend_field, written.backend_request.as_deref(), reading);
@@ -180,3 +180,7 @@ fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_
     }
     duration.filter(|duration| !duration.is_zero())
 }
+
+#[cfg(test)]
+#[path = "http_route_tests.rs"]
+mod tests;

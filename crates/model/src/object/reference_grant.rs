@@ -113,3 +113,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     let grant = ReferenceGrant { identity, from: from.into(), to: to.into() };
     review.is_clean().then_some(Object::ReferenceGrant(grant))
 }
+
+#[cfg(test)]
+#[path = "reference_grant_tests.rs"]
+mod tests;

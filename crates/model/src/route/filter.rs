@@ -71,3 +71,7 @@ impl Mirror {
         ticket < u128::from(self.numerator)
     }
 }
+
+#[cfg(test)]
+#[path = "filter_tests.rs"]
+mod tests;

@@ -145,3 +145,7 @@ fn decoded_whole(encoded: &[u8]) -> Cow<'_, [u8]> {
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
+
+#[cfg(test)]
+#[path = "matching_tests.rs"]
+mod tests;

@@ -5,6 +5,8 @@
 //! of each route.
 
 mod filter;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod matching;
 mod path;
 mod pattern;

@@ -76,3 +76,7 @@ fn service_and_method(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let (service, method) = (parts.next()?, parts.next()?);
     (parts.next().is_none() && !service.is_empty() && !method.is_empty()).then_some((service, method))
 }
+
+#[cfg(test)]
+#[path = "path_tests.rs"]
+mod tests;

@@ -73,3 +73,7 @@ impl Serialize for Pattern {
         serializer.serialize_str(&self.text)
     }
 }
+
+#[cfg(test)]
+#[path = "pattern_tests.rs"]
+mod tests;

@@ -64,3 +64,7 @@ fn characters(value: Option<&ValueMatch>) -> usize {
         ValueMatch::Pattern(pattern) => pattern.as_str().chars().count(),
     })
 }
+
+#[cfg(test)]
+#[path = "precedence_tests.rs"]
+mod tests;

@@ -62,7 +62,12 @@ impl Redirect {
         if port != scheme.port() {
             location.extend_from_slice(format!(":{port}").as_bytes());
         }
-        location.extend_from_slice(&rewritten(head.path(), self.path.as_ref(), matched));
+        let path = rewritten(head.path(), self.path.as_ref(), matched);
+        if !path.starts_with(b"/") {
+            // Of `OPTIONS *` and of CONNECT, whose targets are no paths.
+            location.push(b'/');
+        }
+        location.extend_from_slice(&path);
         (self.status, location)
     }
 }
@@ -74,3 +79,7 @@ fn host(authority: &[u8]) -> &[u8] {
         _ => authority,
     }
 }
+
+#[cfg(test)]
+#[path = "redirect_tests.rs"]
+mod tests;

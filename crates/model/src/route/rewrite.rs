@@ -53,3 +53,7 @@ pub(super) fn rewritten<'a>(path: &'a [u8], change: Option<&PathRewrite>, matche
     new.extend_from_slice(query);
     Cow::Owned(new)
 }
+
+#[cfg(test)]
+#[path = "rewrite_tests.rs"]
+mod tests;

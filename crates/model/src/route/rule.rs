@@ -108,3 +108,7 @@ impl fmt::Display for RouteName {
         write!(f, "{} {}/{}", self.kind.name(), self.namespace, self.name)
     }
 }
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;

@@ -61,3 +61,7 @@ impl RouteTable {
         &self.entries
     }
 }
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

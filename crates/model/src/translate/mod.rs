@@ -1,7 +1,7 @@
 //! Objects to a mesh: joins Services with their EndpointSlices, attaches routes to them, and gathers the policies.
 //!
 //! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
-//! the one first in order of file and line has it.
+//! the one first in order of file and line, or else of age and name, has it.
 
 mod memo;
 mod references;
@@ -50,8 +50,9 @@ pub fn translate_again<'a>(
 ) -> Translation {
     let mut objects: Vec<&Object> = objects.into_iter().collect();
     objects.sort_by_key(|object| {
-        let Identity { file, mark, .. } = object.identity();
-        (file, *mark)
+        let Identity { file, mark, created_s, namespace, name } = object.identity();
+        // Age and name are for objects that are in no file.
+        (file, *mark, *created_s, object.kind(), namespace, name)
     });
     let mut join = Join::default();
     let Unique { services, mut slices, policies, routes, grants } = join.unique(&objects);
@@ -66,7 +67,7 @@ pub fn translate_again<'a>(
         join.notice(&slice.identity, "EndpointSlice", what);
     }
     join.overlaps(&policies);
-    let attached = routes::attach(&routes, Known::new(&services, &grants, &join.clusters));
+    let attached = routes::attach(&routes, &Known::new(&services, &grants, &join.clusters));
     join.problems.extend(attached.problems);
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();

@@ -37,13 +37,13 @@ struct Attachment<'a> {
 }
 
 /// Attaches routes, which are in order of file and line.
-pub(super) fn attach(routes: &[&Route], known: Known<'_>) -> Attached {
+pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
     let mut attached = Attached::default();
     let mut attachments = Vec::new();
     for route in routes {
         for parent in &route.parents {
             if parent.is_service() {
-                attachments.push(Attachment::new(route, parent, &known));
+                attachments.push(Attachment::new(route, parent, known));
             } else {
                 attached.pass_over(route, parent);
             }
@@ -52,7 +52,7 @@ pub(super) fn attach(routes: &[&Route], known: Known<'_>) -> Attached {
     let winners = winners(&attachments);
     let mut candidates: BTreeMap<Group<'_>, Vec<Candidate>> = BTreeMap::new();
     for attachment in &attachments {
-        attached.attach(attachment, &known, &winners, &mut candidates);
+        attached.attach(attachment, known, &winners, &mut candidates);
     }
     for ((cluster, namespace), candidates) in candidates {
         let kind = winners.get(&(cluster.clone(), namespace)).map_or(RouteKind::Http, |winner| winner.kind);
@@ -218,3 +218,7 @@ fn condition(kind: ConditionKind, good: Reason, message: String, faults: &[Refus
 fn place_of(route: &Route, spot: &Spot) -> Place {
     place(&route.identity, route.kind.name(), &spot.field, spot.mark)
 }
+
+#[cfg(test)]
+#[path = "routes_tests.rs"]
+mod tests;

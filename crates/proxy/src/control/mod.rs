@@ -100,6 +100,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
+        discovery: None,
         default_policy: args.default_inbound_policy,
         access_log: access_log.as_ref(),
         limits: &limits,

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leno_identity::TlsIdentity;
+use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
+use tokio::sync::mpsc;
 
 use super::ControlError;
 use crate::access_log::{self, AccessLog, Destination};
@@ -18,6 +20,8 @@ use crate::worker::{Door, SpawnError, WorkerConfig, WorkerHandle};
 /// What all workers have in common.
 pub(super) struct WorkerTemplate<'a> {
     pub(super) identity: Option<Arc<TlsIdentity>>,
+    /// Where they ask what they do not know.
+    pub(super) discovery: Option<mpsc::Sender<Subject>>,
     pub(super) default_policy: DefaultInboundPolicy,
     pub(super) access_log: Option<&'a AccessLogOptions>,
     pub(super) limits: &'a Arc<Limits>,
@@ -36,6 +40,7 @@ impl WorkerTemplate<'_> {
                 index,
                 listen,
                 identity: self.identity.clone(),
+                discovery: self.discovery.clone(),
                 default_policy: self.default_policy,
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 limits: self.limits.clone(),

@@ -173,11 +173,16 @@ impl Worker {
         }
         if self.declared_protocol(&origin) == Protocol::Opaque {
             self.admit_opaque(index);
+        } else if door == Door::Outbound
+            && let Some(subject) = origin.original_destination.and_then(|address| self.mesh.unanswered_address(address))
+        {
+            // The answer may be that its server speaks first. If it cannot be asked, its call will say so.
+            let _ = self.ask(&subject);
         }
     }
 
     /// What is said of a connection before its first byte.
-    fn declared_protocol(&self, origin: &Origin) -> Protocol {
+    pub(super) fn declared_protocol(&self, origin: &Origin) -> Protocol {
         let Some(original) = origin.original_destination else { return Protocol::Detect };
         let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
         let cluster = self.mesh.cluster_by_address(original).or_else(of_endpoint);

@@ -163,6 +163,7 @@ impl Worker {
             self.drop_cluster_if_unused(index);
         }
         self.mesh = mesh;
+        self.take_answers();
     }
 
     /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.

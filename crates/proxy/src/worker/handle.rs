@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 
 use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
+use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
 use mio::{Poll, Token, Waker};
 use slab::Slab;
+use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
 use super::accept::{Door, Listener, MAX_LISTENERS};
@@ -34,6 +36,8 @@ pub struct WorkerConfig {
     pub listen: Vec<(Door, SocketAddr)>,
     /// What proves who we are; none without mutual TLS.
     pub identity: Option<Arc<TlsIdentity>>,
+    /// Where the worker asks what it does not know; none where the mesh that it is given is all there is.
+    pub discovery: Option<tokio_mpsc::Sender<Subject>>,
     /// Who may call the application where no policy is enforced.
     pub default_policy: DefaultInboundPolicy,
     /// Where calls are logged.
@@ -219,6 +223,8 @@ impl Worker {
             access_log: config.access_log,
             failures: FailureLog::default(),
             mesh_version: 0,
+            discovery: config.discovery,
+            questions: Default::default(),
             clusters: Slab::new(),
             cluster_by_key: Default::default(),
             arrivals: Slab::new(),

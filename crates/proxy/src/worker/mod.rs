@@ -3,7 +3,7 @@
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
 //! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `call`
-//! (what is known of a call), `target` (what it is for), `cluster` (what is kept of that), `upstream` (a connection to an endpoint),
+//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `cluster` (what is kept of that), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
 //! they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
@@ -18,6 +18,7 @@ mod client;
 mod cluster;
 mod codec;
 pub mod detect;
+mod discover;
 pub mod grpc;
 mod handle;
 mod hop;
@@ -47,16 +48,19 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, Violation};
 use leno_identity::TlsIdentity;
+use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use slab::Slab;
+use tokio::sync::mpsc as tokio_mpsc;
 
 use accept::{Arrival, Listener};
 use call::{Call, CallId};
 use client::Client;
 use cluster::{ClusterState, TargetKey};
+use discover::Question;
 use handle::Command;
 use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side, Wire};
@@ -99,6 +103,9 @@ struct Worker {
     default_policy: DefaultInboundPolicy,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
+    /// Where questions go that the mesh has no answer to; none where it knows everything.
+    discovery: Option<tokio_mpsc::Sender<Subject>>,
+    questions: FxHashMap<Subject, Question>,
     clusters: Slab<ClusterState>,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use leno_http2::{ErrorCode, FieldSection, Section};
+use leno_model::discovery::Subject;
 
 use super::Worker;
 use super::accept::Door;
@@ -34,6 +35,8 @@ pub(super) enum ProxyError {
     Connect { endpoint: SocketAddr, why: String },
     #[error("the proxy knows {targets} addresses, its limit; try again later")]
     TooManyTargets { targets: usize },
+    #[error("the control plane has not said within {waited_ms} ms what {subject} is; look whether leno-control runs")]
+    Unanswered { subject: Subject, waited_ms: u128 },
     #[error("{target} is this proxy itself, so the call would go round for ever; call the application's port")]
     Loop { target: SocketAddr },
     #[error("{0}")]
@@ -64,6 +67,7 @@ impl ProxyError {
             Self::WaitedTooLong { .. } => "waited-too-long",
             Self::TooManyCalls { .. } => "too-many-calls",
             Self::TooManyTargets { .. } => "too-many-targets",
+            Self::Unanswered { .. } => "unanswered",
             Self::Loop { .. } => "loop",
             Self::Denied(_) => "denied",
             Self::Connect { .. } => "connect-failed",
@@ -91,6 +95,7 @@ impl ProxyError {
             | Self::WaitedTooLong { .. }
             | Self::TooManyCalls { .. }
             | Self::TooManyTargets { .. }
+            | Self::Unanswered { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),

@@ -11,7 +11,7 @@ use super::grpc;
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
-use super::target::protocol_of;
+use super::target::{Routed, protocol_of};
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -96,20 +96,26 @@ impl Worker {
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
         }
-        let routed = if oversize {
-            Err(ProxyError::HeaderListTooLarge { limit_bytes: self.limits.client.max_header_list_bytes })
-        } else {
-            self.route(client, slot)
-        };
-        if let Ok(cluster) = &routed {
-            self.count_inbound(client, slot, *cluster);
+        if oversize {
+            let limit_bytes = self.limits.client.max_header_list_bytes;
+            return self.fail(slot, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
-        match routed {
-            Err(error) => self.fail(slot, &error),
-            Ok(cluster) => match self.authorize(client, slot) {
-                Ok(()) => self.admit(CallId { slot, serial }, cluster),
-                Err(denied) => self.fail(slot, &denied),
-            },
+        self.enter(CallId { slot, serial });
+    }
+
+    /// Finds out what a call is for, and whether it may be made.
+    pub(super) fn enter(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id.slot as usize).filter(|call| call.serial == id.serial) else { return };
+        let client = call.client;
+        let cluster = match self.route(client, id.slot) {
+            Ok(Routed::To(cluster)) => cluster,
+            Ok(Routed::Later(subject)) => return self.wait_for_answer(id, subject),
+            Err(error) => return self.fail(id.slot, &error),
+        };
+        self.count_inbound(client, id.slot, cluster);
+        match self.authorize(client, id.slot) {
+            Ok(()) => self.admit(id, cluster),
+            Err(denied) => self.fail(id.slot, &denied),
         }
     }
 
@@ -132,11 +138,17 @@ impl Worker {
         if calls > self.limits.relay.max_calls as usize {
             return self.fail(id.slot, &ProxyError::TooManyCalls { calls });
         }
+        self.start_deadline(id);
+        self.to_send.push_back(id);
+    }
+
+    /// A call's deadline runs from when it came.
+    pub(super) fn start_deadline(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id.slot as usize).filter(|call| call.deadline.is_none()) else { return };
         if let Some(timeout) = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout) {
-            let at = self.now + timeout;
+            let at = call.started + timeout;
             call.deadline = Some((at, self.timers.set(at, id)));
         }
-        self.to_send.push_back(id);
     }
 
     /// Whether `token` names a call, and that call is this stream's.

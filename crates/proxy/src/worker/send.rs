@@ -23,7 +23,7 @@ impl Worker {
         }
     }
 
-    fn call_exists(&self, id: CallId) -> bool {
+    pub(super) fn call_exists(&self, id: CallId) -> bool {
         self.calls.get(id.slot as usize).is_some_and(|call| call.serial == id.serial)
     }
 

@@ -44,6 +44,7 @@ impl Worker {
         self.sweep_clients();
         self.sweep_upstreams();
         self.sweep_waiting();
+        self.sweep_questions();
         if self.sweep_turn == 0 {
             self.forget_idle_addresses();
             for line in self.failures.left_out(self.now) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, canonical};
 
 use super::Worker;
@@ -18,7 +19,7 @@ use crate::metrics::Direction;
 
 impl Worker {
     /// The cluster that a call is for: by the connection's target where it has one, else by what the request says.
-    pub(super) fn route(&mut self, client: usize, slot: u32) -> Result<usize, ProxyError> {
+    pub(super) fn route(&mut self, client: usize, slot: u32) -> Result<Routed, ProxyError> {
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
@@ -28,26 +29,35 @@ impl Worker {
             && latest.mesh_version == self.mesh_version
             && latest.authority == authority
         {
-            return Ok(latest.cluster);
+            return Ok(Routed::To(latest.cluster));
         }
         let authority = authority.to_vec();
         let cluster = match self.find_target(downstream, &authority)? {
             Found::Service(cluster) => self.service_state(&cluster),
             Found::Address(target) => self.address_state(target)?,
+            Found::Unanswered(subject) => return Ok(Routed::Later(subject)),
         };
         let gate = self.clients.get(client).and_then(|client| self.gate(client, cluster));
-        let Some(downstream) = self.clients.get_mut(client) else { return Ok(cluster) };
+        let Some(downstream) = self.clients.get_mut(client) else { return Ok(Routed::To(cluster)) };
         let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
         let tls = is_inbound.then(|| downstream.tls_label());
         let state = self.clusters.get_mut(cluster);
         let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
         let mesh_version = self.mesh_version;
         downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
-        Ok(cluster)
+        Ok(Routed::To(cluster))
     }
 
     fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
         let local = client.origin.local.ip();
+        let unanswered = match (client.origin.door, client.target) {
+            (Door::Outbound, Some(address)) => self.mesh.unanswered_address(address),
+            (Door::Outbound, None) => self.mesh.unanswered_authority(authority),
+            _ => None,
+        };
+        if let Some(subject) = unanswered {
+            return Ok(Found::Unanswered(subject));
+        }
         match (client.origin.door, client.target) {
             (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
             (Door::Outbound, Some(address)) => Ok(match self.mesh.cluster_by_address(address) {
@@ -80,6 +90,15 @@ impl Worker {
 enum Found {
     Service(Arc<Cluster>),
     Address(TargetKey),
+    /// The control plane must be asked.
+    Unanswered(Subject),
+}
+
+/// Where a call goes.
+pub(super) enum Routed {
+    To(usize),
+    /// That is known when the control plane has answered.
+    Later(Subject),
 }
 
 /// The address that a CONNECT request asks for, which must be here: a tunnel leads to no third party.

@@ -3,6 +3,7 @@
 mod answers;
 mod chaos;
 mod closing;
+mod discovery;
 mod dismissal;
 mod limits;
 mod peer;

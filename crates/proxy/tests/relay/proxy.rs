@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::frame::kind;
+use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
@@ -13,6 +14,8 @@ use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
 use leno_proxy::worker::{ClusterExplanation, Door, WorkerConfig, WorkerHandle};
+
+use tokio::sync::mpsc;
 
 use crate::peer::{Peer, Server};
 
@@ -29,6 +32,16 @@ impl Proxy {
 
     /// The same with an annotation of the Service and limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
+        Self::spawn(mesh("echo", endpoints, annotation), None, limits)
+    }
+
+    /// A worker that knows nothing, and what it asks.
+    pub(crate) fn start_asking(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
+        let (questions, asked) = mpsc::channel(16);
+        (Self::spawn(Arc::new(Mesh::empty().answering([])), Some(questions), limits), asked)
+    }
+
+    fn spawn(mesh: Arc<Mesh>, discovery: Option<mpsc::Sender<Subject>>, limits: &[(&str, &str)]) -> Self {
         let metrics = WorkerMetrics::new();
         let mut set = Limits::default();
         for (name, value) in limits {
@@ -39,13 +52,14 @@ impl Proxy {
             index: 0,
             listen: vec![(Door::Outbound, outbound)],
             identity: None,
+            discovery,
             default_policy: DefaultInboundPolicy::default(),
             access_log: AccessLog::off(),
             limits: Arc::new(set),
             metrics: metrics.clone(),
             seed: 1,
         };
-        let worker = WorkerHandle::spawn(config, mesh("echo", endpoints, annotation)).expect("a worker");
+        let worker = WorkerHandle::spawn(config, mesh).expect("a worker");
         Self { worker, metrics }
     }
 
@@ -110,6 +124,15 @@ impl CallInFlight {
 
 /// A mesh of one Service with port 80.
 pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Arc<Mesh> {
+    Arc::new(owned_mesh(name, endpoints, annotation))
+}
+
+/// The same mesh as the answer to some questions.
+pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
+    Arc::new(owned_mesh(name, endpoints, "").answering(subjects.iter().cloned()))
+}
+
+fn owned_mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Mesh {
     let mut text = format!(
         "apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
          spec:\n  ports:\n  - port: 80\n"
@@ -127,7 +150,7 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     let translation = translate(&objects, "default");
     assert!(translation.problems.is_empty(), "{:?}", translation.problems);
-    Arc::new(translation.mesh)
+    translation.mesh
 }
 
 /// Waits for something that must come true.

@@ -105,7 +105,7 @@ pub(super) fn reference(field: &str, written: WrittenMirror, reading: &mut Readi
     };
     match port {
         None if reference.is_service() => {
-            reading.problem(&format!("{field}.port"), "missing", "add the Service's port")
+            reading.problem(&format!("{field}.port"), "missing", "add the Service's port");
         }
         Some(port) if reference.port.is_none() => {
             reading.problem(&format!("{field}.port"), format!("{port} is not a port"), "use 1 to 65535");

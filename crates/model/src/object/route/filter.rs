@@ -197,7 +197,7 @@ fn path_rewrite(field: &str, written: PathModifier, reading: &mut Reading<'_, '_
     if path.len() > PATH_MAX_BYTES {
         let what = format!("{} bytes", path.len());
         reading.problem(&field, what, format!("use at most {PATH_MAX_BYTES}"));
-    } else if !path.is_empty() && !(path.starts_with('/') && path.bytes().all(is_allowed)) {
+    } else if !(path.is_empty() || path.starts_with('/') && path.bytes().all(is_allowed)) {
         let what = format!("{} is not a path", quoted(&path));
         let fix = "begin it with /, and leave the query out: a request keeps its own";
         reading.refuse(&field, Reason::UnsupportedValue, what, fix);

@@ -25,10 +25,10 @@ const OWN_PREFIX: &str = "leno-";
 /// Reads header matches. Of several with one name the first counts. `None` if one of them can never be true.
 pub(in crate::object) fn header_matches(
     field: &str,
-    written: Vec<NamedMatch>,
+    written: &[NamedMatch],
     reading: &mut Reading<'_, '_>,
 ) -> Option<Box<[HeaderMatch]>> {
-    let named = named_matches(field, &written, reading);
+    let named = named_matches(field, written, reading);
     let mut matches: Vec<HeaderMatch> = Vec::new();
     for (field, written) in named {
         let name = header_name(&format!("{field}.name"), &written.name, reading);
@@ -43,10 +43,10 @@ pub(in crate::object) fn header_matches(
 /// Reads query matches, whose names have case. `None` if one of them can never be true.
 pub(in crate::object) fn query_matches(
     field: &str,
-    written: Vec<NamedMatch>,
+    written: &[NamedMatch],
     reading: &mut Reading<'_, '_>,
 ) -> Option<Box<[QueryMatch]>> {
-    let named = named_matches(field, &written, reading);
+    let named = named_matches(field, written, reading);
     let mut matches = Vec::new();
     for (field, written) in named {
         check_name(&format!("{field}.name"), &written.name, reading);

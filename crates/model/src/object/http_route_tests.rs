@@ -1,0 +1,470 @@
+use std::time::Duration;
+
+use crate::fixtures::{lines, notices, objects, parse, problems};
+use crate::object::{Object, Route};
+use crate::route::status::Reason;
+use crate::route::{
+    Header, HeaderMatch, HeaderModifier, Match, PathMatch, PathRewrite, QueryMatch, Redirect, RouteKind, Scheme,
+    Timeouts, ValueMatch,
+};
+
+/// A route for the Service echo with these rules, in YAML's flow style.
+fn with_rules(rules: &str) -> String {
+    let parent = "{group: '', kind: Service, name: echo}";
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: canary}}\n\
+         spec:\n  parentRefs: [{parent}]\n  rules: {rules}\n"
+    )
+}
+
+/// A route for `parents` with one rule.
+fn with_parents(parents: &str) -> String {
+    with_rules("[{}]").replace("[{group: '', kind: Service, name: echo}]", parents)
+}
+
+fn route(text: &str) -> Route {
+    match objects(text).remove(0) {
+        Object::Route(route) => route,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the only problem of a route with these rules says, after its place.
+fn mistake(rules: &str) -> String {
+    only_mistake(&with_rules(rules))
+}
+
+fn only_mistake(text: &str) -> String {
+    let mut problems = problems(text);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let line = problems.remove(0);
+    line.replacen("echo.yaml:", "", 1).replacen(" of HTTPRoute default/canary", "", 1)
+}
+
+/// What is refused of the only rule: field, reason, what.
+fn refused(rule: &str) -> Vec<(String, Reason, String)> {
+    let route = route(&with_rules(&format!("[{rule}]")));
+    let refusals = route.rules[0].refusals.iter();
+    refusals.map(|refusal| (refusal.spot.field.to_string(), refusal.reason, refusal.what.clone())).collect()
+}
+
+#[test]
+fn a_route_is_read() {
+    let read = route(&with_rules(
+        "[{name: v2, matches: [{path: {value: /cart}, method: POST, headers: [{name: X-Env, value: canary}],
+            queryParams: [{name: Debug, value: '1'}]}], timeouts: {request: 10s, backendRequest: 500ms},
+           backendRefs: [{name: echo-v2, port: 80, weight: 9}, {name: echo, namespace: shop, port: 81}]}]",
+    ));
+    assert_eq!((read.kind, &*read.identity.name, &*read.identity.namespace), (RouteKind::Http, "canary", "default"));
+    assert!(read.parents[0].is_service());
+    let [rule] = &*read.rules else { panic!("{:?}", read.rules) };
+    let one = || ValueMatch::Exact("1".into());
+    assert_eq!(
+        rule.matches,
+        [Match {
+            path: PathMatch::prefix("/cart"),
+            method: Some("POST".into()),
+            headers: [HeaderMatch { name: "x-env".into(), value: ValueMatch::Exact("canary".into()) }].into(),
+            query: [QueryMatch { name: "Debug".into(), value: one() }].into(),
+        }]
+    );
+    let ms = |ms| Some(Duration::from_millis(ms));
+    assert_eq!(rule.timeouts, Timeouts { request: ms(10_000), backend_request: ms(500) });
+    let backends: Vec<_> = rule.backends.iter().map(|b| (&*b.to.name, b.to.port, b.weight)).collect();
+    assert_eq!(backends, [("echo-v2", Some(80), 9), ("echo", Some(81), 1)]);
+    assert_eq!(rule.name.as_deref(), Some("v2"));
+    assert!(rule.refusals.is_empty());
+}
+
+#[test]
+fn what_is_left_out_is_what_kubernetes_takes_it_for() {
+    let whole = route(&with_rules("[{}]").replace("  rules: [{}]\n", ""));
+    assert_eq!(whole.rules[0].matches, [Match::any()]);
+    assert!(whole.rules[0].backends.is_empty());
+    assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Match::any()]);
+    assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Match::any()]);
+    assert_eq!(route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].timeouts, Timeouts::default());
+}
+
+#[test]
+fn the_creation_time_is_read_and_a_status_is_passed_over() {
+    let text = with_rules("[{}]").replace("{name: canary}", "{name: canary, creationTimestamp: 2026-11-22T06:00:00Z}");
+    assert_eq!(route(&text).created, Some(1_795_327_200));
+    assert_eq!(route(&(with_rules("[{}]") + "status: {parents: [{anything: 1}]}\n")).created, None);
+}
+
+#[test]
+fn the_former_version_is_read_too() {
+    assert_eq!(&*route(&with_rules("[{}]").replace("/v1", "/v1beta1")).identity.name, "canary");
+}
+
+#[test]
+fn filters_are_read() {
+    let read = route(&with_rules(
+        "[{filters: [
+            {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: X-A, value: b}, {name: x-a, value: c}],
+              add: [{name: B, value: d}], remove: [C]}},
+            {type: URLRewrite, urlRewrite: {hostname: cart.shop, path: {type: ReplacePrefixMatch, replacePrefixMatch: /x}}},
+            {type: RequestMirror, requestMirror: {backendRef: {name: copy, port: 80}, percent: 5}},
+            {type: RequestMirror, requestMirror: {backendRef: {name: copy, port: 81}, fraction: {numerator: 1, denominator: 3}}},
+            {type: RequestMirror, requestMirror: {backendRef: {name: copy, port: 82}}}],
+           matches: [{path: {type: PathPrefix, value: /a}}],
+           backendRefs: [{name: echo, port: 80, filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [Server]}}]}]}]",
+    ));
+    let filters = &read.rules[0].filters;
+    let header = |name: &str, value: &str| Header { name: name.into(), value: value.into() };
+    // Of two entries with one name the first counts.
+    let modifier = HeaderModifier {
+        set: [header("x-a", "b")].into(),
+        add: [header("b", "d")].into(),
+        remove: ["c".into()].into(),
+    };
+    assert_eq!(filters.fixed.request_headers, Some(modifier));
+    let rewrite = filters.fixed.rewrite.clone().expect("a rewrite");
+    assert_eq!(rewrite.hostname.as_deref(), Some("cart.shop"));
+    assert_eq!(rewrite.path, Some(PathRewrite::Prefix("/x".into())));
+    let shares: Vec<_> = filters.mirrors.iter().map(|m| (m.to.port, m.numerator, m.denominator)).collect();
+    assert_eq!(shares, [(Some(80), 5, 100), (Some(81), 1, 3), (Some(82), 100, 100)]);
+    let own = read.rules[0].backends[0].filters.fixed.response_headers.clone().expect("a modifier");
+    assert_eq!(own.remove, ["server".into()].into());
+}
+
+#[test]
+fn a_redirect_is_read() {
+    let redirect = |written: &str| {
+        let rules = format!("[{{filters: [{{type: RequestRedirect, requestRedirect: {written}}}]}}]");
+        route(&with_rules(&rules)).rules[0].filters.fixed.redirect.clone()
+    };
+    let nothing = Redirect { scheme: None, hostname: None, port: None, path: None, status: 302 };
+    assert_eq!(redirect("{}"), Some(nothing));
+    let all = Redirect {
+        scheme: Some(Scheme::Https),
+        hostname: Some("example.org".into()),
+        port: Some(8443),
+        path: Some(PathRewrite::Full("/new".into())),
+        status: 308,
+    };
+    let written = "{scheme: https, hostname: example.org, port: 8443, statusCode: 308,
+                    path: {type: ReplaceFullPath, replaceFullPath: /new}}";
+    assert_eq!(redirect(written), Some(all));
+}
+
+#[test]
+fn mistakes_are_said_with_their_line_and_a_fix() {
+    for (rules, line) in [
+        ("[{matchs: []}]", "6: spec.rules[0].matchs: HTTPRouteRule has no such field; did you mean matches?"),
+        (
+            "[{matches: [{path: {value: cart}}]}]",
+            "6: spec.rules[0].matches[0].path.value: \"cart\" is not a path; begin it with /",
+        ),
+        (
+            "[{matches: [{path: {value: /a//b}}]}]",
+            "6: spec.rules[0].matches[0].path.value: \"/a//b\" has an element that paths do not keep; remove //, /./, /../ and %2f",
+        ),
+        (
+            "[{matches: [{path: {value: /a/..}}]}]",
+            "6: spec.rules[0].matches[0].path.value: \"/a/..\" has an element that paths do not keep; remove //, /./, /../ and %2f",
+        ),
+        (
+            "[{matches: [{path: {value: '/a b'}}]}]",
+            "6: spec.rules[0].matches[0].path.value: ' ' is not a character of paths; write it percent-encoded",
+        ),
+        (
+            "[{matches: [{path: {value: '/a%2'}}]}]",
+            "6: spec.rules[0].matches[0].path.value: a % in \"/a%2\" without two digits after it; write %25 for a percent sign",
+        ),
+        (
+            "[{matches: [{path: {type: Prefix, value: /a}}]}]",
+            "6: spec.rules[0].matches[0].path.type: \"Prefix\" is not one of its values; use one of Exact, PathPrefix, RegularExpression",
+        ),
+        (
+            "[{matches: [{path: {type: PathPrefx, value: /a}}]}]",
+            "6: spec.rules[0].matches[0].path.type: \"PathPrefx\" is not one of its values; did you mean PathPrefix?",
+        ),
+        (
+            "[{matches: [{method: get}]}]",
+            "6: spec.rules[0].matches[0].method: \"get\" is not one of its values; did you mean GET?",
+        ),
+        (
+            "[{matches: [{headers: [{name: 'a b', value: c}]}]}]",
+            "6: spec.rules[0].matches[0].headers[0].name: \"a b\" is not the name of a header field; use letters, digits and any of !#$%&'*+-.^_`|~",
+        ),
+        (
+            "[{matches: [{headers: [{name: a}]}]}]",
+            "6: spec.rules[0].matches[0].headers[0].value: missing; write what the value has to be",
+        ),
+        (
+            "[{matches: [{headers: [{name: a, value: b}, {name: a, value: c}]}]}]",
+            "6: spec.rules[0].matches[0].headers[1].name: \"a\" is here twice; keep one of them",
+        ),
+        (
+            "[{matches: [{queryParams: [{value: b}]}]}]",
+            "6: spec.rules[0].matches[0].queryParams[0].name: missing; add it",
+        ),
+        (
+            "[{matches: [{queryParams: [{name: a, value: 1}]}]}]",
+            "6: spec.rules[0].matches[0].queryParams[0].value: 1 is not text; put it in quotes",
+        ),
+        ("[{backendRefs: [{name: echo}]}]", "6: spec.rules[0].backendRefs[0].port: missing; add the Service's port"),
+        ("[{backendRefs: [{port: 80}]}]", "6: spec.rules[0].backendRefs[0].name: missing; name the Service"),
+        (
+            "[{backendRefs: [{name: echo, port: 0}]}]",
+            "6: spec.rules[0].backendRefs[0].port: 0 is not a port; use 1 to 65535",
+        ),
+        (
+            "[{backendRefs: [{name: echo, port: 80, weight: -1}]}]",
+            "6: spec.rules[0].backendRefs[0].weight: -1 is not a weight; use 0 to 1000000",
+        ),
+        ("[{timeouts: {request: 10}}]", "6: spec.rules[0].timeouts.request: 10 is not text; put it in quotes"),
+        (
+            "[{timeouts: {request: 10 s}}]",
+            "6: spec.rules[0].timeouts.request: \"10 s\" is not a duration; write one such as 1m30s or 500ms",
+        ),
+        (
+            "[{timeouts: {request: 1s, backendRequest: 2s}}]",
+            "6: spec.rules[0].timeouts.backendRequest: longer than the whole request may take; make it shorter than request",
+        ),
+        (
+            "[{name: A}]",
+            "6: spec.rules[0].name: \"A\" is not a name; use at most 253 lower-case letters, digits, dashes and dots",
+        ),
+        (
+            "[{name: a}, {name: a}]",
+            "6: spec.rules[1].name: \"a\" is the name of another rule already; use another name",
+        ),
+        (
+            "[{filters: [{}]}]",
+            "6: spec.rules[0].filters[0].type: missing; write one of RequestHeaderModifier, ResponseHeaderModifier, RequestMirror, ExtensionRef, RequestRedirect, URLRewrite, CORS, ExternalAuth",
+        ),
+        (
+            "[{filters: [{type: UrlRewrite}]}]",
+            "6: spec.rules[0].filters[0].type: \"UrlRewrite\" is not one of its values; did you mean URLRewrite?",
+        ),
+        (
+            "[{filters: [{type: URLRewrite}]}]",
+            "6: spec.rules[0].filters[0].urlRewrite: missing of a URLRewrite; add it",
+        ),
+        (
+            "[{filters: [{type: URLRewrite, urlRewrite: {}, requestMirror: {backendRef: {name: a, port: 1}}}]}]",
+            "6: spec.rules[0].filters[0].requestMirror: not a field of a URLRewrite; remove it, or correct the type",
+        ),
+        (
+            "[{filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /, replacePrefixMatch: /}}}]}]",
+            "6: spec.rules[0].filters[0].urlRewrite.path.replacePrefixMatch: not a field of a ReplaceFullPath; remove it, or correct the type",
+        ),
+        (
+            "[{filters: [{type: URLRewrite, urlRewrite: {hostname: a_b}}]}]",
+            "6: spec.rules[0].filters[0].urlRewrite.hostname: \"a_b\" is not the name of a host; use at most 253 lower-case letters, digits, dashes and dots",
+        ),
+        (
+            "[{filters: [{type: RequestRedirect, requestRedirect: {statusCode: 300}}]}]",
+            "6: spec.rules[0].filters[0].requestRedirect.statusCode: \"300\" is not one of its values; did you mean 301?",
+        ),
+        (
+            "[{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, percent: 101}}]}]",
+            "6: spec.rules[0].filters[0].requestMirror.percent: 101 of 100 requests; copy none, some or all of them",
+        ),
+        (
+            "[{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a, port: 1}, percent: 1, fraction: {numerator: 1}}}]}]",
+            "6: spec.rules[0].filters[0].requestMirror: both a percent and a fraction; keep one of them",
+        ),
+        (
+            "[{filters: [{type: RequestMirror, requestMirror: {backendRef: {name: a}}}]}]",
+            "6: spec.rules[0].filters[0].requestMirror.backendRef.port: missing; add the Service's port",
+        ),
+        (
+            "[{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: a}]}}]}]",
+            "6: spec.rules[0].filters[0].requestHeaderModifier.set[0].value: missing; write the field's value, or list its name in `remove`",
+        ),
+        (
+            "[{filters: [{type: RequestRedirect, requestRedirect: {}}], backendRefs: [{name: a, port: 1}]}]",
+            "6: spec.rules[0].backendRefs: a rule that redirects sends nothing to backends; remove the backendRefs or the RequestRedirect",
+        ),
+    ] {
+        assert_eq!(mistake(rules), line, "{rules}");
+    }
+}
+
+#[test]
+fn what_must_not_be_there_twice_is_a_mistake() {
+    let modifier = "{type: RequestHeaderModifier, requestHeaderModifier: {remove: [a]}}";
+    assert_eq!(
+        mistake(&format!("[{{filters: [{modifier}, {modifier}]}}]")),
+        "6: spec.rules[0].filters[1]: a second RequestHeaderModifier; make one of the two"
+    );
+    let both = "{type: RequestRedirect, requestRedirect: {}}, {type: URLRewrite, urlRewrite: {}}";
+    assert_eq!(
+        mistake(&format!("[{{filters: [{both}]}}]")),
+        "6: spec.rules[0].filters: a request is either redirected or sent on; remove the RequestRedirect or the URLRewrite"
+    );
+}
+
+#[test]
+fn a_prefix_is_replaced_only_where_one_prefix_is_matched() {
+    let filter = "filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]";
+    let line = "6: spec.rules[0].filters: ReplacePrefixMatch, and not exactly one match, of a PathPrefix; \
+                write one rule for each PathPrefix, or use ReplaceFullPath";
+    for matches in ["[{path: {value: /a}}, {path: {value: /b}}]", "[{path: {type: Exact, value: /a}}]"] {
+        assert_eq!(mistake(&format!("[{{matches: {matches}, {filter}}}]")), line);
+        let backend = format!("backendRefs: [{{name: echo, port: 80, {filter}}}]");
+        assert_eq!(mistake(&format!("[{{matches: {matches}, {backend}}}]")), line);
+    }
+    assert_eq!(problems(&with_rules(&format!("[{{{filter}}}]"))), [""; 0]);
+}
+
+#[test]
+fn lists_are_bounded() {
+    let repeated = |item: &str, count: usize| vec![item; count].join(", ");
+    for (rules, line) in [
+        (format!("[{}]", repeated("{}", 17)), "6: spec.rules: 17 items; use at most 16"),
+        (format!("[{{matches: [{}]}}]", repeated("{}", 65)), "6: spec.rules[0].matches: 65 items; use at most 64"),
+        (
+            format!("[{}]", repeated(&format!("{{matches: [{}]}}", repeated("{}", 43)), 3)),
+            "6: spec.rules: 129 matches in all rules; use at most 128, or several routes",
+        ),
+        (
+            format!("[{{backendRefs: [{}]}}]", repeated("{name: echo, port: 80}", 17)),
+            "6: spec.rules[0].backendRefs: 17 items; use at most 16",
+        ),
+    ] {
+        assert_eq!(mistake(&rules), line);
+    }
+}
+
+#[test]
+fn parents_are_checked() {
+    for (parents, line) in [
+        (
+            "[]",
+            "5: spec.parentRefs: a route without a parent is for no call; name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`",
+        ),
+        (
+            "[{kind: Service, name: echo}]",
+            "5: spec.parentRefs[0].group: gateway.networking.k8s.io has no kind Service; write `group: \"\"`",
+        ),
+        ("[{group: '', kind: Service}]", "5: spec.parentRefs[0].name: missing; name the Service"),
+        (
+            "[{group: '', kind: Service, name: echo, port: 65536}]",
+            "5: spec.parentRefs[0].port: 65536 is not a port; use 1 to 65535",
+        ),
+        (
+            "[{group: '', kind: Service, name: a, namespace: B}]",
+            "5: spec.parentRefs[0].namespace: \"B\" is not a name; use at most 63 lower-case letters, digits and dashes, with no dash first or last",
+        ),
+        (
+            "[{group: '', kind: Service, name: a}, {group: '', kind: Service, name: a, port: 80}]",
+            "5: spec.parentRefs[1]: the same as spec.parentRefs[0]; remove it, or give both a port or a sectionName",
+        ),
+    ] {
+        assert_eq!(only_mistake(&with_parents(parents)), line, "{parents}");
+    }
+    let two_ports = "[{group: '', kind: Service, name: a, port: 81}, {group: '', kind: Service, name: a, port: 80}]";
+    assert_eq!(problems(&with_parents(two_ports)), [""; 0]);
+}
+
+#[test]
+fn what_the_mesh_does_not_have_is_refused_and_not_a_mistake() {
+    for (rule, field, what) in [
+        (
+            "{filters: [{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}]}",
+            "filters[0].type",
+            "ExtensionRef is a filter that Leno does not have; what the rule matches is refused",
+        ),
+        (
+            "{filters: [{type: CORS, cors: {allowOrigins: ['*']}}]}",
+            "filters[0].type",
+            "CORS is a filter that Leno does not have; what the rule matches is refused",
+        ),
+        (
+            "{retry: {attempts: 2}}",
+            "retry",
+            "an experimental field that Leno does not have; what the rule matches is refused",
+        ),
+        (
+            "{sessionPersistence: {type: Cookie}}",
+            "sessionPersistence",
+            "an experimental field that Leno does not have; what the rule matches is refused",
+        ),
+        (
+            "{matches: [{path: {type: RegularExpression, value: '/(a'}}]}",
+            "matches[0].path.value",
+            "\"/(a\" is no regular expression here: found open group without closing ')'",
+        ),
+        (
+            "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: Host, value: a}]}}]}",
+            "filters[0].requestHeaderModifier.set[0].name",
+            "a header modifier does not change the host",
+        ),
+        (
+            "{filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [Transfer-Encoding]}}]}",
+            "filters[0].responseHeaderModifier.remove[0]",
+            "transfer-encoding is in the hands of the proxies",
+        ),
+        (
+            "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: leno-x, value: a}]}}]}",
+            "filters[0].requestHeaderModifier.add[0].name",
+            "leno-x is in the hands of the proxies",
+        ),
+        (
+            "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: x, value: \"a\\nb\"}]}}]}",
+            "filters[0].requestHeaderModifier.add[0].value",
+            "\"a\\nb\" is not the value of a header field",
+        ),
+        (
+            "{filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: new}}}]}",
+            "filters[0].urlRewrite.path.replaceFullPath",
+            "\"new\" is not a path",
+        ),
+    ] {
+        let refused = refused(rule);
+        let reason = Reason::UnsupportedValue;
+        assert_eq!(refused, [(format!("spec.rules[0].{field}"), reason, what.to_owned())], "{rule}");
+    }
+}
+
+#[test]
+fn filters_that_do_not_go_together_are_refused() {
+    let backend = |filters: &str| format!("backendRefs: [{{name: echo, port: 80, filters: [{filters}]}}]");
+    let redirect = backend("{type: RequestRedirect, requestRedirect: {}}");
+    let what = "a backend that was chosen gets the request, and does not redirect it".to_owned();
+    let field = "spec.rules[0].backendRefs[0].filters".to_owned();
+    assert_eq!(refused(&format!("{{{redirect}}}")), [(field, Reason::IncompatibleFilters, what)]);
+
+    let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a}}";
+    let what = "a URLRewrite of the rule, and another of a backend".to_owned();
+    let field = "spec.rules[0].filters".to_owned();
+    let both = format!("{{filters: [{rewrite}], {}}}", backend(rewrite));
+    assert_eq!(refused(&both), [(field, Reason::IncompatibleFilters, what)]);
+}
+
+#[test]
+fn a_match_that_cannot_be_tried_matches_nothing() {
+    let rule = "{matches: [{headers: [{name: a, type: RegularExpression, value: '('}]}, {method: GET}]}";
+    let matches = route(&with_rules(&format!("[{rule}]"))).rules[0].matches.clone();
+    assert_eq!(matches, [Match { method: Some("GET".into()), ..Match::any() }]);
+}
+
+#[test]
+fn hostnames_are_told_to_mean_nothing() {
+    let text = with_rules("[{}]") + "  hostnames: [example.org]\n";
+    assert_eq!(
+        notices(&text),
+        [
+            "echo.yaml:7: spec.hostnames of HTTPRoute default/canary: ignored: a Service's routes are for all calls to it; \
+          to tell names apart, match the header host"
+        ]
+    );
+}
+
+#[test]
+fn routes_of_other_protocols_are_not_taken_for_misspelt_ones() {
+    for kind in ["TCPRoute", "TLSRoute", "UDPRoute", "Gateway"] {
+        let text = format!("apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\n");
+        let manifest = parse(&text).expect("no mistake");
+        assert!(lines(&manifest.notices)[0].contains("ignored"), "{kind}");
+    }
+    let misspelt = "apiVersion: gateway.networking.k8s.io/v1\nkind: HttpRoute\nmetadata: {name: a}\n";
+    assert!(problems(misspelt)[0].ends_with("did you mean HTTPRoute?"));
+    let version = "apiVersion: gateway.networking.k8s.io/v1alpha2\nkind: GRPCRoute\nmetadata: {name: a}\n";
+    assert!(problems(version)[0].ends_with("use gateway.networking.k8s.io/v1"));
+}

@@ -1,0 +1,75 @@
+use crate::fixtures::{objects, problems};
+use crate::object::{Object, ReferenceGrant};
+
+fn with_spec(spec: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+         metadata: {{name: grant, namespace: shop}}\nspec: {spec}\n"
+    )
+}
+
+fn grant(spec: &str) -> ReferenceGrant {
+    match objects(&with_spec(spec)).remove(0) {
+        Object::ReferenceGrant(grant) => grant,
+        other => panic!("{other:?}"),
+    }
+}
+
+const GROUP: &str = "gateway.networking.k8s.io";
+
+#[test]
+fn a_grant_allows_what_it_names_and_nothing_else() {
+    let grant = grant(
+        "{from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: web}], to: [{group: '', kind: Service}]}",
+    );
+    assert!(grant.allows(GROUP, "HTTPRoute", "web", "cart"));
+    assert!(!grant.allows(GROUP, "GRPCRoute", "web", "cart"));
+    assert!(!grant.allows(GROUP, "HTTPRoute", "default", "cart"));
+    assert!(!grant.allows("", "HTTPRoute", "web", "cart"));
+}
+
+#[test]
+fn a_grant_may_be_for_one_service() {
+    let from = "from: [{group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: web}]";
+    let one = grant(&format!("{{{from}, to: [{{group: '', kind: Service, name: cart}}]}}"));
+    assert!(one.allows(GROUP, "HTTPRoute", "web", "cart"));
+    assert!(!one.allows(GROUP, "HTTPRoute", "web", "pay"));
+    let all = grant(&format!("{{{from}, to: [{{group: '', kind: Service, name: ''}}]}}"));
+    assert!(all.allows(GROUP, "HTTPRoute", "web", "pay"));
+    let secrets = grant(&format!("{{{from}, to: [{{group: '', kind: Secret}}]}}"));
+    assert!(!secrets.allows(GROUP, "HTTPRoute", "web", "cart"));
+}
+
+#[test]
+fn both_versions_are_read() {
+    let spec = "{from: [{group: g, kind: k, namespace: n}], to: [{kind: Service}]}";
+    assert_eq!(objects(&with_spec(spec).replace("v1beta1", "v1")).len(), 1);
+}
+
+#[test]
+fn mistakes_are_said_with_a_fix() {
+    for (spec, line) in [
+        (
+            "{to: [{kind: Service}]}",
+            "spec.from of ReferenceGrant shop/grant: missing; a grant says who may refer to what",
+        ),
+        (
+            "{from: [{group: g, kind: k, namespace: n}]}",
+            "spec.to of ReferenceGrant shop/grant: missing; a grant says who may refer to what",
+        ),
+        (
+            "{from: [{group: g, kind: k}], to: [{kind: Service}]}",
+            "spec.from[0].namespace of ReferenceGrant shop/grant: \"\" is not a namespace; use at most 63 lower-case letters, digits and dashes, with no dash first or last",
+        ),
+        (
+            "{from: [{group: g, namespace: n}], to: [{kind: Service}]}",
+            "spec.from[0].kind of ReferenceGrant shop/grant: missing; write HTTPRoute or GRPCRoute",
+        ),
+        (
+            "{from: [{group: g, kind: k, namespace: n}], to: [{kind: Service, names: a}]}",
+            "spec.to[0].names of ReferenceGrant shop/grant: ReferenceGrantTo has no such field; did you mean name?",
+        ),
+    ] {
+        assert_eq!(problems(&with_spec(spec)), [format!("echo.yaml:4: {line}")], "{spec}");
+    }
+}

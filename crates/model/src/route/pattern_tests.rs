@@ -1,0 +1,50 @@
+use super::Pattern;
+
+fn pattern(text: &str) -> Pattern {
+    Pattern::new(text).expect("a pattern")
+}
+
+#[test]
+fn a_pattern_matches_the_whole_text() {
+    let canary = pattern("v2|canary");
+    for (text, is_match) in [("v2", true), ("canary", true), ("v22", false), ("not-canary", false), ("", false)] {
+        assert_eq!(canary.is_match(text.as_bytes()), is_match, "{text:?}");
+    }
+    // The longer alternative counts where the shorter one is not the whole text.
+    assert!(pattern("a|ab").is_match(b"ab"));
+    assert!(!pattern("a").is_match(b"a\n"));
+}
+
+#[test]
+fn brackets_around_a_pattern_do_not_make_another_of_it() {
+    assert!(Pattern::new("a)|(b").is_err());
+    assert!(Pattern::new("(?x) a # to the end of the line").is_err_and(|error| !error.to_string().contains('\n')));
+}
+
+#[test]
+fn what_is_not_utf_8_does_not_match() {
+    assert!(!pattern(".*").is_match(b"\xff"));
+}
+
+#[test]
+fn mistakes_are_one_line() {
+    for text in ["(", "[a", "a{2,1}", "*", r"\p{Greek}", "(?=a)"] {
+        let error = Pattern::new(text).expect_err(text).to_string();
+        assert!(!error.is_empty() && !error.contains('\n'), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_would_be_slow_is_refused() {
+    assert!(Pattern::new("[a-z0-9]{1,63}").is_ok());
+    let error = Pattern::new("(a{1,100}){1,100}").expect_err("too large").to_string();
+    assert_eq!(error, "compiled regex exceeded size limit");
+    assert!(Pattern::new(&"(".repeat(1000)).is_err());
+}
+
+#[test]
+fn a_text_made_to_backtrack_takes_no_time() {
+    let evil = pattern("(a*)*(a*)*b");
+    // An engine that backtracks would be at it for years.
+    assert!(!evil.is_match("a".repeat(100).as_bytes()));
+}

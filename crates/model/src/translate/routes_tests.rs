@@ -1,0 +1,396 @@
+use std::sync::Arc;
+
+use crate::fixtures::{lines, translated};
+use crate::mesh::{ClusterKey, Mesh};
+use crate::route::fixtures::{Head, call, get};
+use crate::route::status::{ConditionKind, Reason};
+use crate::route::{BackendTarget, RouteKind, RouteTable, Rule};
+use crate::translate::Translation;
+
+/// Services of the namespace shop: `cart` with the ports 80 (http) and 81 (admin), `cart-v2` with 80; and `pay.bank:80`.
+const SERVICES: &str = "\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: cart, namespace: shop}, spec: {ports: [{name: http, port: 80}, {name: admin, port: 81}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: cart-v2, namespace: shop}, spec: {ports: [{name: http, port: 80}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: pay, namespace: bank}, spec: {ports: [{port: 80}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: none, namespace: shop}, spec: {clusterIP: None, ports: [{port: 80}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {ports: [{port: 3306}]}}
+";
+const CART: &str = "{group: '', kind: Service, name: cart, namespace: shop, port: 80}";
+
+/// A route `namespace/name` of a kind for `parents` with `rules`.
+fn route(kind: &str, route: &str, parents: &str, rules: &str) -> String {
+    let (namespace, name) = route.split_once('/').expect("a namespace and a name");
+    format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\n\
+         spec:\n  parentRefs: [{parents}]\n  rules: {rules}\n"
+    )
+}
+
+fn http(name: &str, parents: &str, rules: &str) -> String {
+    route("HTTPRoute", name, parents, rules)
+}
+
+/// A rule of that name which sends everything to `cart.shop:80`.
+fn to_cart(name: &str) -> String {
+    format!("[{{name: {name}, backendRefs: [{{name: cart, namespace: shop, port: 80}}]}}]")
+}
+
+fn with(routes: &[String]) -> Translation {
+    let routes = routes.concat();
+    translated(&[("a-services.yaml", SERVICES), ("routes.yaml", routes.trim_start_matches("---\n"))])
+}
+
+fn key(service: &str, port: u16) -> ClusterKey {
+    let (name, namespace) = service.split_once('.').expect("a name and a namespace");
+    ClusterKey { namespace: namespace.into(), service: name.into(), port }
+}
+
+/// The table for calls to `cart.shop:80` from clients in `namespace`.
+fn table<'m>(mesh: &'m Mesh, namespace: &str) -> Option<&'m Arc<RouteTable>> {
+    mesh.routes(&key("cart.shop", 80), namespace)
+}
+
+/// The name of the rule that `head` from a client in `namespace` meets at `cart.shop:80`.
+fn found(translation: &Translation, namespace: &str, head: Head<'_>) -> Option<String> {
+    let found = table(&translation.mesh, namespace)?.find(&head)?;
+    found.rule.name.as_deref().map(str::to_owned)
+}
+
+/// The only rule that everything meets at `cart.shop:80`.
+fn only_rule(translation: &Translation) -> Rule {
+    let table = table(&translation.mesh, "shop").expect("a table");
+    Rule::clone(&table.find(&get("/")).expect("a rule").rule)
+}
+
+/// The reasons of the only status: of Accepted and of ResolvedRefs, each with whether it is true.
+fn reasons(translation: &Translation) -> [(bool, Reason); 2] {
+    let [status] = &translation.routes[..] else { panic!("{:?}", translation.routes) };
+    let [accepted, resolved] = &status.conditions[..] else { panic!("{status:?}") };
+    assert_eq!((accepted.kind, resolved.kind), (ConditionKind::Accepted, ConditionKind::ResolvedRefs));
+    [(accepted.status, accepted.reason), (resolved.status, resolved.reason)]
+}
+
+const ACCEPTED: (bool, Reason) = (true, Reason::Accepted);
+const RESOLVED: (bool, Reason) = (true, Reason::ResolvedRefs);
+
+#[test]
+fn without_a_route_calls_go_to_the_cluster_itself() {
+    let translation = with(&[]);
+    assert_eq!(table(&translation.mesh, "shop"), None);
+    assert!(translation.routes.is_empty());
+}
+
+/// The example of GEP-1294 (once GEP-1426).
+#[test]
+fn a_service_and_its_new_version_share_the_calls() {
+    let weighted = "[{backendRefs: [{name: cart, port: 80, weight: 90}, {name: cart-v2, port: 80, weight: 10}]}]";
+    let translation = with(&[http("shop/cart", "{group: '', kind: Service, name: cart}", weighted)]);
+    let rule = only_rule(&translation);
+    let shares: Vec<_> = rule.backends.iter().map(|backend| (backend.to.clone(), backend.weight)).collect();
+    let to = |service| BackendTarget::Cluster(key(service, 80));
+    assert_eq!(shares, [(to("cart.shop"), 90), (to("cart-v2.shop"), 10)]);
+    assert_eq!(rule.route.to_string(), "HTTPRoute shop/cart");
+    assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+    assert_eq!(lines(&translation.problems), [""; 0]);
+    // What the route sends to cart-v2 does not meet the routes of cart-v2, and there are none for calls to it.
+    assert_eq!(translation.mesh.routes(&key("cart-v2.shop", 80), "shop"), None);
+}
+
+#[test]
+fn a_producer_route_is_for_clients_of_all_namespaces() {
+    let translation = with(&[http("shop/cart", CART, &to_cart("producer"))]);
+    for namespace in ["shop", "web", ""] {
+        assert_eq!(found(&translation, namespace, get("/")).as_deref(), Some("producer"), "{namespace}");
+    }
+}
+
+#[test]
+fn a_consumer_route_is_for_clients_of_its_own_namespace_only() {
+    let translation = with(&[http("web/cart", CART, &to_cart("consumer"))]);
+    assert_eq!(found(&translation, "web", get("/")).as_deref(), Some("consumer"));
+    assert_eq!(table(&translation.mesh, "shop"), None);
+    assert_eq!(table(&translation.mesh, "other"), None);
+    assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+}
+
+#[test]
+fn consumer_routes_replace_producer_routes_and_are_not_merged_with_them() {
+    let consumer = "[{name: consumer, matches: [{path: {value: /a}}]}]";
+    let translation = with(&[http("shop/cart", CART, &to_cart("producer")), http("web/cart", CART, consumer)]);
+    assert_eq!(found(&translation, "web", get("/a")).as_deref(), Some("consumer"));
+    assert_eq!(found(&translation, "web", get("/b")), None);
+    assert!(table(&translation.mesh, "web").is_some());
+    assert_eq!(found(&translation, "shop", get("/a")).as_deref(), Some("producer"));
+}
+
+#[test]
+fn routes_of_one_namespace_are_merged_by_precedence() {
+    let translation = with(&[
+        http("shop/b", CART, "[{name: b-root}, {name: b-long, matches: [{path: {value: /a/b}}]}]"),
+        http("shop/a", CART, "[{name: a-root}, {name: a-short, matches: [{path: {value: /a}}]}]"),
+    ]);
+    for (path, name) in [("/", "a-root"), ("/a", "a-short"), ("/a/b/c", "b-long")] {
+        assert_eq!(found(&translation, "shop", get(path)).as_deref(), Some(name), "{path}");
+    }
+}
+
+#[test]
+fn the_older_of_two_equal_routes_counts() {
+    let created = |name: &str, time: &str| {
+        let named = format!("name: {}", name.trim_start_matches("shop/"));
+        http(name, CART, &to_cart(&format!("'{time}'"))).replacen(
+            &named,
+            &format!("{named}, creationTimestamp: 20{time}-01-01T00:00:00Z"),
+            1,
+        )
+    };
+    let translation = with(&[created("shop/a", "26"), created("shop/b", "25"), http("shop/z", CART, &to_cart("no"))]);
+    assert_eq!(found(&translation, "shop", get("/")).as_deref(), Some("25"));
+}
+
+#[test]
+fn a_parent_is_all_ports_or_the_one_that_it_names() {
+    for (port, ports) in [
+        ("", &[80, 81][..]),
+        (", port: 81", &[81]),
+        (", sectionName: http", &[80]),
+        (", sectionName: admin, port: 81", &[81]),
+    ] {
+        let parent = format!("{{group: '', kind: Service, name: cart{port}}}");
+        let translation = with(&[http("shop/cart", &parent, "[{}]")]);
+        let has_routes = |port: &u16| translation.mesh.routes(&key("cart.shop", *port), "shop").is_some();
+        let attached: Vec<u16> = [80, 81].into_iter().filter(has_routes).collect();
+        assert_eq!(attached, ports, "{port}");
+        assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+    }
+}
+
+#[test]
+fn a_parent_that_is_not_there_is_not_matched() {
+    for (parent, what) in [
+        ("name: carts", "there is no Service shop/carts; add it, or correct the name or the namespace"),
+        ("name: pay", "there is no Service shop/pay; add it, or correct the name or the namespace"),
+        (
+            "name: cart, port: 82",
+            "Service shop/cart has no such port; it has 80 \"http\", 81 \"admin\"; use one of them",
+        ),
+        (
+            "name: cart, port: 80, sectionName: admin",
+            "Service shop/cart has no such port; it has 80 \"http\", 81 \"admin\"; use one of them",
+        ),
+        ("name: none", "Service shop/none is headless: calls to it are for one of its endpoints; give it a clusterIP"),
+        (
+            "name: db",
+            "what is spoken there is opaque to the mesh, by Service shop/db or its port; \
+             correct leno.dev/opaque-ports or appProtocol, if it is HTTP",
+        ),
+    ] {
+        let translation = with(&[http("shop/a", &format!("{{group: '', kind: Service, {parent}}}"), "[{}]")]);
+        assert_eq!(reasons(&translation), [(false, Reason::NoMatchingParent), RESOLVED]);
+        assert!(translation.mesh.attached_routes().is_empty());
+        assert_eq!(translation.routes[0].conditions[0].message, format!("spec.parentRefs[0]: {what}"));
+        let line = format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}");
+        assert_eq!(lines(&translation.problems), [line]);
+    }
+}
+
+#[test]
+fn a_parent_of_another_kind_has_no_status_here() {
+    let translation = with(&[http("shop/a", &format!("{{name: gate}}, {CART}"), "[{}]")]);
+    assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
+    let what = "ignored: it is a Gateway, and calls in the mesh are to Services";
+    assert!(
+        lines(&translation.notices).contains(&format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}"))
+    );
+}
+
+#[test]
+fn a_status_repeats_the_parent_as_it_is_written() {
+    let translation = with(&[http("shop/a", "{group: '', kind: Service, name: cart, sectionName: http}", "[{}]")]);
+    let parent = &translation.routes[0].parent;
+    assert_eq!((parent.group.as_deref(), parent.kind.as_deref(), &*parent.name), (Some(""), Some("Service"), "cart"));
+    assert_eq!((parent.namespace.as_deref(), parent.section_name.as_deref(), parent.port), (None, Some("http"), None));
+}
+
+#[test]
+fn a_backend_that_cannot_be_resolved_fails_its_share_of_the_calls() {
+    for (backend, reason, why, fix) in [
+        (
+            "{name: carts, port: 80}",
+            Reason::BackendNotFound,
+            "there is no Service shop/carts",
+            "add it, or correct the name",
+        ),
+        (
+            "{name: cart, port: 82}",
+            Reason::BackendNotFound,
+            "Service shop/cart has no port 82",
+            "use one of its ports: 80, 81",
+        ),
+        ("{kind: Pod, name: cart}", Reason::InvalidKind, "calls cannot be sent to a Pod", "name a Service"),
+        (
+            "{group: a.b, kind: Service, name: cart}",
+            Reason::InvalidKind,
+            "calls cannot be sent to a Service of a.b",
+            "name a Service",
+        ),
+        (
+            "{name: pay, namespace: bank, port: 80}",
+            Reason::RefNotPermitted,
+            "no ReferenceGrant in namespace bank allows it",
+            "add one there, from HTTPRoutes of shop to Services",
+        ),
+    ] {
+        let rules = format!("[{{backendRefs: [{{name: cart, port: 80}}, {backend}]}}]");
+        let translation = with(&[http("shop/a", CART, &rules)]);
+        assert_eq!(reasons(&translation), [ACCEPTED, (false, reason)], "{backend}");
+        let rule = only_rule(&translation);
+        assert_eq!(rule.backends[0].to, BackendTarget::Cluster(key("cart.shop", 80)));
+        assert_eq!((&rule.backends[1].to, rule.backends[1].weight), (&BackendTarget::Invalid(why.into()), 1));
+        let place = "spec.rules[0].backendRefs[1]";
+        assert_eq!(translation.routes[0].conditions[1].message, format!("{place}: {why}; {fix}"));
+        let line = format!("routes.yaml:6: {place} of HTTPRoute shop/a: {why}; {fix}");
+        assert_eq!(lines(&translation.problems), [line]);
+    }
+}
+
+#[test]
+fn a_reference_grant_opens_another_namespace() {
+    let rules = "[{backendRefs: [{name: pay, namespace: bank, port: 80}]}]";
+    let grant = |namespace: &str, kind: &str| {
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1beta1\nkind: ReferenceGrant\n\
+             metadata: {{name: shop, namespace: {namespace}}}\n\
+             spec: {{from: [{{group: gateway.networking.k8s.io, kind: {kind}, namespace: shop}}], to: [{{group: '', kind: Service}}]}}\n"
+        )
+    };
+    let resolved = |grant: String| reasons(&with(&[http("shop/a", CART, rules), grant]))[1];
+    assert_eq!(resolved(grant("bank", "HTTPRoute")), RESOLVED);
+    assert_eq!(resolved(grant("bank", "GRPCRoute")), (false, Reason::RefNotPermitted));
+    assert_eq!(resolved(grant("shop", "HTTPRoute")), (false, Reason::RefNotPermitted));
+}
+
+#[test]
+fn a_consumer_route_may_send_to_the_namespace_that_was_called_anyway() {
+    let rules = "[{backendRefs: [{name: cart-v2, namespace: shop, port: 80}]}]";
+    assert_eq!(reasons(&with(&[http("web/a", CART, rules)])), [ACCEPTED, RESOLVED]);
+}
+
+#[test]
+fn a_mirror_that_cannot_be_resolved_is_left_out() {
+    let mirror = |name| format!("{{type: RequestMirror, requestMirror: {{backendRef: {{name: {name}, port: 80}}}}}}");
+    let rules =
+        format!("[{{filters: [{}, {}], backendRefs: [{{name: cart, port: 80}}]}}]", mirror("cart-v2"), mirror("carts"));
+    let translation = with(&[http("shop/a", CART, &rules)]);
+    assert_eq!(reasons(&translation), [ACCEPTED, (false, Reason::BackendNotFound)]);
+    let rule = only_rule(&translation);
+    let mirrors: Vec<_> = rule.filters.mirrors.iter().map(|mirror| &mirror.to).collect();
+    assert_eq!(mirrors, [&key("cart-v2.shop", 80)]);
+    assert_eq!(rule.choose(0).map(|backend| &backend.to), Some(&BackendTarget::Cluster(key("cart.shop", 80))));
+}
+
+#[test]
+fn a_rule_with_a_filter_that_the_mesh_does_not_have_answers_with_an_error() {
+    let rules = "[{name: other, matches: [{path: {value: /a}}], backendRefs: [{name: cart, port: 80}]},
+        {filters: [{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}], backendRefs: [{name: cart, port: 80}]}]";
+    let translation = with(&[http("shop/a", CART, rules)]);
+    assert_eq!(reasons(&translation), [(false, Reason::UnsupportedValue), RESOLVED]);
+    let rule = only_rule(&translation);
+    let what = "spec.rules[1].filters[0].type: ExtensionRef is a filter that Leno does not have; what the rule matches is refused";
+    assert_eq!(rule.choose(7).map(|backend| &backend.to), Some(&BackendTarget::Invalid(what.into())));
+    assert!(rule.filters.is_empty());
+    assert_eq!(found(&translation, "shop", get("/a")).as_deref(), Some("other"));
+}
+
+#[test]
+fn a_grpc_route_goes_before_http_routes_of_the_same_port() {
+    for routes in [["HTTPRoute", "GRPCRoute"], ["GRPCRoute", "HTTPRoute"]] {
+        let translation =
+            with(&routes.map(|kind| route(kind, &format!("shop/{}", kind.to_lowercase()), CART, &to_cart("a"))));
+        let table = table(&translation.mesh, "shop").expect("a table");
+        assert_eq!((table.kind(), table.entries().len()), (RouteKind::Grpc, 1));
+        assert_eq!(table.find(&call("/a.B/C")).expect("a rule").rule.route.to_string(), "GRPCRoute shop/grpcroute");
+        for status in &translation.routes {
+            let accepted = &status.conditions[0];
+            match status.route.kind {
+                RouteKind::Grpc => assert_eq!((accepted.status, accepted.reason), ACCEPTED),
+                RouteKind::Http => {
+                    assert_eq!((accepted.status, accepted.reason), (false, Reason::Conflicted));
+                    let what = "cart.shop:80 has GRPCRoute shop/grpcroute, which goes before; use routes of one kind for a port";
+                    assert_eq!(accepted.message, format!("spec.parentRefs[0]: {what}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_route_that_lost_one_of_its_ports_is_accepted_for_the_others() {
+    let both = "{group: '', kind: Service, name: cart}";
+    let translation = with(&[http("shop/http", both, "[{}]"), route("GRPCRoute", "shop/grpc", CART, "[{}]")]);
+    assert_eq!(translation.routes.iter().filter(|status| status.conditions[0].status).count(), 2);
+    let kind = |port| translation.mesh.routes(&key("cart.shop", port), "shop").map(|table| table.kind());
+    assert_eq!((kind(80), kind(81)), (Some(RouteKind::Grpc), Some(RouteKind::Http)));
+    let what = "cart.shop:80 has GRPCRoute shop/grpc, which goes before";
+    assert!(
+        lines(&translation.notices)
+            .contains(&format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/http: {what}"))
+    );
+}
+
+#[test]
+fn routes_of_different_namespaces_do_not_conflict() {
+    let translation = with(&[http("shop/a", CART, "[{}]"), route("GRPCRoute", "web/a", CART, "[{}]")]);
+    let kind = |namespace| table(&translation.mesh, namespace).map(|table| table.kind());
+    assert_eq!((kind("shop"), kind("web")), (Some(RouteKind::Http), Some(RouteKind::Grpc)));
+    assert!(translation.routes.iter().all(|status| status.conditions[0].status));
+}
+
+#[test]
+fn each_parent_has_a_status_and_each_mistake_is_told_once() {
+    let parents = "{group: '', kind: Service, name: cart}, {group: '', kind: Service, name: cart-v2}";
+    let translation = with(&[http("shop/a", parents, "[{backendRefs: [{name: nowhere, port: 80}]}]")]);
+    assert_eq!(translation.routes.len(), 2);
+    assert_eq!(translation.problems.len(), 1);
+}
+
+#[test]
+fn a_route_is_in_the_meshs_own_description() {
+    let translation = with(&[http("shop/a", CART, &to_cart("first"))]);
+    let json = serde_json::to_value(&translation.mesh).expect("JSON");
+    let routes = &json["routes"][0];
+    assert_eq!((routes["cluster"].as_str(), routes["namespace"].as_str()), (Some("cart.shop:80"), Some("shop")));
+    assert_eq!(routes["table"]["kind"], "HTTPRoute");
+    let rule = &routes["table"]["entries"][0]["rule"];
+    assert_eq!((&rule["name"], &rule["backends"][0]["to"]["cluster"]), (&"first".into(), &"cart.shop:80".into()));
+}
+
+#[test]
+fn the_examples_of_the_documentation_do_what_they_say() {
+    let page = include_str!("../../../../docs/routes.md");
+    let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
+    let [canary, grpc] = examples[..] else { panic!("{examples:?}") };
+    let service = |name: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{ports: [{{name: http, port: 80}}]}}\n"
+        )
+    };
+    let services = SERVICES.to_owned() + &service("search") + &service("search-test");
+    let translation = translated(&[("a.yaml", &services), ("b.yaml", canary), ("c.yaml", grpc)]);
+    assert_eq!(lines(&translation.problems), [""; 0]);
+
+    let asked_for = Head { headers: &[("x-version", "2")], ..get("/7") };
+    assert_eq!(found(&translation, "web", asked_for).as_deref(), Some("asked-for"));
+    assert_eq!(found(&translation, "web", get("/7")).as_deref(), Some("canary"));
+
+    let search = translation.mesh.routes(&key("search.shop", 80), "web").expect("a table");
+    let server =
+        |head: Head<'_>| search.find(&head).and_then(|found| found.rule.choose(0)).map(|chosen| chosen.to.clone());
+    let query = call("/shop.v1.Search/Query");
+    let tester = Head { headers: &[("x-user", "tester-7")], ..query };
+    assert_eq!(server(tester), Some(BackendTarget::Cluster(key("search-test.shop", 80))));
+    assert_eq!(server(query), Some(BackendTarget::Cluster(key("search.shop", 80))));
+}

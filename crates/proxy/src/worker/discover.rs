@@ -1,0 +1,101 @@
+//! Discover: what a call is for is asked of the control plane when it is first needed; calls wait for the answer.
+
+use std::time::Instant;
+
+use leno_model::discovery::Subject;
+use leno_model::protocol::Protocol;
+
+use super::Worker;
+use super::accept::Door;
+use super::call::CallId;
+use super::reply::ProxyError;
+use crate::limits::ms;
+
+/// A question that the control plane has not answered.
+#[derive(Debug)]
+pub(super) struct Question {
+    since: Instant,
+    /// The calls that wait for the answer; some may be over.
+    calls: Vec<CallId>,
+}
+
+impl Worker {
+    /// A call waits until it is known what it is for.
+    pub(super) fn wait_for_answer(&mut self, id: CallId, subject: Subject) {
+        let most = self.limits.relay.max_waiting_calls_per_endpoint as usize;
+        if let Err(error) = self.ask(&subject) {
+            return self.fail(id.slot, &error);
+        }
+        self.start_deadline(id);
+        let calls = &self.calls;
+        let is_waiting = |id: &CallId| calls.get(id.slot as usize).is_some_and(|call| call.serial == id.serial);
+        let Some(question) = self.questions.get_mut(&subject) else { return };
+        if question.calls.len() >= most {
+            question.calls.retain(is_waiting);
+        }
+        if question.calls.len() < most {
+            return question.calls.push(id);
+        }
+        let waiting = question.calls.len();
+        self.fail(id.slot, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
+    }
+
+    /// Asks, unless that was done before.
+    pub(super) fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
+        if self.questions.contains_key(subject) {
+            return Ok(());
+        }
+        let too_many = || ProxyError::TooManyTargets { targets: self.questions.len() };
+        if self.questions.len() >= self.limits.relay.max_questions as usize {
+            return Err(too_many());
+        }
+        let asked = self.discovery.as_ref().is_some_and(|discovery| discovery.try_send(subject.clone()).is_ok());
+        if !asked {
+            return Err(too_many());
+        }
+        self.questions.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
+        Ok(())
+    }
+
+    /// A new mesh is there: what waited for an answer that it has goes on.
+    pub(super) fn take_answers(&mut self) {
+        if self.questions.is_empty() {
+            return;
+        }
+        let mesh = self.mesh.clone();
+        let mut calls = Vec::new();
+        for (_, question) in self.questions.extract_if(|subject, _| mesh.answers(subject)) {
+            calls.extend(question.calls);
+        }
+        for id in calls {
+            self.enter(id);
+        }
+        let is_silent = |(index, arrival): (usize, &super::Arrival)| {
+            (arrival.origin.door == Door::Outbound && arrival.first.is_empty()).then_some(index)
+        };
+        let silent: Vec<usize> = self.arrivals.iter().filter_map(is_silent).collect();
+        for index in silent {
+            let Some(origin) = self.arrivals.get(index).map(|arrival| arrival.origin) else { continue };
+            if self.declared_protocol(&origin) == Protocol::Opaque {
+                self.admit_opaque(index);
+            }
+        }
+    }
+
+    /// Fails the calls whose question was not answered in time. The control plane is asked again by the next call.
+    pub(super) fn sweep_questions(&mut self) {
+        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        let now = self.now;
+        let late: Vec<_> = self.questions.extract_if(|_, question| now - question.since >= limit).collect();
+        for (subject, question) in late {
+            for id in question.calls {
+                if self.call_exists(id) {
+                    self.fail(
+                        id.slot,
+                        &ProxyError::Unanswered { subject: subject.clone(), waited_ms: limit.as_millis() },
+                    );
+                }
+            }
+        }
+    }
+}

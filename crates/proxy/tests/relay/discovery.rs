@@ -1,0 +1,102 @@
+//! What a call is for is asked when it is first needed; the call waits for the answer.
+
+use leno_http2::frame::kind;
+use leno_model::discovery::Subject;
+use tokio::sync::mpsc;
+
+use crate::peer::{CALL, Server, answer, call, call_with, frame, headers, rst_stream};
+use crate::proxy::{Proxy, answer_to, eventually};
+
+const CANCEL: u32 = 8;
+
+/// The question that comes next.
+fn question(asked: &mut mpsc::Receiver<Subject>) -> Subject {
+    let mut next = None;
+    eventually("a question", || {
+        next = asked.try_recv().ok();
+        next.is_some()
+    });
+    next.expect("a question")
+}
+
+#[test]
+fn calls_wait_until_the_control_plane_says_what_they_are_for_and_ask_once() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&[call(1), call(3)].concat());
+    let subject = question(&mut asked);
+    assert_eq!(subject.to_string(), "echo.default:80");
+
+    proxy.set_mesh(answer_to(&[subject], "echo", &[server.address()]));
+    let mut endpoint = server.accept();
+    for _ in 0..2 {
+        let stream = endpoint.expect(kind::HEADERS).stream;
+        endpoint.send(&answer(stream, "echo"));
+        assert_eq!(client.expect(kind::HEADERS).field("from"), "echo");
+    }
+    // What has been answered is not asked again.
+    client.send(&call(5));
+    endpoint.expect(kind::HEADERS);
+    assert!(asked.try_recv().is_err());
+}
+
+#[test]
+fn a_service_that_is_not_there_is_no_route_once_that_is_known() {
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let subject = question(&mut asked);
+    proxy.set_mesh(answer_to(&[subject], "another", &[]));
+    let error = client.expect(kind::HEADERS);
+    assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("12", "no-route"));
+}
+
+#[test]
+fn a_call_fails_when_the_control_plane_says_nothing_and_the_next_one_asks_again() {
+    let (proxy, mut asked) = Proxy::start_asking(&[("discovery_timeout_ms", "50")]);
+    let mut client = proxy.connect();
+    for stream in [1, 3] {
+        client.send(&call(stream));
+        question(&mut asked);
+        let error = client.expect(kind::HEADERS);
+        assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("14", "unanswered"));
+    }
+}
+
+#[test]
+fn a_calls_deadline_runs_while_it_waits_for_the_answer() {
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&call_with(1, "grpc-timeout", "50m"));
+    question(&mut asked);
+    assert_eq!(client.expect(kind::HEADERS).field("grpc-status"), "4");
+}
+
+#[test]
+fn a_call_that_was_cancelled_meanwhile_is_not_sent() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&[call_with(1, "who", "cancelled"), call_with(3, "who", "kept")].concat());
+    let subject = question(&mut asked);
+    client.send(&rst_stream(1, CANCEL));
+    client.send(&frame(kind::PING, 0, 0, &[0; 8]));
+    client.expect(kind::PING);
+    proxy.set_mesh(answer_to(&[subject], "echo", &[server.address()]));
+    let mut endpoint = server.accept();
+    assert_eq!(endpoint.expect(kind::HEADERS).field("who"), "kept");
+}
+
+#[test]
+fn there_are_no_more_questions_than_the_limit() {
+    let (proxy, mut asked) = Proxy::start_asking(&[("max_questions", "1")]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    question(&mut asked);
+    let to_another = CALL.map(|(name, value)| (name, if name == ":authority" { "other.default:80" } else { value }));
+    client.send(&headers(3, &to_another, true));
+    let error = client.expect(kind::HEADERS);
+    assert_eq!((error.stream, error.field("leno-proxy-error")), (3, "too-many-targets"));
+    assert!(asked.try_recv().is_err());
+}
