@@ -151,7 +151,8 @@ impl Place {
     fn up() -> Option<Self> {
         let run = std::env::temp_dir().join(format!("leno-kube-{}", std::process::id()));
         let place = Self { run, api: free_address(), etcd: two_free_ports() };
-        let output = place.script("up", &["0", "--while", &std::process::id().to_string()]).output().expect("bash runs");
+        let output =
+            place.script("up", &["0", "--while", &std::process::id().to_string()]).output().expect("bash runs");
         if output.status.code() == Some(NOT_BUILT) {
             return None;
         }

@@ -3,19 +3,21 @@
 //! Nothing is published before every kind has been listed once, and from then on something always is: while the API
 //! server is away, what was known last stays in force.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod state;
+
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::Client;
 use leno_model::mesh::Mesh;
-use leno_model::problem::{Notice, Problem};
-use leno_model::route::status::ParentStatus;
-use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
+
+pub(crate) use state::State;
+use state::kinds;
 
 use crate::index::{Change, Index, Joined, Kind, News};
 use crate::watch::{self as watches, CHANGES_MAX};
@@ -32,33 +34,6 @@ pub(crate) struct KubernetesSource {
     namespaces: watch::Sender<BTreeSet<Box<str>>>,
     /// They end with the source.
     _watches: JoinSet<()>,
-}
-
-/// What is known of the cluster, and what is wrong with it.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct State {
-    /// What is published; nothing before every kind has been listed.
-    pub(crate) mesh: Option<Arc<Mesh>>,
-    /// Every mistake in the objects as they are now.
-    pub(crate) problems: Vec<Problem>,
-    /// What is worth knowing about them.
-    pub(crate) notices: Vec<Notice>,
-    /// What became of each route at each Service that it is for.
-    pub(crate) routes: Vec<ParentStatus>,
-    /// What is watched.
-    pub(crate) kinds: BTreeMap<Kind, KindState>,
-    /// How often a mesh was made.
-    pub(crate) translations: u64,
-    /// How long the last one took to make, in microseconds.
-    pub(crate) translation_us: u64,
-}
-
-/// How far one kind is known.
-#[derive(Debug, Serialize)]
-pub(crate) struct KindState {
-    listed: bool,
-    installed: bool,
-    objects: usize,
 }
 
 impl KubernetesSource {
@@ -132,7 +107,7 @@ impl KubernetesSource {
     fn publish(&mut self) {
         let before = self.state.borrow().clone();
         let mut state = State {
-            kinds: self.kinds(),
+            kinds: kinds(&self.index),
             problems: self.index.problems().cloned().collect(),
             notices: self.index.notices().cloned().collect(),
             translations: before.translations,
@@ -159,14 +134,5 @@ impl KubernetesSource {
             *known = namespaces;
             is_news
         });
-    }
-
-    fn kinds(&self) -> BTreeMap<Kind, KindState> {
-        let state = |kind| KindState {
-            listed: !self.index.unlisted().contains(&kind),
-            installed: !self.index.absent().contains(&kind),
-            objects: self.index.count(kind),
-        };
-        Kind::ALL.into_iter().map(|kind| (kind, state(kind))).collect()
     }
 }

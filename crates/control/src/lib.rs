@@ -1,13 +1,17 @@
 //! Leno's control plane: watch -> index -> translate -> publish.
 //!
 //! Every source of configuration ends in a `tokio::sync::watch::Receiver<Arc<Mesh>>`, and [`publish`] serves the mesh in
-//! it over xDS.
+//! it over xDS. [`bootstrap`] writes what clients need to find it.
 #![forbid(unsafe_code)]
 
+mod accept;
+pub mod bootstrap;
+mod cluster;
 pub mod index;
 mod issuer;
 mod kubernetes;
 mod options;
+mod pages;
 pub mod publish;
 mod run;
 mod source;
@@ -33,7 +37,7 @@ pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match run::run(&options) {
+    match run::run(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "leno-control: {error}");

@@ -259,7 +259,11 @@ fn uri(id: &SpiffeId) -> Result<SanType, rcgen::Error> {
 }
 
 /// What an authority's certificate says; `below` is how many authorities may follow on the way to a workload.
-fn authority_params(trust_domain: &TrustDomain, validity: Validity, below: u8) -> Result<CertificateParams, rcgen::Error> {
+fn authority_params(
+    trust_domain: &TrustDomain,
+    validity: Validity,
+    below: u8,
+) -> Result<CertificateParams, rcgen::Error> {
     let serial = random_serial()?;
     let mut params = params(validity, &serial);
     // Part of the serial number, so that two authorities of one trust domain have different names.

@@ -5,7 +5,7 @@
 //! cluster, [`policy`] says who may call a workload.
 #![forbid(unsafe_code)]
 
-mod authority;
+pub mod authority;
 pub mod balance;
 pub mod discovery;
 #[cfg(test)]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::policy::DefaultInboundPolicy;
 use leno_model::settings::parse_duration;
 use leno_model::spiffe::Workload;
 
 use crate::access_log;
-use crate::control::logging::{LogFilter, LogFormat};
 use crate::limits::Limits;
 use crate::worker::Door;
 

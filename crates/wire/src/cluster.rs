@@ -126,10 +126,7 @@ fn balance_as_envoy(resource: &mut Cluster, balancer: Policy) {
 /// gRPC takes the first that it knows, and not all of its languages know the same.
 fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     let policy = |name: &str, config: Any| load_balancing_policy::Policy {
-        typed_extension_config: Some(core::TypedExtensionConfig {
-            name: name.to_owned(),
-            typed_config: Some(config),
-        }),
+        typed_extension_config: Some(core::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) }),
     };
     let round_robin = policy("round_robin", any(&RoundRobin::default()));
     // Localities have weights by their number of endpoints, so that each endpoint gets as much.

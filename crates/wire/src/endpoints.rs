@@ -61,8 +61,7 @@ pub fn read(bytes: &[u8]) -> Result<Endpoints, Unreadable> {
         ClusterLoadAssignment::decode(bytes).map_err(|error| Unreadable::new("", KIND, error.to_string()))?;
     let name = &resource.cluster_name;
     let bad = |field, what: String| Unreadable::new(name, field, what);
-    let key = name::cluster_key(name)
-        .ok_or_else(|| bad("cluster_name", "is not service.namespace:port".to_owned()))?;
+    let key = name::cluster_key(name).ok_or_else(|| bad("cluster_name", "is not service.namespace:port".to_owned()))?;
     let count: usize = resource.endpoints.iter().map(|locality| locality.lb_endpoints.len()).sum();
     if count > ENDPOINTS_MAX {
         return Err(bad("endpoints", format!("are more than {ENDPOINTS_MAX}")));

@@ -35,6 +35,11 @@ pub const CLUSTER: &str = "cluster";
 /// Of a Listener: `endpoint` if its address is that of one endpoint, which must not be balanced away.
 pub const LEADS_TO: &str = "leads-to";
 
+/// Of a Route: the route that it is of, as `HTTPRoute shop/echo`.
+pub const ROUTE: &str = "route";
+/// Of a Route: the name of its rule.
+pub const RULE: &str = "rule";
+
 /// The facts of one resource, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts(BTreeMap<String, String>);

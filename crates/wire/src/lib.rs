@@ -19,7 +19,7 @@ pub mod name;
 mod pb;
 mod proto;
 pub mod routes;
-mod tls;
+pub mod tls;
 mod view;
 
 #[cfg(test)]

@@ -49,10 +49,9 @@ pub fn write(name: &str, meaning: &ListenerName, cluster: &Cluster) -> Listener 
         ..Default::default()
     };
     match meaning {
-        ListenerName::Service(_) => Listener {
-            api_listener: Some(ApiListener { api_listener: Some(any(&manager(&key))) }),
-            ..listener
-        },
+        ListenerName::Service(_) => {
+            Listener { api_listener: Some(ApiListener { api_listener: Some(any(&manager(&key))) }), ..listener }
+        }
         ListenerName::Address(at) => {
             let (http, bytes) = (|| http_chain(&key), || chain("envoy.filters.network.tcp_proxy", any(&relay(&key))));
             let listener = Listener {
@@ -143,8 +142,7 @@ fn http_chain(key: &str) -> FilterChain {
 }
 
 fn chain(name: &str, config: Any) -> FilterChain {
-    let filter =
-        Filter { name: name.to_owned(), config_type: Some(filter::ConfigType::TypedConfig(config)) };
+    let filter = Filter { name: name.to_owned(), config_type: Some(filter::ConfigType::TypedConfig(config)) };
     FilterChain { filters: vec![filter], ..Default::default() }
 }
 

@@ -14,7 +14,9 @@ fn a_clusters_key_is_its_name() {
 
 #[test]
 fn a_cluster_has_no_other_name() {
-    for text in ["", "echo", "echo.shop", "echo.shop:", "echo.shop:0", "echo.shop:070", "echo.shop:+7", "echo.shop:65536"] {
+    for text in
+        ["", "echo", "echo.shop", "echo.shop:", "echo.shop:0", "echo.shop:070", "echo.shop:+7", "echo.shop:65536"]
+    {
         assert_eq!(cluster_key(text), None, "{text}");
     }
     for text in ["Echo.shop:80", ".shop:80", "echo.:80", "echo.shop.svc:80", "echo.shop:80:80", " echo.shop:80"] {
@@ -42,7 +44,8 @@ fn a_listener_is_named_by_the_address_that_was_dialled() {
 
 #[test]
 fn names_are_read_as_they_are_written() {
-    for name in [ListenerName::Service(echo("shop", 1)), ListenerName::Address("[::1]:2".parse().expect("an address"))] {
+    for name in [ListenerName::Service(echo("shop", 1)), ListenerName::Address("[::1]:2".parse().expect("an address"))]
+    {
         assert_eq!(ListenerName::parse(&name.to_string(), "elsewhere"), Some(name));
     }
     for name in [RouteName::Mesh, RouteName::Cluster(echo("shop", 1))] {

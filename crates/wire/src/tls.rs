@@ -159,11 +159,7 @@ fn envoy_context(peer: &Peer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTl
         )),
         ..Default::default()
     };
-    tls::UpstreamTlsContext {
-        sni: peer.server_name(),
-        common_tls_context: Some(common),
-        ..Default::default()
-    }
+    tls::UpstreamTlsContext { sni: peer.server_name(), common_tls_context: Some(common), ..Default::default() }
 }
 
 fn exactly(peer: &Peer<'_>, trust_domain: &TrustDomain) -> matcher::StringMatcher {

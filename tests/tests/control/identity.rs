@@ -205,16 +205,45 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     }
     openssl(&["req", "-x509", "-new", "-key", &root_key, "-subj", "/CN=company root", "-days", "30", "-out", &root]);
     openssl(&["req", "-new", "-key", &key, "-subj", "/CN=mesh", "-out", &csr]);
-    let wanted = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\nsubjectAltName=URI:spiffe://cluster.local\n";
+    let wanted =
+        "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\nsubjectAltName=URI:spiffe://cluster.local\n";
     fs::write(&extensions, wanted).expect("a file");
     openssl(&[
-        "x509", "-req", "-in", &csr, "-CA", &root, "-CAkey", &root_key, "-CAcreateserial", "-days", "20", "-extfile",
-        &extensions, "-out", &certificate,
+        "x509",
+        "-req",
+        "-in",
+        &csr,
+        "-CA",
+        &root,
+        "-CAkey",
+        &root_key,
+        "-CAcreateserial",
+        "-days",
+        "20",
+        "-extfile",
+        &extensions,
+        "-out",
+        &certificate,
     ]);
-    let files = [format!("--from-file=tls.crt={certificate}"), format!("--from-file=tls.key={key}"), format!("--from-file=ca.crt={root}")];
+    let files = [
+        format!("--from-file=tls.crt={certificate}"),
+        format!("--from-file=tls.key={key}"),
+        format!("--from-file=ca.crt={root}"),
+    ];
     let made = cluster.kubectl(&[
-        "-n", "leno", "create", "secret", "generic", "leno-identity-issuer", "--type=kubernetes.io/tls", &files[0], &files[1],
-        &files[2], "--dry-run=client", "-o", "json",
+        "-n",
+        "leno",
+        "create",
+        "secret",
+        "generic",
+        "leno-identity-issuer",
+        "--type=kubernetes.io/tls",
+        &files[0],
+        &files[1],
+        &files[2],
+        "--dry-run=client",
+        "-o",
+        "json",
     ]);
     // Ours goes and theirs comes, at once.
     let theirs = path(&directory, "secret.json");

@@ -9,7 +9,9 @@ pub(crate) fn echo(namespace: &str, endpoints: &[(&str, Option<&str>)]) -> Strin
     let listed: Vec<String> = endpoints
         .iter()
         .map(|(address, pod)| match pod {
-            Some(pod) => format!("{{addresses: [{address}], targetRef: {{kind: Pod, name: {pod}, namespace: {namespace}}}}}"),
+            Some(pod) => {
+                format!("{{addresses: [{address}], targetRef: {{kind: Pod, name: {pod}, namespace: {namespace}}}}}")
+            }
             None => format!("{{addresses: [{address}]}}"),
         })
         .collect();

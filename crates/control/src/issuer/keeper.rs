@@ -136,7 +136,10 @@ impl Keeper {
         let signing = material.signing();
         let is_news = self.signing.borrow().as_ref().is_none_or(|known| known.trust() != signing.trust());
         if is_news {
-            tracing::info!(anchors = signing.trust().bundle.anchors().len(), "SVIDs are signed with the authority of Secret {SECRET}");
+            tracing::info!(
+                anchors = signing.trust().bundle.anchors().len(),
+                "SVIDs are signed with the authority of Secret {SECRET}"
+            );
             self.signing.send_replace(Some(Arc::new(signing)));
         }
         self.material = Some(material);

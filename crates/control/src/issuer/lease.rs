@@ -20,6 +20,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEWAL: Duration = Duration::from_secs(5);
 /// How long after it last said so it stops: before another may begin.
 const STOP: Duration = Duration::from_secs(12);
+/// How long giving it up may take at the end of the process.
+const RELEASE: Duration = Duration::from_secs(2);
 /// HTTP's status for a version that is not the newest.
 const CONFLICT: u16 = 409;
 
@@ -128,6 +130,25 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
         }
         // Replicas do not ask together.
         sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}
+
+/// Gives the Lease up, so that another replica need not wait for its end.
+pub(crate) async fn release(mut lease: Lease) {
+    let given_up = async {
+        let found = lease.leases.get_opt(LEASE).await?;
+        if let Some(mut found) = found.filter(|found| lease.step(Some(found), Instant::now()) == Step::Renew) {
+            if let Some(spec) = &mut found.spec {
+                spec.holder_identity = Some(String::new());
+            }
+            lease.leases.replace(LEASE, &PostParams::default(), &found).await?;
+        }
+        Ok::<_, kube::Error>(())
+    };
+    match timeout(RELEASE, given_up).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be given up"),
+        Err(_) => tracing::debug!("the Lease could not be given up in time"),
     }
 }
 

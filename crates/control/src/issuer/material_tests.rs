@@ -83,8 +83,12 @@ fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
     }
     assert!(with(CERTIFICATE, "nonsense").starts_with("its tls.crt and tls.key: "));
     assert!(with(ANCHORS, "nonsense").starts_with("its ca.crt: "));
-    let other = Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
+    let other =
+        Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
     assert!(with(ANCHOR_KEY, &other.key_pem()).starts_with("its ca.crt and ca.key: "));
-    let foreign = Material::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
-    assert!(refusal(foreign.data()).starts_with("it is of the trust domain example.org, and the mesh of cluster.local; "));
+    let foreign =
+        Material::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
+    assert!(
+        refusal(foreign.data()).starts_with("it is of the trust domain example.org, and the mesh of cluster.local; ")
+    );
 }

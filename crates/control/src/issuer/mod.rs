@@ -12,20 +12,18 @@ mod keeper;
 mod lease;
 mod material;
 mod own;
-//mod serve;
+mod serve;
 mod service;
 mod signing;
 mod token;
 
 pub(crate) use bundles::keep_bundles;
 pub(crate) use keeper::Keeper;
-pub(crate) use lease::{Lease, hold};
+pub(crate) use lease::{Lease, hold, release};
 pub(crate) use own::OwnIdentity;
-//pub(crate) use serve::serve;
+pub(crate) use serve::serve;
 pub(crate) use signing::Signing;
 
-/// The namespace of the control plane, unless the environment says another.
-pub(crate) const NAMESPACE: &str = "leno";
 /// The Secret of the issuing authority, in the control plane's namespace.
 const SECRET: &str = "leno-identity-issuer";
 /// The ConfigMap of the trust bundle, in each meshed namespace.

@@ -88,8 +88,12 @@ fn refused(error: &BadToken) -> Status {
 fn not_signed(error: &SignError) -> Status {
     tracing::info!(%error, "no SVID was issued");
     match error {
-        SignError::WrongName { .. } | SignError::WrongTrustDomain { .. } => Status::permission_denied(error.to_string()),
-        SignError::TooLong(_) | SignError::Request(_) | SignError::KeyKind => Status::invalid_argument(error.to_string()),
+        SignError::WrongName { .. } | SignError::WrongTrustDomain { .. } => {
+            Status::permission_denied(error.to_string())
+        }
+        SignError::TooLong(_) | SignError::Request(_) | SignError::KeyKind => {
+            Status::invalid_argument(error.to_string())
+        }
         SignError::Expired | SignError::Crypto(_) => Status::unavailable(error.to_string()),
     }
 }

@@ -12,7 +12,9 @@ const USER_PREFIX: &str = "system:serviceaccount:";
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadToken {
     /// The API server does not accept it.
-    #[error("the token is not accepted ({0}); send a ServiceAccount token of this cluster for the audience {TOKEN_AUDIENCE}")]
+    #[error(
+        "the token is not accepted ({0}); send a ServiceAccount token of this cluster for the audience {TOKEN_AUDIENCE}"
+    )]
     Refused(String),
     /// It is for something else.
     #[error("the token is not for the audience {TOKEN_AUDIENCE}; project one with that audience into the Pod")]

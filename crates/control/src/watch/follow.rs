@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::time::Instant;
 
 use futures_util::{Stream, StreamExt};
-use kube::runtime::watcher::{self, Event};
 use kube::Resource;
+use kube::runtime::watcher::{self, Event};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

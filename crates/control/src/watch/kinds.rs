@@ -97,30 +97,10 @@ const GATEWAY: &str = "gateway.networking.k8s.io";
 
 /// Every one of them.
 pub(super) const CUSTOM: [Custom; 4] = [
-    Custom {
-        kind: Kind::AuthorizationPolicy,
-        group: "leno.dev",
-        version: "v1alpha1",
-        plural: "authorizationpolicies",
-    },
-    Custom {
-        kind: Kind::HttpRoute,
-        group: GATEWAY,
-        version: "v1",
-        plural: "httproutes",
-    },
-    Custom {
-        kind: Kind::GrpcRoute,
-        group: GATEWAY,
-        version: "v1",
-        plural: "grpcroutes",
-    },
-    Custom {
-        kind: Kind::ReferenceGrant,
-        group: GATEWAY,
-        version: "v1beta1",
-        plural: "referencegrants",
-    },
+    Custom { kind: Kind::AuthorizationPolicy, group: "leno.dev", version: "v1alpha1", plural: "authorizationpolicies" },
+    Custom { kind: Kind::HttpRoute, group: GATEWAY, version: "v1", plural: "httproutes" },
+    Custom { kind: Kind::GrpcRoute, group: GATEWAY, version: "v1", plural: "grpcroutes" },
+    Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
 ];
 
 impl Custom {

@@ -1,8 +1,6 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
-mod admin;
 mod identity;
-pub(crate) mod logging;
 mod pages;
 mod shared;
 mod workers;
@@ -15,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_admin::logging;
 use leno_config::{Directory, Watch};
 use leno_identity::issuer::LocalIssuer;
 use leno_model::spiffe::Workload;
@@ -62,7 +61,7 @@ pub(crate) enum ControlError {
     #[error("the control thread could not start: {0}")]
     Start(#[from] io::Error),
     #[error("the log could not start: {0}")]
-    Log(#[from] tracing_subscriber::util::TryInitError),
+    Log(#[from] logging::StartError),
     #[error("a worker thread ended, so calls would fail; the log says why")]
     WorkerEnded,
     #[error("a second signal came: calls in flight were cut")]
@@ -120,7 +119,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         identity_metrics: identity.as_ref().map(IdentityTask::metrics),
         started,
     });
-    spawn_local(admin::serve(admin, shared.clone()));
+    let serving = shared.clone();
+    spawn_local(leno_admin::serve(admin, async move |request| pages::answer(request, &serving).await));
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use leno_admin::logging::LogLevels;
 use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
 use tokio::sync::watch;
 
-use super::logging::LogLevels;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, IdentityMetrics, ProcessMetrics, Scrape, WorkerMetrics};
 use crate::worker::WorkerHandle;

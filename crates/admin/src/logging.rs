@@ -7,12 +7,13 @@ use std::str::FromStr;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::util::SubscriberInitExt;
+pub use tracing_subscriber::util::TryInitError as StartError;
 use tracing_subscriber::{Layer, Registry, fmt as lines, reload};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// For people.
     Plain,
     /// One JSON object a line.
@@ -21,7 +22,7 @@ pub(crate) enum LogFormat {
 
 /// Which levels are logged, for everything or by target, as it was written.
 #[derive(Debug, Clone)]
-pub(crate) struct LogFilter {
+pub struct LogFilter {
     text: String,
     targets: Targets,
 }
@@ -29,7 +30,7 @@ pub(crate) struct LogFilter {
 /// The text is no list of levels.
 #[derive(Debug, thiserror::Error)]
 #[error("write off, error, warn, info, debug or trace, or a list like info,leno_proxy=debug")]
-pub(crate) struct LogFilterError;
+pub struct LogFilterError;
 
 impl FromStr for LogFilter {
     type Err = LogFilterError;
@@ -51,25 +52,25 @@ impl fmt::Display for LogFilter {
 }
 
 /// The levels of a running log.
-pub(crate) struct LogLevels {
+pub struct LogLevels {
     handle: reload::Handle<Targets, Registry>,
     text: RefCell<String>,
 }
 
 impl LogLevels {
     /// Levels, and the layer that obeys them for as long as it lives.
-    pub(crate) fn new(filter: LogFilter) -> (Self, reload::Layer<Targets, Registry>) {
+    pub fn new(filter: LogFilter) -> (Self, reload::Layer<Targets, Registry>) {
         let (layer, handle) = reload::Layer::new(filter.targets);
         (Self { handle, text: filter.text.into() }, layer)
     }
 
     /// The levels in force, as they were written.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.text.borrow().clone()
     }
 
     /// Puts other levels in force, for every thread.
-    pub(crate) fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
+    pub fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
         self.handle.reload(filter.targets)?;
         self.text.replace(filter.text);
         Ok(())
@@ -80,9 +81,9 @@ impl LogLevels {
 ///
 /// # Errors
 /// When the process has a log already.
-pub(crate) fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, TryInitError> {
+pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartError> {
     let (levels, layer) = LogLevels::new(filter);
-    // A log whose reader went away must not end the proxy, which is what complaining to stderr about it would do.
+    // A log whose reader went away must not end the program, which is what complaining to stderr about it would do.
     let lines = lines::layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Plain => lines.boxed(),

@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_admin::logging::LogLevels;
+use leno_admin::{CONNECTIONS_MAX, serve};
 use leno_config::Directory;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,8 +14,7 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio::time::timeout;
 use tracing_subscriber::{Registry, filter::Targets, reload};
 
-use super::{CONNECTIONS_MAX, serve};
-use crate::control::logging::LogLevels;
+use super::answer;
 use crate::control::shared::{Phase, Shared};
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
@@ -45,7 +46,8 @@ impl Admin {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        spawn_local(serve(listener, shared.clone()));
+        let serving = shared.clone();
+        spawn_local(serve(listener, async move |request| answer(request, &serving).await));
         Self { address, shared, _log: layer }
     }
 
