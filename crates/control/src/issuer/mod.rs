@@ -22,7 +22,6 @@ pub(crate) use keeper::Keeper;
 pub(crate) use lease::{Lease, hold, release};
 pub(crate) use own::OwnIdentity;
 pub(crate) use serve::serve;
-pub(crate) use signing::Signing;
 
 /// The Secret of the issuing authority, in the control plane's namespace.
 const SECRET: &str = "leno-identity-issuer";

@@ -29,7 +29,7 @@ pub(super) enum BadToken {
 
 /// Asks the API server who a token was issued to.
 pub(super) async fn review(reviews: &Api<TokenReview>, token: String) -> Result<Workload, BadToken> {
-    let spec = TokenReviewSpec { token: Some(token), audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]) };
+    let spec = TokenReviewSpec { token, audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]) };
     let review = TokenReview { spec, ..TokenReview::default() };
     let answer = reviews.create(&PostParams::default(), &review).await?;
     workload(answer.status.unwrap_or_default())
