@@ -38,7 +38,7 @@ pub(crate) struct Options {
     pub(crate) admin: SocketAddr,
 
     /// off, error, warn, info, debug or trace, for everything or by target: info,leno_control=debug
-    #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info")]
+    #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info,kube_client=off")]
     pub(crate) log: LogFilter,
 
     /// How log lines look
