@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::kubernetes::Cluster;
@@ -17,7 +18,10 @@ use crate::proxy::{free_address, wait_for};
 /// How long what is changed in the cluster may take to show: this machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A control plane that watches a cluster: killed when dropped, and its log shown if the test panics.
+/// How long it may take to end.
+const GRACE_MS: u64 = 3_000;
+
+/// A control plane that watches a cluster: ended when dropped, and its log shown if the test panics.
 #[derive(Debug)]
 pub struct Control {
     child: Child,
@@ -139,6 +143,15 @@ impl Control {
         wait_for(&format!("a log line with {words:?}"), PATIENCE, found)
     }
 
+    /// Kills it, as a crash would.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
     /// Resident memory now, in KiB.
     pub fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
@@ -149,9 +162,16 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and that is fine.
-        self.child.kill().ok();
-        self.child.wait().ok();
+        // It gives its Lease up, so that the next test need not wait. One that has ended already cannot be told.
+        kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
+        let ended = (0..GRACE_MS).step_by(10).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            self.child.try_wait().is_ok_and(|status| status.is_some())
+        });
+        if !ended {
+            self.child.kill().ok();
+            self.child.wait().ok();
+        }
         if thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();

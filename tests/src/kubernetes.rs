@@ -10,8 +10,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::programs::text;
 use crate::proxy::{free_address, wait_for};
 
@@ -95,15 +93,6 @@ impl Cluster {
         assert!(output.status.success(), "kubectl apply: {}\n{manifest}", text(&output));
     }
 
-    /// What kubectl gets as JSON.
-    ///
-    /// # Panics
-    /// When it is not there.
-    pub fn get(&self, arguments: &[&str]) -> Value {
-        let printed = self.kubectl(&[&["get", "-o", "json"], arguments].concat());
-        serde_json::from_str(&printed).expect("kubectl prints JSON")
-    }
-
     /// Installs the Gateway API's CRDs.
     ///
     /// # Panics
@@ -157,6 +146,9 @@ impl Place {
             return None;
         }
         assert!(output.status.success(), "tests/kube/up: {}", text(&output));
+        // The control plane's own.
+        let output = place.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
         Some(place)
     }
 

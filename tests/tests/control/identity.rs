@@ -86,17 +86,12 @@ fn bundle(cluster: &Cluster, namespace: &str) -> String {
     })
 }
 
-fn with_leno(cluster: &Cluster) -> Control {
-    cluster.namespace("leno");
-    Control::start(cluster)
-}
-
 #[test]
 fn a_workload_with_its_token_gets_its_certificate_and_peers_believe_it() {
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("issued");
     cluster.kubectl(&["annotate", "namespace", "issued", "leno.dev/inject=enabled"]);
-    let control = with_leno(&cluster);
+    let control = Control::start(&cluster);
     let directory = TempDir::new().expect("a directory");
 
     let id = "spiffe://cluster.local/ns/issued/sa/default";
@@ -125,7 +120,7 @@ fn nobody_gets_a_certificate_without_a_token_of_its_own() {
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("refused");
     cluster.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: other, namespace: refused}}");
-    let control = with_leno(&cluster);
+    let control = Control::start(&cluster);
     let directory = TempDir::new().expect("a directory");
     let own = request(&directory, "spiffe://cluster.local/ns/refused/sa/default");
     let good = token(&cluster, "refused", "default", "leno.dev");
@@ -144,7 +139,7 @@ fn nobody_gets_a_certificate_without_a_token_of_its_own() {
     let anothers = token(&cluster, "refused", "other", "leno.dev");
     refused(&own, &anothers, &["PermissionDenied", "only spiffe://cluster.local/ns/refused/sa/other may be certified"]);
     refused("AAAA", &good, &["InvalidArgument", "certificate signing request"]);
-    let huge = "A".repeat(40_000);
+    let huge = "A".repeat(60_000);
     refused(&huge, &good, &["OutOfRange"]);
     let gone = token(&cluster, "refused", "other", "leno.dev");
     cluster.kubectl(&["-n", "refused", "delete", "serviceaccount", "other"]);
@@ -159,7 +154,7 @@ fn what_somebody_removes_or_changes_is_written_again_and_trust_does_not_change()
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("written");
     cluster.kubectl(&["annotate", "namespace", "written", "leno.dev/inject=enabled"]);
-    let control = with_leno(&cluster);
+    let control = Control::start(&cluster);
     let first = bundle(&cluster, "written");
     assert_eq!(bundle(&cluster, "leno"), first);
 
@@ -180,11 +175,11 @@ fn what_somebody_removes_or_changes_is_written_again_and_trust_does_not_change()
 #[test]
 fn a_replica_writes_when_the_one_that_did_is_gone() {
     let Some(cluster) = Cluster::get() else { return };
-    let first = with_leno(&cluster);
+    let first = Control::start(&cluster);
     first.wait_for_log(&["this replica leads"]);
     let second = Control::start(&cluster);
     assert!(!second.log().contains("this replica leads"), "{}", second.log());
-    drop(first);
+    first.kill();
     wait_for("the second leads", LEASE_TIMEOUT, || second.log().contains("this replica leads").then_some(()));
     cluster.namespace("after");
     cluster.kubectl(&["annotate", "namespace", "after", "leno.dev/inject=enabled"]);
@@ -194,7 +189,7 @@ fn a_replica_writes_when_the_one_that_did_is_gone() {
 #[test]
 fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     let Some(cluster) = Cluster::get() else { return };
-    let control = with_leno(&cluster);
+    let control = Control::start(&cluster);
     cluster.namespace("external");
     let directory = TempDir::new().expect("a directory");
     let [root_key, root, key, csr, certificate, extensions] =
@@ -245,10 +240,9 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
         "-o",
         "json",
     ]);
-    // Ours goes and theirs comes, at once.
     let theirs = path(&directory, "secret.json");
     fs::write(&theirs, made).expect("a file");
-    cluster.kubectl(&["-n", "leno", "replace", "--force", "-f", &theirs]);
+    cluster.kubectl(&["-n", "leno", "replace", "-f", &theirs]);
     control.wait_for_log(&["SVIDs are signed with the authority of Secret"]);
     let root_text = fs::read_to_string(&root).expect("the root");
     wait_for("the bundle is theirs", TIMEOUT, || (bundle(&cluster, "leno").trim() == root_text.trim()).then_some(()));
@@ -259,5 +253,6 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     openssl(&["verify", "-CAfile", &root, "-untrusted", &certificate, &leaf]);
 
     // The next test has an authority of ours again.
-    cluster.kubectl(&["delete", "namespace", "leno"]);
+    drop(control);
+    cluster.kubectl(&["-n", "leno", "delete", "secret", "leno-identity-issuer"]);
 }

@@ -32,13 +32,15 @@ endpoints: [{}]
     )
 }
 
+/// A Pod that the scheduler need not place: its node is only a name.
 fn pod(namespace: &str, name: &str, labels: &str) -> String {
     format!(
-        "---
+        "{{apiVersion: v1, kind: Node, metadata: {{name: nowhere}}}}
+---
 apiVersion: v1
 kind: Pod
 metadata: {{name: {name}, namespace: {namespace}, labels: {{{labels}}}}}
-spec: {{containers: [{{name: app, image: app}}]}}
+spec: {{nodeName: nowhere, containers: [{{name: app, image: app}}]}}
 "
     )
 }
@@ -67,7 +69,7 @@ fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
         cluster.kubectl(&["-n", "real", "patch", "pod", name, "--subresource=status", "--type=merge", "-p", &status]);
     }
     control.wait_for_endpoints("web.real:80", &["10.244.1.7:8080 ns/real/sa/default", "10.244.1.8:8080"]);
-    cluster.kubectl(&["-n", "real", "delete", "pod", "web-a", "--now"]);
+    cluster.kubectl(&["-n", "real", "delete", "pod", "web-a", "--force", "--grace-period=0"]);
     control.wait_for_endpoints("web.real:80", &["10.244.1.8:8080"]);
     cluster.kubectl(&["-n", "real", "delete", "service", "web"]);
     control.wait_until("the Service is gone", |_| control.endpoints("web.real:80").is_none());

@@ -180,7 +180,7 @@ impl Keeper {
         };
         match written {
             Ok(written) => {
-                tracing::info!("Secret {SECRET} was written: a new issuing authority");
+                tracing::info!("Secret {SECRET} was written");
                 self.read(&written);
             }
             Err(kube::Error::Api(status)) if status.code == CONFLICT => {}
