@@ -7,7 +7,7 @@ fn from<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a Kubernetes object")
 }
 
-fn a_service(spec: Value) -> Service {
+fn a_service(spec: &Value) -> Service {
     from(json!({ "metadata": { "name": "echo", "namespace": "shop" }, "spec": spec }))
 }
 
@@ -17,7 +17,7 @@ fn problems(read: Result<Manifest, Vec<Problem>>) -> Vec<String> {
 
 #[test]
 fn services_and_slices_are_read() {
-    let service = super::service(a_service(json!({ "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] })));
+    let service = super::service(a_service(&json!({ "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] })));
     let objects = service.expect("no mistake").objects;
     assert!(matches!(&objects[..], [Object::Service(service)] if service.ports[0].port == 80));
 
@@ -33,14 +33,14 @@ fn services_and_slices_are_read() {
 
 #[test]
 fn the_age_of_an_object_is_known() {
-    let mut service = a_service(json!({ "ports": [{ "port": 80 }] }));
+    let mut service = a_service(&json!({ "ports": [{ "port": 80 }] }));
     service.metadata.creation_timestamp = Some(from(json!("1970-01-01T00:01:00Z")));
     assert_eq!(super::service(service).expect("no mistake").objects[0].identity().created_s, 60);
 }
 
 #[test]
 fn a_mistake_names_the_object_and_its_field_and_no_file() {
-    let mut service = a_service(json!({ "ports": [{ "port": 80 }] }));
+    let mut service = a_service(&json!({ "ports": [{ "port": 80 }] }));
     service.metadata.annotations = Some([("leno.dev/balancer".to_owned(), "best".to_owned())].into());
     let found = problems(super::service(service));
     assert_eq!(found.len(), 1, "{found:?}");
@@ -51,8 +51,8 @@ fn a_mistake_names_the_object_and_its_field_and_no_file() {
 #[test]
 fn what_a_mesh_has_no_use_for_is_no_mistake() {
     let alias =
-        a_service(json!({ "type": "ExternalName", "externalName": "db.example.org", "ports": [{ "port": 80 }] }));
-    let without_ports = a_service(json!({ "clusterIP": "None" }));
+        a_service(&json!({ "type": "ExternalName", "externalName": "db.example.org", "ports": [{ "port": 80 }] }));
+    let without_ports = a_service(&json!({ "clusterIP": "None" }));
     for service in [alias, without_ports] {
         assert!(super::service(service).expect("no mistake").objects.is_empty());
     }
