@@ -49,7 +49,7 @@ impl Control {
         let (admin, xds, identity) = (free_address(), free_address(), free_address());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(program())
-            .args(["--admin", &admin.to_string(), "--xds", &xds.to_string(), "--identity", &identity.to_string()])
+            .args(["--admin", &admin.to_string(), "--xds", &xds.to_string(), "--certify", &identity.to_string()])
             .env("KUBECONFIG", cluster.kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -25,3 +25,4 @@ pub mod scrape;
 pub mod scripted;
 pub mod siege;
 pub mod wire;
+pub mod xds;

@@ -22,3 +22,4 @@ mod routing;
 mod run;
 mod soak;
 mod streaming;
+mod xds;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ca;
+mod diagnostics;
 mod exec;
 mod intercept;
 mod lab;
@@ -46,6 +47,9 @@ enum Command {
     Intercept(intercept::Command),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
+    /// Look into the mesh, and connect other programs to it
+    #[command(subcommand)]
+    Diagnostics(diagnostics::Command),
     /// Measure proxies and what they make of a slow or failing server
     #[command(subcommand)]
     Lab(lab::Command),
@@ -76,6 +80,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Run(options) => return Ok(run::run(&options)?),
         Command::Intercept(command) => command.run()?,
         Command::Echo(options) => echo::run(&options)?,
+        Command::Diagnostics(command) => command.run()?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
         Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use leno_admin::logging::LogLevels;
+use leno_identity::upkeep::Upkeep;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::Workload;
 use tokio::sync::watch;
 
-use crate::issuer::{self, Keeper, Lease, OwnIdentity, hold, keep_bundles, release};
+use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_bundles, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
 use crate::pages::{ClusterPages, Pages};
@@ -24,10 +25,10 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;
     let xds = listen("xds", options.xds).await?;
-    let identity = listen("identity", options.identity).await?;
+    let certify = listen("certify", options.certify).await?;
     let admin = listen("admin", options.admin).await?;
     tracing::info!(
-        xds = %xds.local_addr()?, identity = %identity.local_addr()?, admin = %admin.local_addr()?, "watching the cluster"
+        xds = %xds.local_addr()?, certify = %certify.local_addr()?, admin = %admin.local_addr()?, "watching the cluster"
     );
 
     let namespace = &options.namespace;
@@ -44,7 +45,8 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let served = async {
         let ((), signing) = tokio::join!(source.listed(), keeper.ready());
         let workload = Workload { namespace: namespace.as_str().into(), service_account: SERVICE_ACCOUNT.into() };
-        let own = OwnIdentity::start(signing.clone(), workload).await?;
+        let issuer = ClusterIssuer::new(signing.clone());
+        let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;
         let (mesh, namespaces) = (source.mesh(), source.meshed_namespaces());
         serving.send_replace(true);
         tracing::info!("serving");
@@ -52,7 +54,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
             never = keep_bundles(client.clone(), namespace.clone(), leads.clone(), signing.clone(), namespaces) => {
                 match never {}
             }
-            served = issuer::serve(identity, client.clone(), own.identity(), signing) => Ok(served?),
+            served = issuer::serve(certify, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = publisher.follow(mesh) => Ok(()),
             never = own.run() => match never {},

@@ -1,15 +1,15 @@
 //! Leno's control plane: watch -> index -> translate -> publish.
 //!
 //! Every source of configuration ends in a `tokio::sync::watch::Receiver<Arc<Mesh>>`, and [`publish`] serves the mesh in
-//! it over xDS. [`bootstrap`] writes what clients need to find it.
+//! it over xDS.
 #![forbid(unsafe_code)]
 
 mod accept;
-pub mod bootstrap;
 mod cluster;
 pub mod index;
 mod issuer;
 mod kubernetes;
+mod local;
 mod options;
 mod pages;
 pub mod publish;

@@ -11,7 +11,7 @@ use prost::{Message, Name};
 use crate::error::Unreadable;
 use crate::facts::{BALANCER, CLUSTER_IPS, Facts, PROTOCOL};
 use crate::limits::{CLUSTER_IPS_MAX, RESOURCE_MAX_BYTES};
-use crate::name;
+use crate::name::{self, NOWHERE};
 use crate::pb::cluster::circuit_breakers::Thresholds;
 use crate::pb::cluster::cluster::{
     ClusterDiscoveryType, CommonLbConfig, DiscoveryType, EdsClusterConfig, LbConfig, LbPolicy, LeastRequestLbConfig,
@@ -59,6 +59,16 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
         }
     }
     resource
+}
+
+/// Writes the cluster that has no endpoints, for routes that lead nowhere.
+pub fn write_nowhere() -> Cluster {
+    Cluster {
+        name: NOWHERE.to_owned(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into())),
+        eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(ads()), service_name: NOWHERE.to_owned() }),
+        ..Default::default()
+    }
 }
 
 /// Reads a cluster that has no endpoints yet.

@@ -9,7 +9,7 @@ use prost::Message;
 use crate::error::Unreadable;
 use crate::facts::{Facts, HOSTNAME, IDENTITY, INBOUND_PORT, POD, TARGET_PORT, TUNNEL_PORT};
 use crate::limits::{ENDPOINTS_MAX, RESOURCE_MAX_BYTES};
-use crate::name;
+use crate::name::{self, NOWHERE};
 use crate::pb::core::{HealthStatus, Locality};
 use crate::pb::endpoint::{self, ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints, lb_endpoint};
 use crate::proto::{address, from_address, uint32};
@@ -29,13 +29,14 @@ pub struct Endpoints {
 
 /// Writes a cluster's endpoints, those of one zone together.
 pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
+    let by_tls = tls::is_used(cluster, view).then_some(view.dialect);
     let mut zones: BTreeMap<Option<&str>, LocalityLbEndpoints> = BTreeMap::new();
     let ready = cluster.endpoints.iter().map(|endpoint| (endpoint, HealthStatus::Healthy));
     let unready = cluster.unready_endpoints.iter().map(|endpoint| (endpoint, HealthStatus::Unhealthy));
     for (endpoint, health) in ready.chain(unready) {
         let zone = endpoint.zone.as_deref();
         let locality = zones.entry(zone).or_insert_with(|| empty_locality(zone));
-        locality.lb_endpoints.push(write_one(endpoint, health, view));
+        locality.lb_endpoints.push(write_one(endpoint, health, by_tls));
         if health == HealthStatus::Healthy {
             // gRPC gives calls to localities by weight, and leaves out those that have none.
             locality.load_balancing_weight.get_or_insert(uint32(0)).value += 1;
@@ -46,6 +47,11 @@ pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
         endpoints: zones.into_values().collect(),
         ..Default::default()
     }
+}
+
+/// Writes that the cluster of [`NOWHERE`] has no endpoints.
+pub fn write_nowhere() -> ClusterLoadAssignment {
+    ClusterLoadAssignment { cluster_name: NOWHERE.to_owned(), ..Default::default() }
 }
 
 /// Reads a cluster's endpoints.
@@ -95,7 +101,8 @@ fn empty_locality(zone: Option<&str>) -> LocalityLbEndpoints {
     LocalityLbEndpoints { locality: Some(Locality { zone, ..Default::default() }), ..Default::default() }
 }
 
-fn write_one(endpoint: &Endpoint, health: HealthStatus, view: View<'_>) -> LbEndpoint {
+/// Writes an endpoint, for a client of that dialect if it uses TLS.
+fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>) -> LbEndpoint {
     let proxy = endpoint.proxy.as_ref();
     let mut facts = Facts::default()
         .with_some(POD, endpoint.pod.as_deref())
@@ -104,12 +111,12 @@ fn write_one(endpoint: &Endpoint, health: HealthStatus, view: View<'_>) -> LbEnd
         .with_some(INBOUND_PORT, proxy.and_then(|proxy| proxy.inbound_port))
         .with_some(TUNNEL_PORT, proxy.map(|proxy| proxy.tunnel_port));
     let mut at = endpoint.address;
-    if let (Some(_), Some(port)) = (view.mutual_tls, proxy.and_then(|proxy| proxy.inbound_port)) {
+    if let (Some(_), Some(port)) = (by_tls, proxy.and_then(|proxy| proxy.inbound_port)) {
         facts = facts.with(TARGET_PORT, at.port());
         at.set_port(port);
     }
     let mut metadata = facts.metadata();
-    if view.mutual_tls.is_some() && view.dialect == Dialect::Envoy && proxy.is_some() {
+    if by_tls == Some(Dialect::Envoy) && proxy.is_some() {
         metadata = Some(tls::mark(endpoint, metadata.unwrap_or_default()));
     }
     let identifier = endpoint::Endpoint { address: Some(address(at)), ..Default::default() };

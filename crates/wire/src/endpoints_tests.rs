@@ -1,4 +1,5 @@
-use leno_model::mesh::Endpoint;
+use leno_model::mesh::{Cluster, Endpoint};
+use leno_model::protocol::Protocol;
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
@@ -44,15 +45,23 @@ fn only_a_client_with_certificates_is_sent_to_a_proxys_own_port() {
     let mut cart = cluster("cart");
     cart.endpoints = vec![meshed("10.244.1.2:50061", Some(4143))];
     let trust_domain: TrustDomain = "cluster.local".parse().expect("a trust domain");
-    let port = |view| {
-        let written = write(&cart, view);
+    let port = |cart: &Cluster, view| {
+        let written = write(cart, view);
         let Some(HostIdentifier::Endpoint(endpoint)) = &written.endpoints[0].lb_endpoints[0].host_identifier else {
             panic!("no endpoint");
         };
         from_address(endpoint.address.as_ref().expect("an address")).expect("of a socket").port()
     };
-    assert_eq!(port(ENVOY), 50061);
-    assert_eq!(port(View { dialect: Dialect::Envoy, mutual_tls: Some(&trust_domain) }), 4143);
+    let secure = |dialect| View { dialect, mutual_tls: Some(&trust_domain) };
+    assert_eq!(port(&cart, ENVOY), 50061);
+    assert_eq!(port(&cart, secure(Dialect::Envoy)), 4143);
+    assert_eq!(port(&cart, secure(Dialect::Grpc)), 4143);
+
+    // Where a client would come in clear, it comes to the application.
+    cart.endpoints.push(endpoint("10.244.1.3:50061"));
+    assert_eq!(port(&cart, secure(Dialect::Grpc)), 50061);
+    cart.protocol = Protocol::Opaque;
+    assert_eq!(port(&cart, secure(Dialect::Envoy)), 50061);
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub struct Unreadable {
 impl Unreadable {
     pub(crate) fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
         const SHOWN_MAX_CHARS: usize = 100;
-        Self { resource: resource.chars().take(SHOWN_MAX_CHARS).collect(), field, what: what.into() }
+        // What others wrote may have lines of its own.
+        let in_line = |c: char| if c.is_control() { ' ' } else { c };
+        let resource = resource.chars().take(SHOWN_MAX_CHARS).map(in_line).collect();
+        Self { resource, field, what: what.into().chars().map(in_line).collect() }
     }
 }

@@ -40,14 +40,34 @@ pub const ROUTE: &str = "route";
 /// Of a Route: the name of its rule.
 pub const RULE: &str = "rule";
 
+/// Of a Route: that its path is that of a gRPC method.
+pub const GRPC: &str = "grpc";
+/// Of a Route: the gRPC service, after `=`, or a pattern of it, after `~`.
+pub const GRPC_SERVICE: &str = "grpc-service";
+/// Of a Route: the gRPC method, likewise.
+pub const GRPC_METHOD: &str = "grpc-method";
+/// Of a Route: how long a request may take, in milliseconds.
+pub const REQUEST_TIMEOUT: &str = "request-timeout-ms";
+/// Of a Route: how long one attempt may take, in milliseconds.
+pub const BACKEND_TIMEOUT: &str = "backend-request-timeout-ms";
+/// Of a Route: why the backend of the number that follows leads nowhere.
+pub const INVALID: &str = "invalid-";
+/// Of a Route: which share of requests the mirror of the number that follows gets, as `1/3`.
+pub const MIRROR: &str = "mirror-";
+
+/// Of a client's node, in its metadata below [`KEY`]: whether it has certificates of the mesh.
+pub const MUTUAL_TLS: &str = "mutual-tls";
+/// Of a client's node, in its metadata below [`KEY`]: the namespace that it is in.
+pub const NAMESPACE: &str = "namespace";
+
 /// The facts of one resource, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts(BTreeMap<String, String>);
 
 impl Facts {
     /// These facts and one more.
-    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
-        self.0.insert(name.to_owned(), value.to_string());
+    pub(crate) fn with(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+        self.0.insert(name.into(), value.to_string());
         self
     }
 

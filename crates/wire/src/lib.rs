@@ -3,10 +3,11 @@
 //! A [`leno_model::mesh::Cluster`] travels as four xDS resources, each named by [`name`]: a Cluster ([`cluster`]), a
 //! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to it
 //! ([`listener`]). What xDS has a field for is in that field, so that Envoy and gRPC understand it; what only Leno knows is
-//! in the resource's metadata ([`facts`]). Each module writes for one [`View`] and reads what a control plane sends, which
+//! in the resource's metadata ([`facts`]). [`bootstrap`] writes what clients need to find the control plane. Each module writes for one [`View`] and reads what a control plane sends, which
 //! may be anything: an answer is a value or an [`Unreadable`], within [`limits`].
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
 pub mod cluster;
 pub mod endpoints;
 mod error;
@@ -19,7 +20,7 @@ pub mod name;
 mod pb;
 mod proto;
 pub mod routes;
-pub mod tls;
+mod tls;
 mod view;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What an address or a name leads to: the Listener resource.
 
+use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::protocol::Protocol;
 use prost::Message;
@@ -7,7 +8,7 @@ use prost::Message;
 use crate::error::Unreadable;
 use crate::facts::{CLUSTER, Facts, LEADS_TO};
 use crate::limits::RESOURCE_MAX_BYTES;
-use crate::name::{self, ListenerName};
+use crate::name;
 use crate::pb::core::TrafficDirection;
 use crate::pb::http::{HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter};
 use crate::pb::listener::{
@@ -41,7 +42,7 @@ pub struct Lead {
 ///
 /// A name of a Service is gRPC's way to ask: its Listener has no address, only an API. An address is what a proxy's
 /// connections were going to: the Listener does not bind it, but is given what interception brings.
-pub fn write(name: &str, meaning: &ListenerName, cluster: &Cluster) -> Listener {
+pub fn write(name: &str, meaning: &Subject, cluster: &Cluster) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
         name: name.to_owned(),
@@ -49,10 +50,10 @@ pub fn write(name: &str, meaning: &ListenerName, cluster: &Cluster) -> Listener 
         ..Default::default()
     };
     match meaning {
-        ListenerName::Service(_) => {
+        Subject::Service(_) => {
             Listener { api_listener: Some(ApiListener { api_listener: Some(any(&manager(&key))) }), ..listener }
         }
-        ListenerName::Address(at) => {
+        Subject::Address(at) => {
             let (http, bytes) = (|| http_chain(&key), || chain("envoy.filters.network.tcp_proxy", any(&relay(&key))));
             let listener = Listener {
                 address: Some(address(*at)),

@@ -3,14 +3,14 @@ use prost::Message;
 
 use super::{Target, read, write, write_endpoint};
 use crate::fixtures::cluster;
-use crate::name::ListenerName;
+use crate::name::listener_subject;
 use crate::pb::http::HttpConnectionManager;
 use crate::pb::http::http_connection_manager::RouteSpecifier;
 use crate::pb::listener::Listener;
 use crate::proto::from_any;
 
 fn by_name(name: &str) -> Listener {
-    let meaning = ListenerName::parse(name, "shop").expect("a name");
+    let meaning = listener_subject(name, "shop").expect("a name");
     write(name, &meaning, &cluster("echo"))
 }
 
@@ -38,7 +38,7 @@ fn a_listener_has_the_name_that_it_was_asked_for_by() {
 
 #[test]
 fn the_first_bytes_tell_where_nothing_is_said_of_the_protocol() {
-    let name = ListenerName::parse("10.96.0.10:50051", "shop").expect("an address");
+    let name = listener_subject("10.96.0.10:50051", "shop").expect("an address");
     let of = |protocol| {
         let cluster = leno_model::mesh::Cluster { protocol, ..cluster("echo") };
         let listener = write("10.96.0.10:50051", &name, &cluster);

@@ -3,6 +3,7 @@
 //! | kind | name | example |
 //! |---|---|---|
 //! | Cluster, ClusterLoadAssignment | a cluster's key | `echo.shop:50051` |
+//! | | `nowhere`, which has no endpoints, for gRPC | |
 //! | RouteConfiguration | a cluster's key, or `mesh` for all by authority | `echo.shop:50051` |
 //! | Listener | any authority that leads to a Service | `echo`, `echo.shop.svc.cluster.local:50051` |
 //! | | the address that was dialled | `10.96.0.10:50051` |
@@ -13,18 +14,10 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use leno_model::authority::{self, Authority, Host};
+use leno_model::discovery::Subject;
 use leno_model::mesh::ClusterKey;
 
 use crate::limits::NAME_MAX_BYTES;
-
-/// What a Listener's name says.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ListenerName {
-    /// An address.
-    Address(SocketAddr),
-    /// A port of a Service.
-    Service(ClusterKey),
-}
 
 /// What a RouteConfiguration's name says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +28,9 @@ pub enum RouteName {
     Mesh,
 }
 
+/// The cluster of a route's backend that leads nowhere; no Service has this name. Envoy answers calls to a cluster that it was
+/// not told of; gRPC waits for it, and so is told of one that has no endpoints.
+pub const NOWHERE: &str = "nowhere";
 /// The name of [`RouteName::Mesh`].
 const MESH: &str = "mesh";
 
@@ -55,34 +51,23 @@ pub fn cluster_key(text: &str) -> Option<ClusterKey> {
     Some(ClusterKey { namespace: namespace.into(), service: service.into(), port })
 }
 
-impl ListenerName {
-    /// Reads the name of a Listener as whoever is in `namespace` means it.
-    pub fn parse(text: &str, namespace: &str) -> Option<Self> {
-        let Authority { host, port } = authority::parse(text.as_bytes()).ok()?;
-        Some(match host {
-            Host::Address(ip) => Self::Address(SocketAddr::new(ip.to_canonical(), port)),
-            Host::Service { name, namespace: named } => Self::Service(ClusterKey {
-                namespace: named.unwrap_or(namespace).to_ascii_lowercase().into(),
-                service: name.to_ascii_lowercase().into(),
-                port,
-            }),
-        })
-    }
+/// Reads the name of a Listener as whoever is in `namespace` means it.
+pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
+    let Authority { host, port } = authority::parse(text.as_bytes()).ok()?;
+    Some(match host {
+        Host::Address(ip) => Subject::Address(SocketAddr::new(ip.to_canonical(), port)),
+        Host::Service { name, namespace: named } => Subject::Service(ClusterKey {
+            namespace: named.unwrap_or(namespace).to_ascii_lowercase().into(),
+            service: name.to_ascii_lowercase().into(),
+            port,
+        }),
+    })
 }
 
 impl RouteName {
     /// Reads the name of a RouteConfiguration.
     pub fn parse(text: &str) -> Option<Self> {
         if text == MESH { Some(Self::Mesh) } else { cluster_key(text).map(Self::Cluster) }
-    }
-}
-
-impl fmt::Display for ListenerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Service(key) => key.fmt(f),
-        }
     }
 }
 

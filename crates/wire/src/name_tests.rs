@@ -1,6 +1,7 @@
+use leno_model::discovery::Subject;
 use leno_model::mesh::ClusterKey;
 
-use super::{ListenerName, RouteName, cluster_key};
+use super::{RouteName, cluster_key, listener_subject};
 
 fn echo(namespace: &str, port: u16) -> ClusterKey {
     ClusterKey { namespace: namespace.into(), service: "echo".into(), port }
@@ -26,27 +27,26 @@ fn a_cluster_has_no_other_name() {
 
 #[test]
 fn a_listener_is_named_in_every_way_that_an_authority_is_written() {
-    let service = |namespace, port| Some(ListenerName::Service(echo(namespace, port)));
-    assert_eq!(ListenerName::parse("echo", "shop"), service("shop", 80));
-    assert_eq!(ListenerName::parse("ECHO:50051", "shop"), service("shop", 50051));
-    assert_eq!(ListenerName::parse("echo.lab:50051", "shop"), service("lab", 50051));
-    assert_eq!(ListenerName::parse("echo.lab.svc.cluster.local.:50051", "shop"), service("lab", 50051));
-    assert_eq!(ListenerName::parse("www.example.com", "shop"), None);
+    let service = |namespace, port| Some(Subject::Service(echo(namespace, port)));
+    assert_eq!(listener_subject("echo", "shop"), service("shop", 80));
+    assert_eq!(listener_subject("ECHO:50051", "shop"), service("shop", 50051));
+    assert_eq!(listener_subject("echo.lab:50051", "shop"), service("lab", 50051));
+    assert_eq!(listener_subject("echo.lab.svc.cluster.local.:50051", "shop"), service("lab", 50051));
+    assert_eq!(listener_subject("www.example.com", "shop"), None);
 }
 
 #[test]
 fn a_listener_is_named_by_the_address_that_was_dialled() {
-    let address = |text: &str| Some(ListenerName::Address(text.parse().expect("an address")));
-    assert_eq!(ListenerName::parse("10.96.0.10:50051", "shop"), address("10.96.0.10:50051"));
-    assert_eq!(ListenerName::parse("[fd00::1]:50051", "shop"), address("[fd00::1]:50051"));
-    assert_eq!(ListenerName::parse("[::ffff:10.96.0.10]:50051", "shop"), address("10.96.0.10:50051"));
+    let address = |text: &str| Some(Subject::Address(text.parse().expect("an address")));
+    assert_eq!(listener_subject("10.96.0.10:50051", "shop"), address("10.96.0.10:50051"));
+    assert_eq!(listener_subject("[fd00::1]:50051", "shop"), address("[fd00::1]:50051"));
+    assert_eq!(listener_subject("[::ffff:10.96.0.10]:50051", "shop"), address("10.96.0.10:50051"));
 }
 
 #[test]
 fn names_are_read_as_they_are_written() {
-    for name in [ListenerName::Service(echo("shop", 1)), ListenerName::Address("[::1]:2".parse().expect("an address"))]
-    {
-        assert_eq!(ListenerName::parse(&name.to_string(), "elsewhere"), Some(name));
+    for name in [Subject::Service(echo("shop", 1)), Subject::Address("[::1]:2".parse().expect("an address"))] {
+        assert_eq!(listener_subject(&name.to_string(), "elsewhere"), Some(name));
     }
     for name in [RouteName::Mesh, RouteName::Cluster(echo("shop", 1))] {
         assert_eq!(RouteName::parse(&name.to_string()), Some(name));

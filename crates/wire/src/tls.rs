@@ -14,13 +14,14 @@ use crate::pb::cluster::cluster::TransportSocketMatch;
 use crate::pb::core::{TransportSocket, transport_socket};
 use crate::pb::{RawBuffer, Struct, Value, core, matcher, tls, value};
 use crate::proto::any;
+use crate::view::{Dialect, View};
 
 /// The secret of an Envoy bootstrap that holds the SVID and its key.
-pub const CERTIFICATE: &str = "leno-svid";
+pub(crate) const CERTIFICATE: &str = "leno-svid";
 /// The secret of an Envoy bootstrap that holds the trust bundle.
-pub const TRUST: &str = "leno-trust";
+pub(crate) const TRUST: &str = "leno-trust";
 /// The certificate provider of a gRPC bootstrap.
-pub const PROVIDER: &str = "leno";
+pub(crate) const PROVIDER: &str = "leno";
 /// The metadata of an endpoint by which Envoy tells transport sockets apart.
 const MATCH_METADATA: &str = "envoy.transport_socket_match";
 /// The one field in it: the server name and the workload.
@@ -61,6 +62,15 @@ fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
 /// Whether the transport sockets of two versions of a cluster are the same.
 pub fn has_same_peers(a: &Cluster, b: &Cluster) -> bool {
     peers(a) == peers(b) && reached_by_grpc(a) == reached_by_grpc(b)
+}
+
+/// Whether a client reaches the cluster's endpoints behind proxies by mutual TLS.
+pub(crate) fn is_used(cluster: &Cluster, view: View<'_>) -> bool {
+    view.mutual_tls.is_some()
+        && match view.dialect {
+            Dialect::Envoy => !peers(cluster).is_empty(),
+            Dialect::Grpc => reached_by_grpc(cluster).is_some(),
+        }
 }
 
 /// Envoy's choice of sockets: one for each peer, and in clear for endpoints without a proxy.

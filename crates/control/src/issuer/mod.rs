@@ -11,7 +11,6 @@ mod bundles;
 mod keeper;
 mod lease;
 mod material;
-mod own;
 mod serve;
 mod service;
 mod signing;
@@ -20,8 +19,8 @@ mod token;
 pub(crate) use bundles::keep_bundles;
 pub(crate) use keeper::Keeper;
 pub(crate) use lease::{Lease, hold, release};
-pub(crate) use own::OwnIdentity;
 pub(crate) use serve::serve;
+pub(crate) use signing::ClusterIssuer;
 
 /// The Secret of the issuing authority, in the control plane's namespace.
 const SECRET: &str = "leno-identity-issuer";

@@ -2,22 +2,18 @@
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, value::Kind};
-use leno_wire::{Dialect, facts};
+use leno_wire::Dialect;
+use leno_wire::facts::{KEY, MUTUAL_TLS, NAMESPACE};
 
 use super::catalog::Audience;
 use crate::accept::Peer;
-
-/// The field of a node's metadata, below [`facts::KEY`], that says whether the client has certificates of the mesh.
-pub(crate) const MUTUAL_TLS: &str = "mutual-tls";
-/// The field that names the namespace of a client without a certificate.
-pub(crate) const NAMESPACE: &str = "namespace";
 
 /// Whom the client gets resources as.
 ///
 /// Every client may see every Service; which routes it gets, consumer routes of a namespace among them, is by the
 /// namespace in its certificate.
 pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
-    let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(facts::KEY)?.kind {
+    let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),
         _ => None,
     });

@@ -5,9 +5,9 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use envoy_types::pb::google::protobuf::Any;
+use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::{Cluster, Mesh};
 use leno_model::spiffe::TrustDomain;
-use leno_wire::name::ListenerName;
 use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
 use prost::Message;
 
@@ -104,12 +104,14 @@ impl Catalog {
         let value = match (kind, subject) {
             (Kind::Cluster, Subject::Cluster(key)) => cluster::write(self.mesh.cluster(key)?, view).encode_to_vec(),
             (Kind::Endpoints, Subject::Cluster(key)) => endpoints::write(self.mesh.cluster(key)?, view).encode_to_vec(),
+            (Kind::Cluster, Subject::Nowhere) => cluster::write_nowhere().encode_to_vec(),
+            (Kind::Endpoints, Subject::Nowhere) => endpoints::write_nowhere().encode_to_vec(),
             (Kind::Listener, Subject::Cluster(key)) => {
                 let cluster = self.mesh.cluster(key)?;
-                listener::write(name, &ListenerName::Service(key.clone()), cluster).encode_to_vec()
+                listener::write(name, &Asked::Service(key.clone()), cluster).encode_to_vec()
             }
             (Kind::Listener, Subject::Address(address)) => match self.mesh.cluster_by_address(*address) {
-                Some(cluster) => listener::write(name, &ListenerName::Address(*address), cluster).encode_to_vec(),
+                Some(cluster) => listener::write(name, &Asked::Address(*address), cluster).encode_to_vec(),
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
             (Kind::Route, Subject::Cluster(key)) => {
@@ -120,7 +122,9 @@ impl Catalog {
             (Kind::Route, Subject::Mesh) => {
                 routes::write_mesh(&self.mesh, &audience.namespace, audience.dialect).encode_to_vec()
             }
-            (Kind::Route, Subject::Address(_)) | (Kind::Listener | Kind::Cluster | Kind::Endpoints, _) => return None,
+            (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh)
+            | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
+            | (Kind::Route, Subject::Address(_) | Subject::Nowhere) => return None,
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(&value);

@@ -2,8 +2,10 @@
 //!
 //! It may name a subject whose resource is the same after all: whoever sends compares versions. It never leaves one out.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_wire::{Kind, cluster};
@@ -23,23 +25,18 @@ impl Changes {
         let mut olds = old.clusters().iter().peekable();
         let mut news = new.clusters().iter().peekable();
         loop {
-            match (olds.peek(), news.peek()) {
+            let order = match (olds.peek(), news.peek()) {
                 (None, None) => break,
-                (Some(before), Some(after)) if before.key == after.key => {
-                    if !std::sync::Arc::ptr_eq(before, after) {
-                        changes.cluster(before, after);
-                    }
-                    (olds.next(), news.next());
-                }
-                (Some(before), after) if after.is_none_or(|after| before.key < after.key) => {
-                    changes.whole_cluster(before);
-                    olds.next();
-                }
-                (_, Some(after)) => {
-                    changes.whole_cluster(after);
-                    news.next();
-                }
-                (Some(_), None) => unreachable!("the third arm takes it"),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(before), Some(after)) => before.key.cmp(&after.key),
+            };
+            let before = olds.next_if(|_| order.is_le());
+            let after = news.next_if(|_| order.is_ge());
+            match (before, after) {
+                (Some(before), Some(after)) if Arc::ptr_eq(before, after) => {}
+                (Some(before), Some(after)) => changes.cluster(before, after),
+                (only, None) | (None, only) => only.into_iter().for_each(|cluster| changes.whole_cluster(cluster)),
             }
         }
         changes.routes(old, new);
@@ -76,6 +73,10 @@ impl Changes {
             && cluster::has_same_peers(old, new);
         if !is_same {
             self.add(Kind::Cluster, Subject::Cluster(new.key.clone()));
+        }
+        if old.protocol != new.protocol {
+            // Not every protocol is spoken to proxies by TLS, at their own ports.
+            self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
         }
         if old.protocol != new.protocol || !has_same_ips {
             self.addresses_of_service(old);
@@ -125,3 +126,7 @@ impl Changes {
 fn all_endpoints(cluster: &Cluster) -> impl Iterator<Item = &Endpoint> {
     cluster.endpoints.iter().chain(&cluster.unready_endpoints)
 }
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

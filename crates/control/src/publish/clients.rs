@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leno_wire::Kind;
 use serde::Serialize;
 
+use super::holdings::{Entry, Sent};
 use super::limits::STREAMS_MAX;
-use super::session::{Entry, Sent, Session, Variant};
+use super::session::{Session, Variant};
 use super::subscribers::ClientId;
 
 /// What a client says of itself.

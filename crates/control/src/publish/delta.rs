@@ -76,3 +76,7 @@ impl Exchange for Delta {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "delta_tests.rs"]
+mod tests;

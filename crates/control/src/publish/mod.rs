@@ -3,7 +3,7 @@
 //!     mesh -> changes -> subscribers -> session -> stream
 //!
 //! [`state`] takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
-//! `session` of each such client decides what is sent, which `catalog` writes once for all. `accept` lets clients in,
+//! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
 //! `stream` is one client's loop, `clients` and `metrics` show it all.
 
 mod audience;
@@ -11,6 +11,7 @@ mod catalog;
 mod changes;
 mod clients;
 mod delta;
+mod holdings;
 pub mod limits;
 mod metrics;
 mod rate;
@@ -21,6 +22,9 @@ mod stream;
 mod subject;
 mod subscribers;
 mod variant;
+
+#[cfg(test)]
+mod fixtures;
 
 use std::io;
 use std::pin::Pin;
@@ -49,8 +53,6 @@ use limits::{KEEPALIVE, KEEPALIVE_TIMEOUT, REQUEST_MAX_BYTES, STREAMS_PER_CONNEC
 use sotw::StateOfTheWorld;
 use state::State;
 use variant::Exchange;
-
-pub(crate) use audience::{MUTUAL_TLS, NAMESPACE};
 
 /// Serves meshes to xDS clients.
 #[derive(Clone, Debug)]

@@ -4,13 +4,13 @@
 //! latest state, however much happened in between. Clusters and their endpoints go before the listeners and routes that
 //! name them, and are taken away after them ("make before break").
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use leno_wire::Kind;
 use leno_wire::limits::NAME_MAX_BYTES;
 
 use super::catalog::{Audience, Catalog, Version, Written};
+use super::holdings::{KindState, Outstanding, Refused, Sent};
 use super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
@@ -32,56 +32,6 @@ pub(crate) struct Session {
     pub(super) audience: Audience,
     pub(super) kinds: [KindState; 4],
     nonces: u64,
-}
-
-/// What a client has and wants of one kind.
-#[derive(Debug, Default)]
-pub(super) struct KindState {
-    /// Whether it has asked for anything of this kind.
-    pub(super) is_known: bool,
-    /// Whether it wants all there are.
-    pub(super) wants_all: bool,
-    pub(super) entries: BTreeMap<Arc<str>, Entry>,
-    /// How many entries the client has named itself.
-    named: usize,
-    /// What has to be looked at before anything is sent.
-    pending: BTreeSet<Arc<str>>,
-    /// Whether an answer is owed even if nothing is there.
-    pub(super) is_answer_due: bool,
-    pub(super) last_nonce: Option<String>,
-    pub(super) outstanding: Option<Outstanding>,
-}
-
-/// One resource of a client.
-#[derive(Debug, Default)]
-pub(super) struct Entry {
-    /// Whether it asked by name, not only for all.
-    pub(super) is_named: bool,
-    pub(super) sent: Sent,
-    pub(super) refused: Option<Refused>,
-}
-
-/// What the client was told of a resource last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Sent {
-    #[default]
-    Nothing,
-    Version(Version),
-    Absent,
-}
-
-/// A version that the client did not take. It is not sent again; the next one is.
-#[derive(Clone, Debug)]
-pub(super) struct Refused {
-    pub(super) version: Sent,
-    pub(super) why: String,
-}
-
-/// A response that the client has not acknowledged.
-#[derive(Debug)]
-pub(super) struct Outstanding {
-    nonce: String,
-    names: Vec<Arc<str>>,
 }
 
 /// A response to send.
@@ -362,3 +312,7 @@ impl Session {
 pub(super) fn shortened(text: &str) -> String {
     text.get(..text.floor_char_boundary(TEXT_MAX_BYTES)).unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -79,3 +79,7 @@ impl Exchange for StateOfTheWorld {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sotw_tests.rs"]
+mod tests;

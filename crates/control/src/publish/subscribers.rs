@@ -31,11 +31,16 @@ impl Mailbox {
     pub(crate) async fn take(&self) -> Names {
         loop {
             self.news.notified().await;
-            let names = std::mem::take(&mut *lock(&self.names));
+            let names = self.now();
             if names.iter().any(|names| !names.is_empty()) {
                 return names;
             }
         }
+    }
+
+    /// The names that are there; it may be none.
+    pub(crate) fn now(&self) -> Names {
+        std::mem::take(&mut *lock(&self.names))
     }
 
     fn put(&self, kind: Kind, name: Arc<str>) {

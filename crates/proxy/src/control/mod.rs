@@ -1,6 +1,5 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
-mod identity;
 mod pages;
 mod shared;
 mod workers;
@@ -16,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use leno_admin::logging;
 use leno_config::{Directory, Watch};
 use leno_identity::issuer::LocalIssuer;
+use leno_identity::upkeep::{Upkeep, UpkeepError};
 use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -28,7 +28,6 @@ use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle};
-use identity::IdentityTask;
 use shared::{Phase, Shared};
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
 
@@ -55,7 +54,7 @@ pub(crate) enum ControlError {
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
     #[error("--issuer {}: {source}", path.display())]
-    Identity { path: PathBuf, source: Box<identity::IdentityError> },
+    Identity { path: PathBuf, source: Box<UpkeepError> },
     #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
     AccessLog { path: PathBuf, source: io::Error },
     #[error("the control thread could not start: {0}")]
@@ -116,7 +115,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         limits,
         workers,
         worker_metrics,
-        identity_metrics: identity.as_ref().map(IdentityTask::metrics),
+        identity_metrics: identity.as_ref().map(Upkeep::metrics),
         started,
     });
     let serving = shared.clone();
@@ -230,8 +229,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
 }
 
-async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<IdentityTask, ControlError> {
+async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<Upkeep, ControlError> {
     let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
     let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
-    IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
+    Upkeep::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
 }

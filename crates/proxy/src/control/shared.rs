@@ -8,10 +8,11 @@ use std::time::{Instant, SystemTime};
 use leno_admin::logging::LogLevels;
 use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
+use leno_identity::upkeep::IdentityMetrics;
 use tokio::sync::watch;
 
 use crate::limits::Limits;
-use crate::metrics::{ConfigMetrics, IdentityMetrics, ProcessMetrics, Scrape, WorkerMetrics};
+use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape, WorkerMetrics};
 use crate::worker::WorkerHandle;
 
 /// Where the process is in its life.

@@ -4,11 +4,14 @@
 //! only leno-proxy knows.
 
 use leno_model::route::{
-    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Rule,
+    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Rule, ValueMatch,
 };
 
 use super::matching::{escaped, regex, route_match};
-use crate::facts::{Facts, ROUTE, RULE};
+use crate::facts::{
+    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE,
+};
+use crate::name::NOWHERE;
 use crate::pb::core::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent, header_value_option};
 use crate::pb::matcher::RegexMatchAndSubstitute;
 use crate::pb::route::route_action::{
@@ -22,9 +25,6 @@ use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{duration, uint32};
 use crate::view::Dialect;
 
-/// The cluster of a backend that leads nowhere; no Service has this name.
-const INVALID: &str = "invalid";
-
 /// Writes one match of a rule.
 pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     let request = Changes::of(rule.filters.request_headers.as_ref());
@@ -32,7 +32,7 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     Route {
         name: rule.route.to_string(),
         r#match: Some(route_match(matches, dialect)),
-        metadata: Facts::default().with(ROUTE, &rule.route).with_some(RULE, rule.name.as_deref()).metadata(),
+        metadata: facts(&matches.path, rule).metadata(),
         request_headers_to_add: request.add,
         request_headers_to_remove: request.remove,
         response_headers_to_add: response.add,
@@ -40,6 +40,37 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
         action: Some(action(&matches.path, rule)),
         ..Default::default()
     }
+}
+
+/// What the fields of a Route do not tell.
+fn facts(path: &PathMatch, rule: &Rule) -> Facts {
+    let milliseconds = |limit: Option<std::time::Duration>| limit.map(|limit| limit.as_millis());
+    let mut facts = Facts::default()
+        .with(ROUTE, &rule.route)
+        .with_some(RULE, rule.name.as_deref())
+        .with_some(REQUEST_TIMEOUT, milliseconds(rule.timeouts.request))
+        .with_some(BACKEND_TIMEOUT, milliseconds(rule.timeouts.backend_request));
+    if let PathMatch::Grpc(grpc) = path {
+        let value = |value: &Option<ValueMatch>| {
+            value.as_ref().map(|value| match value {
+                ValueMatch::Exact(exact) => format!("={exact}"),
+                ValueMatch::Pattern(pattern) => format!("~{}", pattern.as_str()),
+            })
+        };
+        facts = facts
+            .with(GRPC, true)
+            .with_some(GRPC_SERVICE, value(&grpc.service))
+            .with_some(GRPC_METHOD, value(&grpc.method));
+    }
+    for (number, backend) in rule.backends.iter().enumerate() {
+        if let BackendTarget::Invalid(why) = &backend.to {
+            facts = facts.with(format!("{INVALID}{number}"), why);
+        }
+    }
+    for (number, Mirror { numerator, denominator, .. }) in rule.filters.mirrors.iter().enumerate() {
+        facts = facts.with(format!("{MIRROR}{number}"), format!("{numerator}/{denominator}"));
+    }
+    facts
 }
 
 fn action(path: &PathMatch, rule: &Rule) -> route::Action {
@@ -87,7 +118,7 @@ fn weighted(backend: &Backend) -> ClusterWeight {
     ClusterWeight {
         name: match &backend.to {
             BackendTarget::Cluster(key) => key.to_string(),
-            BackendTarget::Invalid(_) => INVALID.to_owned(),
+            BackendTarget::Invalid(_) => NOWHERE.to_owned(),
         },
         weight: Some(uint32(backend.weight)),
         request_headers_to_add: request.add,
@@ -173,9 +204,12 @@ fn redirected(redirect: &Redirect, path: &PathMatch) -> RedirectAction {
     }
 }
 
+/// What every path matches.
+pub(super) const WHOLE_PATH: &str = "^.*$";
+
 /// Any path becomes this one.
 fn whole_path(path: &str) -> RegexMatchAndSubstitute {
-    RegexMatchAndSubstitute { pattern: Some(regex("^.*$".to_owned())), substitution: path.replace('\\', "\\\\") }
+    RegexMatchAndSubstitute { pattern: Some(regex(WHOLE_PATH.to_owned())), substitution: path.replace('\\', "\\\\") }
 }
 
 /// What follows the prefix stays, below the root.

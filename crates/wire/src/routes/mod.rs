@@ -7,6 +7,8 @@
 mod action;
 mod domains;
 mod matching;
+mod read;
+mod read_rule;
 
 use leno_model::mesh::{ClusterKey, Mesh};
 use leno_model::route::{Match, PathMatch, RouteTable};
@@ -15,6 +17,8 @@ use crate::name::RouteName;
 use crate::pb::route::{Route, RouteAction, RouteConfiguration, VirtualHost, route, route_action};
 use crate::proto::duration;
 use crate::view::Dialect;
+
+pub use read::{Routes, read};
 
 /// Writes the routes of calls that are for the cluster; without a table they go to it.
 pub fn write(key: &ClusterKey, table: Option<&RouteTable>, dialect: Dialect) -> RouteConfiguration {

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
 
 use leno_model::mesh::Mesh;
+use leno_model::route::RouteTable;
+use prost::Message;
 
-use super::{write, write_mesh};
+use super::{read, write, write_mesh};
 use crate::fixtures::mesh;
 use crate::pb::route::{Route, RouteConfiguration, route, route_action, route_match};
 use crate::view::Dialect;
@@ -13,7 +15,7 @@ kind: Service
 metadata: {name: echo, namespace: shop}
 spec:
   clusterIP: 10.96.0.10
-  ports: [{port: 80}, {port: 50051}]
+  ports: [{name: web, port: 80}, {name: grpc, port: 50051}]
 ---
 apiVersion: v1
 kind: Service
@@ -23,8 +25,13 @@ spec:
 ";
 
 fn route(spec: &str) -> Mesh {
+    route_of("HTTPRoute", spec)
+}
+
+fn route_of(kind: &str, spec: &str) -> Mesh {
+    let spec = spec.replace('\n', " ");
     mesh(&format!(
-        "{SERVICES}---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: r, namespace: shop}}\n\
+        "{SERVICES}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: shop}}\n\
          spec:\n  parentRefs: [{{group: '', kind: Service, name: echo, port: 50051}}]\n  rules: {spec}\n"
     ))
 }
@@ -129,4 +136,71 @@ fn a_percent_sign_in_a_header_is_no_variable_of_envoy() {
     let mesh = route(&format!("[{{filters: [{filter}], backendRefs: [{{name: echo, port: 50051}}]}}]"));
     let headers = &routes(&mesh, Dialect::Envoy)[0].request_headers_to_add;
     assert_eq!(headers[0].header.as_ref().map(|header| header.value.as_str()), Some("100%%"));
+}
+
+const EVERYTHING: &str = "[
+  {name: first, matches: [
+     {path: {type: Exact, value: /a}, method: GET, headers: [{name: x, value: y}, {name: z, type: RegularExpression, value: 'a+'}],
+      queryParams: [{name: q, value: '1'}]},
+     {path: {type: PathPrefix, value: /b}}, {path: {type: RegularExpression, value: '/c/[0-9]+'}}],
+   filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: s, value: '5%'}], add: [{name: t, value: u}], remove: [v]}},
+     {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [w]}},
+     {type: RequestMirror, requestMirror: {backendRef: {name: other, port: 50051}, fraction: {numerator: 1, denominator: 3}}}],
+   backendRefs: [{name: echo, port: 50051, weight: 3, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: k, value: l}]}}]},
+     {name: other, port: 50051, weight: 7}, {name: nobody, port: 1, weight: 1}],
+   timeouts: {request: 3s, backendRequest: 500ms}},
+  {matches: [{path: {type: PathPrefix, value: /old}}],
+   filters: [{type: URLRewrite, urlRewrite: {hostname: example.com, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}],
+   backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /root}}],
+   filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}],
+   backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /full}}],
+   filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /one}}}],
+   backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /gone}}],
+   filters: [{type: RequestRedirect, requestRedirect: {scheme: https, hostname: example.com, port: 8443, statusCode: 301,
+     path: {type: ReplaceFullPath, replaceFullPath: /there}}}]}
+]";
+
+const GRPC: &str = "[
+  {matches: [{method: {service: shop.Cart, method: Add}}, {method: {service: shop.Cart}}, {method: {method: Get}},
+     {method: {type: RegularExpression, service: 'shop[.].*', method: 'Get.*'}, headers: [{name: x, value: y}]}],
+   backendRefs: [{name: other, port: 50051}]},
+  {backendRefs: [{name: echo, port: 50051}]}
+]";
+
+/// The routes of `echo.shop:50051`, and what a client reads of them.
+fn both(mesh: &Mesh) -> (Option<RouteTable>, Option<RouteTable>) {
+    let read = read(&of_echo(mesh, Dialect::Envoy).encode_to_vec()).expect("ours");
+    assert_eq!(read.key.to_string(), "echo.shop:50051");
+    (mesh.routes(&read.key, "shop").map(|table| RouteTable::clone(table)), read.table)
+}
+
+#[test]
+fn routes_are_the_same_after_their_way_over_the_wire() {
+    let (written, read) = both(&route_of("HTTPRoute", EVERYTHING));
+    assert!(written.as_ref().is_some_and(|table| table.entries().len() == 7), "{written:?}");
+    assert_eq!(read, written);
+    let (written, read) = both(&route_of("GRPCRoute", GRPC));
+    assert!(written.as_ref().is_some_and(|table| table.entries().len() == 5), "{written:?}");
+    assert_eq!(read, written);
+    assert_eq!(both(&mesh(SERVICES)), (None, None));
+}
+
+#[test]
+fn routes_that_were_changed_on_their_way_are_read_or_refused() {
+    let bytes = of_echo(&route_of("HTTPRoute", EVERYTHING), Dialect::Envoy).encode_to_vec();
+    for seed in 0..2_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut changed = bytes.clone();
+        for _ in 0..random.usize(1..8) {
+            let place = random.usize(..changed.len());
+            changed[place] = random.u8(..);
+        }
+        changed.truncate(random.usize(..=changed.len()));
+        if let Err(error) = read(&changed) {
+            assert!(!error.to_string().contains('\n'), "seed {seed}: {error}");
+        }
+    }
 }

@@ -6,17 +6,16 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leno_identity::TlsIdentity;
-use leno_identity::issuer::{IssueError, Issuer, Trust, obtain};
-use leno_identity::renewal::Schedule;
-use leno_identity::svid::Svid;
 use leno_model::spiffe::Workload;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::metrics::IdentityMetrics;
+use crate::issuer::{IssueError, Issuer, Trust, obtain};
+use crate::renewal::Schedule;
+use crate::svid::Svid;
+use crate::tls::TlsIdentity;
 
 /// How often to look whether whom to trust has changed, and whether a renewal is due.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,15 +25,48 @@ const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no SVID, or no new one; it says what to do.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum IdentityError {
+pub enum UpkeepError {
+    /// The issuer gave none.
     #[error(transparent)]
     Issue(#[from] IssueError),
+    /// The issuer did not answer in time.
     #[error("the issuer gave no answer for {} s; look whether it runs and can be reached", ISSUE_TIMEOUT.as_secs())]
     Timeout,
 }
 
+/// Numbers about our own certificate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IdentityMetrics {
+    /// When the certificate in use expires.
+    pub expiration_since_1970: Duration,
+    /// When the certificate in use was issued.
+    pub last_refresh_since_1970: Duration,
+    /// Certificates that were issued, the first one included.
+    pub good_refreshes: u64,
+    /// Times that no certificate was issued.
+    pub bad_refreshes: u64,
+}
+
+impl IdentityMetrics {
+    /// These numbers after a certificate was issued.
+    #[must_use]
+    pub fn after_refresh(mut self, now: SystemTime, not_after: SystemTime) -> Self {
+        self.good_refreshes += 1;
+        self.last_refresh_since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.expiration_since_1970 = not_after.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self
+    }
+
+    /// These numbers after none was issued.
+    #[must_use]
+    pub fn after_failure(mut self) -> Self {
+        self.bad_refreshes += 1;
+        self
+    }
+}
+
 /// Keeps the identity of one workload good.
-pub(super) struct IdentityTask {
+pub struct Upkeep {
     issuer: Box<dyn Issuer>,
     workload: Workload,
     svid: Svid,
@@ -46,12 +78,12 @@ pub(super) struct IdentityTask {
     publisher: watch::Sender<Arc<TlsIdentity>>,
 }
 
-impl IdentityTask {
+impl Upkeep {
     /// Gets the first SVID. Workloads with different seeds renew at different moments.
     ///
     /// # Errors
-    /// [`IdentityError`] if there is none: a proxy that is to have an identity cannot start without.
-    pub(super) async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, IdentityError> {
+    /// [`UpkeepError`] if there is none: a program that is to have an identity cannot start without.
+    pub async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, UpkeepError> {
         let (svid, trust) = obtain_in_time(&*issuer, &workload).await?;
         let now = SystemTime::now();
         let metrics = IdentityMetrics::default().after_refresh(now, svid.not_after);
@@ -69,17 +101,17 @@ impl IdentityTask {
     }
 
     /// The identity in use, and each one that replaces it.
-    pub(super) fn identity(&self) -> watch::Receiver<Arc<TlsIdentity>> {
+    pub fn identity(&self) -> watch::Receiver<Arc<TlsIdentity>> {
         self.publisher.subscribe()
     }
 
     /// Its numbers, as they are at any time.
-    pub(super) fn metrics(&self) -> Rc<Cell<IdentityMetrics>> {
+    pub fn metrics(&self) -> Rc<Cell<IdentityMetrics>> {
         self.metrics.clone()
     }
 
-    /// Renews and follows changes for as long as the proxy runs.
-    pub(super) async fn run(mut self) -> Infallible {
+    /// Renews and follows changes for as long as the program runs.
+    pub async fn run(mut self) -> Infallible {
         loop {
             sleep(CHECK_INTERVAL).await;
             self.check(SystemTime::now()).await;
@@ -148,8 +180,8 @@ impl IdentityTask {
     }
 }
 
-async fn obtain_in_time(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, Trust), IdentityError> {
-    let answer = timeout(ISSUE_TIMEOUT, obtain(issuer, workload)).await.map_err(|_| IdentityError::Timeout)?;
+async fn obtain_in_time(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, Trust), UpkeepError> {
+    let answer = timeout(ISSUE_TIMEOUT, obtain(issuer, workload)).await.map_err(|_| UpkeepError::Timeout)?;
     Ok(answer?)
 }
 
@@ -162,5 +194,5 @@ fn seconds_until(then: SystemTime, now: SystemTime) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "identity_tests.rs"]
+#[path = "upkeep_tests.rs"]
 mod tests;

@@ -3,14 +3,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use leno_identity::TlsIdentity;
-use leno_identity::authority::{Authority, SVID_LIFETIME};
-use leno_identity::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
-use leno_identity::issuer::LocalIssuer;
-use leno_identity::renewal::{RETRY_MAX, SIGNER_DELAY};
+use crate::TlsIdentity;
+use crate::authority::{Authority, SVID_LIFETIME};
+use crate::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
+use crate::issuer::LocalIssuer;
+use crate::renewal::{RETRY_MAX, SIGNER_DELAY};
 use tempfile::TempDir;
 
-use super::IdentityTask;
+use super::Upkeep;
 
 const SEED: u64 = 7;
 
@@ -19,12 +19,12 @@ fn authority() -> Authority {
 }
 
 /// A directory with an authority, and the task of a workload that it certifies.
-async fn start() -> (TempDir, Authority, IdentityTask) {
+async fn start() -> (TempDir, Authority, Upkeep) {
     let (directory, authority) = (tempfile::tempdir().expect("a directory"), authority());
     write_authority(directory.path(), &authority).expect("the files");
     let issuer = Box::new(LocalIssuer::open(directory.path()).expect("an issuer"));
     let workload = "ns/shop/sa/cart".parse().expect("a workload");
-    let task = IdentityTask::start(issuer, workload, SEED).await.expect("an SVID");
+    let task = Upkeep::start(issuer, workload, SEED).await.expect("an SVID");
     (directory, authority, task)
 }
 
@@ -38,12 +38,12 @@ fn write_signer(directory: &Path, authority: &Authority) {
     fs::write(directory.join(KEY_FILE), authority.key_pem()).expect("the key");
 }
 
-fn identity(task: &IdentityTask) -> Arc<TlsIdentity> {
+fn identity(task: &Upkeep) -> Arc<TlsIdentity> {
     task.identity().borrow().clone()
 }
 
 /// Certificates issued, and times that none was.
-fn refreshes(task: &IdentityTask) -> (u64, u64) {
+fn refreshes(task: &Upkeep) -> (u64, u64) {
     let metrics = task.metrics().get();
     (metrics.good_refreshes, metrics.bad_refreshes)
 }
@@ -64,7 +64,7 @@ async fn a_directory_that_cannot_certify_fails_the_start_with_what_to_do() {
     write_bundle(directory.path(), &[&authority()]);
     let issuer = Box::new(LocalIssuer::open(directory.path()).expect("an issuer"));
     let workload = "ns/shop/sa/cart".parse().expect("a workload");
-    let error = IdentityTask::start(issuer, workload, SEED).await.err().expect("no anchor vouches for the authority");
+    let error = Upkeep::start(issuer, workload, SEED).await.err().expect("no anchor vouches for the authority");
     assert!(error.to_string().contains("add its anchor to the trust bundle"), "{error}");
 }
 

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use leno_wire::name::RouteName;
-use leno_wire::{facts, tls};
 use serde_json::{Value, json};
 
-use crate::publish::{MUTUAL_TLS, NAMESPACE};
+use crate::facts::{self, MUTUAL_TLS, NAMESPACE};
+use crate::name::RouteName;
+use crate::tls;
 
 /// The kinds of clients that need one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,12 @@ fn node(options: &Bootstrap) -> Value {
     json!({ "id": options.node, "cluster": options.namespace, "metadata": { facts::KEY: own } })
 }
 
-/// For GRPC_XDS_BOOTSTRAP. Credentials of a certificate need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies tell by the
-/// server name what is theirs.
+/// For GRPC_XDS_BOOTSTRAP. With certificates, programs need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies tell by the server
+/// name what is theirs. A control plane on the same machine is reached in clear.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
-        None => json!({ "type": "insecure" }),
-        Some(files) => json!({ "type": "tls", "config": grpc_files(files) }),
+        Some(files) if !options.control.ip().is_loopback() => json!({ "type": "tls", "config": grpc_files(files) }),
+        _ => json!({ "type": "insecure" }),
     };
     let mut bootstrap = json!({
         "xds_servers": [{
@@ -238,3 +238,7 @@ fn outbound_listener(address: SocketAddr) -> Value {
         },
     })
 }
+
+#[cfg(test)]
+#[path = "bootstrap_tests.rs"]
+mod tests;
