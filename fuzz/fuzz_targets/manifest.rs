@@ -8,14 +8,25 @@ use std::str::FromStr;
 use leno_model::manifest::{FINDINGS_MAX, SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::{Caller, Decision, DefaultInboundPolicy, HealthPath, Identities, Mode, Network, Request};
+use leno_model::route::BackendTarget;
+use leno_model::route::status::ConditionKind;
 use leno_model::spiffe::SpiffeId;
-use leno_model::translate::translate;
+use leno_model::translate::{Translation, translate};
 use libfuzzer_sys::fuzz_target;
+
+/// What a route can be for, and can send to.
+const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{name: b, port: 80}]}\n";
 
 fuzz_target!(|text: &str| {
     check(text);
     // As a policy's content too, which is seldom met by chance.
     check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
+    // And as a route's.
+    for kind in ["HTTPRoute", "GRPCRoute"] {
+        check(&format!(
+            "{SERVICE}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {text}"
+        ));
+    }
     check_same::<Identities>(text);
     check_same::<Network>(text);
     check_same::<HealthPath>(text);
@@ -25,8 +36,11 @@ fn check(text: &str) {
     let file = SourceFile { path: "fuzz.yaml".to_owned(), text: text.to_owned() };
     match parse_file(&file, "default") {
         Ok(manifest) => {
-            let mesh = translate(&manifest.objects, "default").mesh;
+            let translation = translate(&manifest.objects, "default");
+            check_statuses(&translation);
+            let mesh = translation.mesh;
             check_mesh(&mesh);
+            check_routes(&mesh);
             check_policies(&mesh);
         }
         Err(problems) => {
@@ -60,6 +74,35 @@ fn check_mesh(mesh: &Mesh) {
         assert_eq!(found.map(|found| &found.key), Ok(&cluster.key));
         for ip in &cluster.cluster_ips {
             assert!(mesh.cluster_by_address(SocketAddr::new(*ip, cluster.key.port)).is_some());
+        }
+    }
+}
+
+/// Whatever the routes are, each has both conditions for each Service that it is for, and a false one is told as a problem.
+fn check_statuses(translation: &Translation) {
+    for status in &translation.routes {
+        let kinds: Vec<ConditionKind> = status.conditions.iter().map(|condition| condition.kind).collect();
+        assert_eq!(kinds, [ConditionKind::Accepted, ConditionKind::ResolvedRefs]);
+        for condition in &status.conditions {
+            assert!(!condition.message.contains('\n'), "{condition:?}");
+            assert!(condition.status || !translation.problems.is_empty(), "{condition:?}");
+        }
+    }
+}
+
+/// Every table is found, and a backend that a rule chooses is a cluster of the mesh or says why it is none.
+fn check_routes(mesh: &Mesh) {
+    for routes in mesh.attached_routes() {
+        let found = mesh.routes(&routes.cluster, &routes.namespace).expect("the table");
+        assert_eq!(found, &routes.table);
+        for entry in routes.table.entries() {
+            let chosen = entry.rule.choose(u64::MAX / 2);
+            assert_eq!(chosen.is_some(), entry.rule.backends.iter().any(|backend| backend.weight > 0));
+            match chosen.map(|backend| &backend.to) {
+                Some(BackendTarget::Cluster(key)) => assert!(mesh.clusters().iter().any(|cluster| cluster.key == *key)),
+                Some(BackendTarget::Invalid(why)) => assert!(!why.is_empty()),
+                None => {}
+            }
         }
     }
 }

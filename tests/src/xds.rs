@@ -18,6 +18,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Control {
     child: Child,
+    arguments: Vec<String>,
     directory: Directory,
     xds: SocketAddr,
     admin: SocketAddr,
@@ -35,18 +36,34 @@ impl Control {
         let directory = Directory::new(services);
         let (xds, admin) = (free_address(), free_address());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program("leno-control"))
-            .arg("--config")
-            .arg(directory.path())
-            .args(["--xds", &xds.to_string(), "--admin", &admin.to_string()])
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stderr(log.reopen().expect("the log's file"))
-            .spawn()
-            .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
-        let control = Self { child, directory, xds, admin, log };
-        wait_for("leno-control is ready", START_TIMEOUT, || control.get("/ready"));
+        let (path, at, asked_at) = (directory.path().to_str().expect("UTF-8"), xds.to_string(), admin.to_string());
+        let own = ["--config", path, "--xds", &at, "--admin", &asked_at];
+        let arguments: Vec<String> = own.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
+        let child = spawn(&arguments, &log);
+        let control = Self { child, arguments, directory, xds, admin, log };
+        control.wait_until_ready();
         control
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Starts it again where it was, after it was killed.
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.arguments, &self.log);
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&self) {
+        wait_for("leno-control is ready", START_TIMEOUT, || self.get("/ready"));
+    }
+
+    /// Where it serves xDS.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
     }
 
     /// What it reads its configuration from.
@@ -79,6 +96,15 @@ impl Control {
         file.write_all(text.as_bytes()).expect("there is room");
         file
     }
+}
+
+fn spawn(arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
+    Command::new(program("leno-control"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(log.reopen().expect("the log's file"))
+        .spawn()
+        .expect("leno-control starts: `cargo build --release -p leno-control` builds it")
 }
 
 impl Drop for Control {
@@ -233,11 +259,11 @@ impl Default for Authority {
     }
 }
 
-/// The body of a page that is answered with 200.
+/// The body of a page that is answered with 200, perhaps in chunks.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

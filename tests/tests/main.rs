@@ -7,6 +7,7 @@ mod balancing;
 mod clients;
 mod config;
 mod deadlines;
+mod discovery;
 mod drain;
 mod errors;
 mod faults;

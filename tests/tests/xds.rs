@@ -72,12 +72,15 @@ async fn grpc_go_follows_weighted_routes() {
         assert_eq!(took(&[&echo, &other], || assert_eq!(client.call(UNARY, 20), "OK=20")), [20, 0]);
 
         control.directory().write("half.yaml", HALF);
-        wait_until_used(&[&echo, &other], &[true, true], || assert_eq!(client.call(UNARY, 50), "OK=50"));
+        // A call at the moment when grpc-go takes in a new cluster may meet its resolver's state and not yet its
+        // balancer's ("unknown cluster selected"), so that nothing is said of these.
+        wait_until_used(&[&echo, &other], &[true, true], || drop(client.call(UNARY, 50)));
         let spread = took(&[&echo, &other], || assert_eq!(client.call(UNARY, 400), "OK=400"));
         assert!(spread.iter().all(|took| *took >= 120), "it is not half: {spread:?}");
 
         control.directory().remove("half.yaml");
-        wait_until_used(&[&echo, &other], &[true, false], || assert_eq!(client.call(UNARY, 50), "OK=50"));
+        wait_until_used(&[&echo, &other], &[true, false], || drop(client.call(UNARY, 50)));
+        assert_eq!(client.call(UNARY, 50), "OK=50");
     });
 }
 
@@ -137,7 +140,8 @@ async fn envoy_is_told_everything_and_follows_changes() {
     assert_eq!((&page["variant"], &page["dialect"]), (&"delta".into(), &"envoy".into()));
     assert!(!page.to_string().contains("refused"), "{page}");
     let stats = envoy.get("/stats?filter=update_rejected").expect("Envoy answers");
-    assert!(stats.lines().all(|line| line.ends_with(": 0")), "{stats}");
+    let mut counts = stats.lines().filter(|line| line.contains("update_rejected")).peekable();
+    assert!(counts.peek().is_some() && counts.all(|line| line.ends_with(": 0")), "{stats}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

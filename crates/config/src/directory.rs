@@ -75,6 +75,11 @@ struct ManifestFile {
 }
 
 impl Configuration {
+    /// A mesh that comes from no files.
+    pub fn of_mesh(mesh: Arc<Mesh>) -> Self {
+        Self { mesh, problems: Vec::new(), notices: Vec::new(), files: Vec::new() }
+    }
+
     /// Logs a line for each problem and notice that was not in `before`, and one for the whole.
     pub fn log(&self, before: Option<&Self>) {
         for problem in &self.problems {

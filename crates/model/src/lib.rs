@@ -18,7 +18,7 @@ pub mod problem;
 pub mod protocol;
 pub mod route;
 pub mod settings;
-mod spelling;
+pub mod spelling;
 pub mod spiffe;
 pub mod translate;
 pub mod typed;

@@ -104,8 +104,8 @@ pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
 fn facts(cluster: &mesh::Cluster) -> Facts {
     let ips: Vec<String> = cluster.cluster_ips.iter().map(ToString::to_string).collect();
     Facts::default()
-        .with(BALANCER, cluster.balancer)
-        .with(PROTOCOL, cluster.protocol)
+        .with(BALANCER, &cluster.balancer)
+        .with(PROTOCOL, &cluster.protocol)
         .with_some(CLUSTER_IPS, (!ips.is_empty()).then(|| ips.join(",")))
 }
 

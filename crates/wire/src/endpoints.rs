@@ -112,7 +112,7 @@ fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>)
         .with_some(TUNNEL_PORT, proxy.map(|proxy| proxy.tunnel_port));
     let mut at = endpoint.address;
     if let (Some(_), Some(port)) = (by_tls, proxy.and_then(|proxy| proxy.inbound_port)) {
-        facts = facts.with(TARGET_PORT, at.port());
+        facts = facts.with(TARGET_PORT, &at.port());
         at.set_port(port);
     }
     let mut metadata = facts.metadata();

@@ -13,7 +13,8 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
+    /// What is wrong with a field of a resource.
+    pub fn new(resource: &str, field: &'static str, what: impl Into<String>) -> Self {
         const SHOWN_MAX_CHARS: usize = 100;
         // What others wrote may have lines of its own.
         let in_line = |c: char| if c.is_control() { ' ' } else { c };

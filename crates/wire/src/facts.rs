@@ -66,7 +66,7 @@ pub(crate) struct Facts(BTreeMap<String, String>);
 
 impl Facts {
     /// These facts and one more.
-    pub(crate) fn with(mut self, name: impl Into<String>, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: impl Into<String>, value: &(impl ToString + ?Sized)) -> Self {
         self.0.insert(name.into(), value.to_string());
         self
     }
@@ -74,7 +74,7 @@ impl Facts {
     /// These facts and, if there is a value, one more.
     pub(crate) fn with_some(self, name: &str, value: Option<impl ToString>) -> Self {
         match value {
-            Some(value) => self.with(name, value),
+            Some(value) => self.with(name, &value),
             None => self,
         }
     }

@@ -1,6 +1,8 @@
 //! Serves the mesh over xDS: aggregated discovery (ADS), both incremental and state-of-the-world.
 //!
-//!     mesh -> changes -> subscribers -> session -> stream
+//! ```text
+//! mesh -> changes -> subscribers -> session -> stream
+//! ```
 //!
 //! [`state`] takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
 //! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,

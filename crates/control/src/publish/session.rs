@@ -78,6 +78,15 @@ enum Step {
     Nothing,
 }
 
+/// What goes into a response.
+#[derive(Default)]
+struct Applied {
+    resources: Vec<(Arc<str>, Arc<Written>)>,
+    removed: Vec<Arc<str>>,
+    /// All that is new in it.
+    names: Vec<Arc<str>>,
+}
+
 impl Session {
     /// A client that has asked for nothing yet.
     pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience) -> Self {
@@ -240,7 +249,7 @@ impl Session {
             return None;
         }
         let is_answer_due = std::mem::take(&mut self.kinds[kind.index()].is_answer_due) && is_whole;
-        let (mut resources, removed, names) = self.apply(kind, steps);
+        let Applied { mut resources, removed, names } = self.apply(kind, steps);
         let has_news = match self.variant {
             Variant::Delta => !resources.is_empty() || !removed.is_empty(),
             // What is not a whole has no way to say that something is gone.
@@ -277,20 +286,15 @@ impl Session {
     }
 
     /// Notes what is sent now.
-    #[allow(clippy::type_complexity, reason = "three lists of one caller")]
-    fn apply(
-        &mut self,
-        kind: Kind,
-        steps: Vec<(Arc<str>, Step)>,
-    ) -> (Vec<(Arc<str>, Arc<Written>)>, Vec<Arc<str>>, Vec<Arc<str>>) {
+    fn apply(&mut self, kind: Kind, steps: Vec<(Arc<str>, Step)>) -> Applied {
         let entries = &mut self.kinds[kind.index()].entries;
-        let (mut resources, mut removed, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        let mut applied = Applied::default();
         for (name, step) in steps {
-            names.push(name.clone());
+            applied.names.push(name.clone());
             match step {
                 Step::Send(written) => {
                     entries.entry(name.clone()).or_default().sent = Sent::Version(written.version);
-                    resources.push((name, written));
+                    applied.resources.push((name, written));
                 }
                 Step::Remove => {
                     if let Some(entry) = entries.get_mut(&name) {
@@ -299,12 +303,12 @@ impl Session {
                     if entries.get(&name).is_some_and(|entry| !entry.is_named) {
                         entries.remove(&name);
                     }
-                    removed.push(name);
+                    applied.removed.push(name);
                 }
                 Step::Nothing => {}
             }
         }
-        (resources, removed, names)
+        applied
     }
 }
 

@@ -56,11 +56,14 @@ pub(crate) struct Subscribers {
     inner: Mutex<Inner>,
 }
 
+/// Clients, each with the name that it used.
+type Watchers = BTreeSet<(ClientId, Arc<str>)>;
+
 #[derive(Debug, Default)]
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
-    /// By kind and subject: the clients, each with the name that it used.
-    subjects: [HashMap<Subject, BTreeSet<(ClientId, Arc<str>)>>; 4],
+    /// By kind and subject.
+    subjects: [HashMap<Subject, Watchers>; 4],
     /// By kind: the clients that want all.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
 }

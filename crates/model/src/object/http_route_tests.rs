@@ -339,6 +339,11 @@ fn parents_are_checked() {
             "5: spec.parentRefs: a route without a parent is for no call; name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`",
         ),
         (
+            "[{group: 'A b', kind: Gateway, name: a}]",
+            "5: spec.parentRefs[0].group: \"A b\" is not an API group; use at most 253 lower-case letters, digits, dashes and dots",
+        ),
+        ("[{kind: 'a b', name: a}]", "5: spec.parentRefs[0].kind: \"a b\" is not a kind; write Service"),
+        (
             "[{kind: Service, name: echo}]",
             "5: spec.parentRefs[0].group: gateway.networking.k8s.io has no kind Service; write `group: \"\"`",
         ),

@@ -73,6 +73,11 @@ impl Match {
     /// fields for each header; allocates only for a parameter with a pattern whose value is percent-encoded.
     pub fn is_match(&self, head: &impl RequestHead) -> bool {
         let (path, query) = split_query(head.path());
+        self.is_match_of(head, path, query)
+    }
+
+    /// The same, of a request whose path was split from its query before.
+    pub(super) fn is_match_of(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> bool {
         self.path.is_match(path)
             && self.method.as_ref().is_none_or(|method| method.as_bytes() == head.method())
             && self.headers.iter().all(|header| header.is_match(head))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::path::split_query;
 use super::{Candidate, Match, PathMatch, RequestHead, RouteKind, Rule, precedence};
 
 /// The rules that calls to one cluster can meet, in order of precedence.
@@ -47,7 +48,8 @@ impl RouteTable {
     ///
     /// One scan, up to the first match; what one match costs, [`Match::is_match`] says.
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {
-        let entry = self.entries.iter().find(|entry| entry.matches.is_match(head))?;
+        let (path, query) = split_query(head.path());
+        let entry = self.entries.iter().find(|entry| entry.matches.is_match_of(head, path, query))?;
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::mesh::{Cluster, ClusterKey};
 use crate::object::route::{GROUP, MirrorRef, Reference, Refusal, RouteFilters, RouteRule};
 use crate::object::{ReferenceGrant, Route, Service};
+use crate::problem::quoted;
 use crate::protocol::Protocol;
 use crate::route::status::Reason;
 use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule, Timeouts};
@@ -122,7 +123,7 @@ impl<'a> Known<'a> {
             return Ok(key);
         }
         let (what, fix) = match self.service(namespace, name) {
-            None => (format!("there is no Service {namespace}/{name}"), "add it, or correct the name".to_owned()),
+            None => (no_service(namespace, name), "add it, or correct the name".to_owned()),
             Some(service) => {
                 let ports: Vec<String> = service.ports.iter().map(|port| port.port.to_string()).collect();
                 let what = format!("Service {namespace}/{name} has no port {port}");
@@ -137,4 +138,9 @@ impl<'a> Known<'a> {
         let grants = self.grants.get(namespace).map_or(&[][..], Vec::as_slice);
         grants.iter().any(|grant| grant.allows(GROUP, kind, own, service))
     }
+}
+
+/// Says that a Service is not there, whatever was written for its name.
+pub(super) fn no_service(namespace: &str, name: &str) -> String {
+    format!("there is no Service {}", quoted(&format!("{namespace}/{name}")))
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::place;
-use super::references::{Known, Referrer};
+use super::references::{Known, Referrer, no_service};
 use crate::mesh::{AttachedRoutes, ClusterKey};
 use crate::object::route::{Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
@@ -95,7 +95,7 @@ fn clusters(parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<C
         Refusal { spot, reason: Reason::NoMatchingParent, what, fix: fix.to_owned() }
     };
     let Some(service) = known.service(namespace, name) else {
-        let what = format!("there is no Service {namespace}/{name}");
+        let what = no_service(namespace, name);
         return Err(fault(what, "add it, or correct the name or the namespace"));
     };
     if service.headless {

@@ -62,7 +62,7 @@ fn found(translation: &Translation, namespace: &str, head: Head<'_>) -> Option<S
 /// The only rule that everything meets at `cart.shop:80`.
 fn only_rule(translation: &Translation) -> Rule {
     let table = table(&translation.mesh, "shop").expect("a table");
-    Rule::clone(&table.find(&get("/")).expect("a rule").rule)
+    Rule::clone(table.find(&get("/")).expect("a rule").rule)
 }
 
 /// The reasons of the only status: of Accepted and of ResolvedRefs, each with whether it is true.
@@ -171,8 +171,9 @@ fn a_parent_is_all_ports_or_the_one_that_it_names() {
 #[test]
 fn a_parent_that_is_not_there_is_not_matched() {
     for (parent, what) in [
-        ("name: carts", "there is no Service shop/carts; add it, or correct the name or the namespace"),
-        ("name: pay", "there is no Service shop/pay; add it, or correct the name or the namespace"),
+        ("name: carts", "there is no Service \"shop/carts\"; add it, or correct the name or the namespace"),
+        ("name: \"a\\nb\"", "there is no Service \"shop/a\\nb\"; add it, or correct the name or the namespace"),
+        ("name: pay", "there is no Service \"shop/pay\"; add it, or correct the name or the namespace"),
         (
             "name: cart, port: 82",
             "Service shop/cart has no such port; it has 80 \"http\", 81 \"admin\"; use one of them",
@@ -221,7 +222,7 @@ fn a_backend_that_cannot_be_resolved_fails_its_share_of_the_calls() {
         (
             "{name: carts, port: 80}",
             Reason::BackendNotFound,
-            "there is no Service shop/carts",
+            "there is no Service \"shop/carts\"",
             "add it, or correct the name",
         ),
         (

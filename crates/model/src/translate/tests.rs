@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use crate::fixtures::{self, ECHO, echo_with, lines, objects, translated};
+use crate::manifest::read_object;
 use crate::mesh::{Cluster, EndpointProxy};
 use crate::object::Object;
 use crate::protocol::Protocol;
@@ -33,6 +34,21 @@ fn only(translation: &Translation) -> &Cluster {
         panic!("{:?}", translation.mesh);
     };
     cluster
+}
+
+#[test]
+fn of_objects_in_no_file_the_first_by_name_has_an_address() {
+    let service = |name: &str| {
+        let metadata = serde_json::json!({"name": name, "namespace": "shop"});
+        let spec = serde_json::json!({"clusterIP": "10.96.0.10", "ports": [{"port": 80}]});
+        let object = serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+        read_object(object).expect("no mistake").objects.remove(0)
+    };
+    for names in [["a", "b"], ["b", "a"]] {
+        let mesh = translate(&names.map(service), "shop").mesh;
+        let found = mesh.cluster_by_address(([10, 96, 0, 10], 80).into()).expect("a cluster");
+        assert_eq!(&*found.key.service, "a");
+    }
 }
 
 #[test]

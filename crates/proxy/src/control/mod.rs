@@ -1,7 +1,9 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
+mod discovery;
 mod pages;
 mod shared;
+mod source;
 mod workers;
 
 use std::cell::{Cell, RefCell};
@@ -13,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use leno_admin::logging;
-use leno_config::{Directory, Watch};
 use leno_identity::issuer::LocalIssuer;
 use leno_identity::upkeep::{Upkeep, UpkeepError};
 use leno_model::spiffe::Workload;
@@ -21,6 +22,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -28,7 +30,9 @@ use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle};
+use discovery::{ControlPlane, Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
+use source::Source;
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
 
 /// How often to look whether worker threads have ended, while nothing should make them.
@@ -82,23 +86,34 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let signals = Signals::new()?;
     raise_open_files_limit();
 
-    // Watched before it is read, so that no change falls in between.
-    let (watch, directory) = open_directory(&args.config)?;
-    let configuration = directory.configuration();
-    configuration.log(None);
-    let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
-
+    let namespace = args.identity.as_ref().map_or_else(|| "default".into(), |workload| workload.namespace.clone());
+    let directory = args.config.as_deref().map(Source::open).transpose()?;
     let identity = match (args.issuer, args.identity) {
         (Some(path), Some(workload)) => Some(start_identity(&path, workload, args.svid_lifetime).await?),
         _ => None,
     };
+    let (source, questions) = match directory {
+        Some(directory) => (directory, None),
+        None => {
+            let (questions, asked) = mpsc::channel(QUESTIONS_MAX);
+            let control_plane = ControlPlane {
+                address: args.control.unwrap_or_default(),
+                workload: args.control_identity,
+                identity: identity.as_ref().map(Upkeep::identity),
+            };
+            let discovery = Discovery::new(control_plane, &namespace, asked);
+            (Source::ControlPlane(Box::new(discovery)), Some(questions))
+        }
+    };
+    let configuration = source.configuration();
+    let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
     let admin = listen(args.admin).await?;
     let admin_address = admin.local_addr()?;
     let limits = Arc::new(limits);
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
-        discovery: None,
+        discovery: questions,
         default_policy: args.default_inbound_policy,
         access_log: access_log.as_ref(),
         limits: &limits,
@@ -124,7 +139,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());
     }
-    let ended = run_until_signal(&shared, signals, watch, directory, args.grace).await;
+    let ended = run_until_signal(&shared, signals, source, args.grace).await;
     if let Some(access_log) = access_log {
         access_log.writer.finish(ACCESS_LOG_PATIENCE);
     }
@@ -134,28 +149,17 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 async fn run_until_signal(
     shared: &Shared,
     mut signals: Signals,
-    watch: Watch,
-    directory: Directory,
+    source: Source,
     grace: Duration,
 ) -> Result<(), ControlError> {
     tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, grace_s = grace.as_secs_f64(), "draining; a second signal ends at once");
         }
-        error = follow_directory(shared, watch, directory) => return Err(error.into()),
+        error = source.run(shared) => return Err(error.into()),
         () = end_of_a_worker(shared) => return Err(ControlError::WorkerEnded),
     }
     drain(shared, signals, grace).await
-}
-
-/// Takes in each change of the configuration; ends only when it cannot be watched any more.
-async fn follow_directory(shared: &Shared, mut watch: Watch, mut directory: Directory) -> io::Error {
-    loop {
-        match watch.changed().await {
-            Ok(()) => shared.reload(&mut directory),
-            Err(error) => return error,
-        }
-    }
 }
 
 async fn end_of_a_worker(shared: &Shared) {
@@ -214,15 +218,6 @@ fn raise_open_files_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
-}
-
-fn open_directory(path: &Path) -> Result<(Watch, Directory), ControlError> {
-    let unreadable = |source| ControlError::Config { path: path.to_owned(), source };
-    let watch = Watch::new(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => unreadable(source),
-        _ => ControlError::Watch { path: path.to_owned(), source },
-    })?;
-    Ok((watch, Directory::open(path).map_err(unreadable)?))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {

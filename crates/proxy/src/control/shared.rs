@@ -9,6 +9,7 @@ use leno_admin::logging::LogLevels;
 use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
 use leno_identity::upkeep::IdentityMetrics;
+use leno_model::mesh::Mesh;
 use tokio::sync::watch;
 
 use crate::limits::Limits;
@@ -55,6 +56,16 @@ impl Shared {
         let configuration = directory.configuration();
         configuration.log(Some(&self.configuration.borrow()));
         self.config_metrics.set(self.config_metrics.get().after_read(configuration.problems.len(), SystemTime::now()));
+        self.take(configuration);
+    }
+
+    /// Takes in a mesh that the control plane has given.
+    pub(super) fn take_mesh(&self, mesh: Arc<Mesh>) {
+        self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
+        self.take(Configuration::of_mesh(mesh));
+    }
+
+    fn take(&self, configuration: Configuration) {
         for worker in &self.workers {
             worker.set_mesh(configuration.mesh.clone());
         }

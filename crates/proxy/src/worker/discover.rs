@@ -21,15 +21,15 @@ pub(super) struct Question {
 
 impl Worker {
     /// A call waits until it is known what it is for.
-    pub(super) fn wait_for_answer(&mut self, id: CallId, subject: Subject) {
+    pub(super) fn wait_for_answer(&mut self, id: CallId, subject: &Subject) {
         let most = self.limits.relay.max_waiting_calls_per_endpoint as usize;
-        if let Err(error) = self.ask(&subject) {
+        if let Err(error) = self.ask(subject) {
             return self.fail(id.slot, &error);
         }
         self.start_deadline(id);
         let calls = &self.calls;
         let is_waiting = |id: &CallId| calls.get(id.slot as usize).is_some_and(|call| call.serial == id.serial);
-        let Some(question) = self.questions.get_mut(&subject) else { return };
+        let Some(question) = self.questions.get_mut(subject) else { return };
         if question.calls.len() >= most {
             question.calls.retain(is_waiting);
         }

@@ -109,7 +109,7 @@ impl Worker {
         let client = call.client;
         let cluster = match self.route(client, id.slot) {
             Ok(Routed::To(cluster)) => cluster,
-            Ok(Routed::Later(subject)) => return self.wait_for_answer(id, subject),
+            Ok(Routed::Later(subject)) => return self.wait_for_answer(id, &subject),
             Err(error) => return self.fail(id.slot, &error),
         };
         self.count_inbound(client, id.slot, cluster);

@@ -58,7 +58,7 @@ fn facts(path: &PathMatch, rule: &Rule) -> Facts {
             })
         };
         facts = facts
-            .with(GRPC, true)
+            .with(GRPC, &true)
             .with_some(GRPC_SERVICE, value(&grpc.service))
             .with_some(GRPC_METHOD, value(&grpc.method));
     }
@@ -68,7 +68,7 @@ fn facts(path: &PathMatch, rule: &Rule) -> Facts {
         }
     }
     for (number, Mirror { numerator, denominator, .. }) in rule.filters.mirrors.iter().enumerate() {
-        facts = facts.with(format!("{MIRROR}{number}"), format!("{numerator}/{denominator}"));
+        facts = facts.with(format!("{MIRROR}{number}"), &format!("{numerator}/{denominator}"));
     }
     facts
 }

@@ -1,9 +1,9 @@
 //! References to where requests go, not resolved yet.
 
+use super::names::check_reference;
 use super::written::{BackendRef as WrittenBackend, MirrorRef as WrittenMirror};
 use super::{Reading, Spot, filter};
-use crate::object::{DNS_LABEL_RULE, is_dns_label, port_number};
-use crate::problem::quoted;
+use crate::object::port_number;
 use crate::route::Filters;
 use crate::route::status::Reason;
 
@@ -91,10 +91,7 @@ pub(super) fn reference(field: &str, written: WrittenMirror, reading: &mut Readi
     if name.is_empty() {
         reading.problem(&format!("{field}.name"), "missing", "name the Service");
     }
-    if let Some(namespace) = namespace.as_deref().filter(|namespace| !is_dns_label(namespace)) {
-        let what = format!("{} is not a name", quoted(namespace));
-        reading.problem(&format!("{field}.namespace"), what, DNS_LABEL_RULE);
-    }
+    check_reference(field, group.as_deref(), kind.as_deref(), namespace.as_deref(), reading);
     let reference = Reference {
         group: group.unwrap_or_default().into(),
         kind: kind.unwrap_or_else(|| SERVICE.to_owned()).into(),

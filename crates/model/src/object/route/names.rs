@@ -1,6 +1,7 @@
 //! What names, values and paths may be.
 
 use super::Reading;
+use crate::object::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, is_dns_label, is_dns_subdomain};
 use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{Pattern, ValueMatch};
@@ -27,6 +28,31 @@ pub(super) fn check_name(field: &str, name: &str, reading: &mut Reading<'_, '_>)
         reading.problem(field, "missing", "add it");
     } else if name.len() > NAME_MAX_BYTES || !name.bytes().all(is_allowed) {
         reading.problem(field, format!("{} is not the name of a header field", quoted(name)), TOKEN_RULE);
+    }
+}
+
+/// Reports a group, a kind or a namespace that no object could have.
+pub(super) fn check_reference(
+    field: &str,
+    group: Option<&str>,
+    kind: Option<&str>,
+    namespace: Option<&str>,
+    reading: &mut Reading<'_, '_>,
+) {
+    let is_kind_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_kind = |kind: &str| kind.starts_with(|c: char| c.is_ascii_alphabetic()) && kind.bytes().all(is_kind_byte);
+    if let Some(group) = group.filter(|group| !group.is_empty() && !is_dns_subdomain(group)) {
+        reading.problem(
+            &format!("{field}.group"),
+            format!("{} is not an API group", quoted(group)),
+            DNS_SUBDOMAIN_RULE,
+        );
+    }
+    if let Some(kind) = kind.filter(|kind| !is_kind(kind)) {
+        reading.problem(&format!("{field}.kind"), format!("{} is not a kind", quoted(kind)), "write Service");
+    }
+    if let Some(namespace) = namespace.filter(|namespace| !is_dns_label(namespace)) {
+        reading.problem(&format!("{field}.namespace"), format!("{} is not a name", quoted(namespace)), DNS_LABEL_RULE);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Whom a route is for.
 
+use super::names::check_reference;
 use super::written::ParentRef as Written;
 use super::{GROUP, PARENTS_MAX, Reading, SERVICE, Spot};
-use crate::object::{DNS_LABEL_RULE, is_dns_label, port_number};
-use crate::problem::quoted;
+use crate::object::port_number;
 use crate::route::status::ParentRef;
 
 /// Someone whom a route is for.
@@ -40,10 +40,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
             let what = format!("{GROUP} has no kind Service");
             reading.problem(&format!("{field}.group"), what, "write `group: \"\"`");
         }
-        if let Some(namespace) = written.namespace.as_deref().filter(|namespace| !is_dns_label(namespace)) {
-            let what = format!("{} is not a name", quoted(namespace));
-            reading.problem(&format!("{field}.namespace"), what, DNS_LABEL_RULE);
-        }
+        let (group, kind) = (written.group.as_deref(), written.kind.as_deref());
+        check_reference(&field, group, kind, written.namespace.as_deref(), reading);
         let port = written.port.and_then(|port| {
             let number = port_number(port);
             if number.is_none() {

@@ -5,13 +5,12 @@ use super::*;
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
-    options: Options,
+    redirection: Redirection,
 }
 
-/// The options that a command line gives.
-pub(in crate::intercept) fn parse(words: &str) -> Result<Options, String> {
+fn parse(words: &str) -> Result<Redirection, String> {
     let words = ["up"].into_iter().chain(words.split_whitespace());
-    Cli::try_parse_from(words).map(|cli| cli.options).map_err(|error| error.to_string())
+    Cli::try_parse_from(words).map(|cli| cli.redirection).map_err(|error| error.to_string())
 }
 
 fn refused(words: &str, fix: &str) {
