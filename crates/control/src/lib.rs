@@ -4,11 +4,18 @@
 //! it over xDS.
 #![forbid(unsafe_code)]
 
+mod accept;
+mod cluster;
+pub mod index;
+mod issuer;
+mod kubernetes;
+mod local;
 mod options;
 mod pages;
 pub mod publish;
 mod run;
 mod source;
+pub mod watch;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -3,6 +3,8 @@
 //! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
 //! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
+mod sharing;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod endpoints;
 mod error;
 pub mod facts;
+pub mod identity;
 pub mod kind;
 pub mod limits;
 pub mod listener;

@@ -5,8 +5,8 @@ use envoy_types::pb::google::protobuf::{Struct, value::Kind};
 use leno_wire::Dialect;
 use leno_wire::facts::{KEY, MUTUAL_TLS, NAMESPACE};
 
-use super::accept::Peer;
 use super::catalog::Audience;
+use crate::accept::Peer;
 
 /// Whom the client gets resources as.
 ///

@@ -8,7 +8,6 @@
 //! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
 //! `stream` is one client's loop, `clients` and `metrics` show it all.
 
-mod accept;
 mod audience;
 mod catalog;
 mod changes;
@@ -50,7 +49,7 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-use accept::{Connection, Peer};
+use crate::accept::{self, Clients, Connection, Peer};
 use delta::Delta;
 use limits::{KEEPALIVE, KEEPALIVE_TIMEOUT, REQUEST_MAX_BYTES, STREAMS_PER_CONNECTION_MAX};
 use sotw::StateOfTheWorld;
@@ -89,7 +88,7 @@ impl Publisher {
         identity: Option<watch::Receiver<Arc<TlsIdentity>>>,
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
-        tokio::spawn(accept::accept(listener, identity, sender));
+        tokio::spawn(accept::accept(listener, identity, Clients::Identified, sender));
         let service = AggregatedDiscoveryServiceServer::new(Service { state: self.state.clone() })
             .max_decoding_message_size(REQUEST_MAX_BYTES)
             .max_encoding_message_size(usize::MAX);

@@ -8,7 +8,6 @@ use leno_wire::Kind;
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
-use super::accept::Peer;
 use super::audience::audience;
 use super::clients::{Introduction, lock};
 use super::rate::RequestRate;
@@ -16,6 +15,7 @@ use super::session::{Answer, Context, Session, shortened};
 use super::state::State;
 use super::subscribers::{ClientId, Mailbox};
 use super::variant::Exchange;
+use crate::accept::Peer;
 
 /// A client's stream, joined to the others.
 struct Stream {

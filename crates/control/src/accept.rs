@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::limits::{CONNECTIONS_MAX, HANDSHAKE_MAX};
+use crate::publish::limits::{CONNECTIONS_MAX, HANDSHAKE_MAX};
 
 /// How long to wait after a connection could not be accepted, which is when files run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ pub(crate) type Identity = watch::Receiver<Arc<TlsIdentity>>;
 pub(crate) struct Peer {
     /// Where it is.
     pub(crate) address: SocketAddr,
-    /// Who it is, by its certificate; `None` where there is no TLS.
+    /// Who it is, by its certificate; `None` where it showed none.
     pub(crate) identity: Option<SpiffeId>,
 }
 
@@ -47,10 +47,20 @@ enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Accepts connections for ever; with an identity only those of clients that have one too.
+/// Who may connect where we show who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// Those that show who they are too.
+    Identified,
+    /// Everybody: who comes for an identity has none yet.
+    Anybody,
+}
+
+/// Accepts connections for ever.
 pub(crate) async fn accept(
     listener: TcpListener,
     identity: Option<Identity>,
+    clients: Clients,
     connections: mpsc::Sender<io::Result<Connection>>,
 ) -> Infallible {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -61,18 +71,18 @@ pub(crate) async fn accept(
                 let identity = identity.as_ref().map(|identity| identity.borrow().clone());
                 let connections = connections.clone();
                 tokio::spawn(async move {
-                    match secure(stream, identity).await {
+                    match secure(stream, identity, clients).await {
                         Ok((transport, identity)) => {
                             let connection = Connection { transport, peer: Peer { address, identity }, _place: place };
                             // When nobody takes it the server is ending.
                             let _ = connections.send(Ok(connection)).await;
                         }
-                        Err(why) => tracing::debug!(%address, why, "xds: a connection was not secured"),
+                        Err(why) => tracing::debug!(%address, why, "a connection was not secured"),
                     }
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "xds: a connection could not be accepted");
+                tracing::warn!(%error, "a connection could not be accepted");
                 sleep(ACCEPT_RETRY).await;
             }
         }
@@ -82,6 +92,7 @@ pub(crate) async fn accept(
 async fn secure(
     stream: TcpStream,
     identity: Option<Arc<TlsIdentity>>,
+    clients: Clients,
 ) -> Result<(Transport, Option<SpiffeId>), String> {
     // Requests and responses are whole messages: they are not to wait for more.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -95,8 +106,12 @@ async fn secure(
         Err(_) => return Err(format!("no TLS handshake within {} s", HANDSHAKE_MAX.as_secs())),
     };
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = peer_id(certificates).map_err(|error| error.to_string())?;
-    Ok((Transport::Tls(Box::new(stream)), Some(peer)))
+    let peer = match peer_id(certificates) {
+        Ok(peer) => Some(peer),
+        Err(_) if clients == Clients::Anybody => None,
+        Err(error) => return Err(error.to_string()),
+    };
+    Ok((Transport::Tls(Box::new(stream)), peer))
 }
 
 fn describe(error: &io::Error) -> String {
