@@ -12,8 +12,8 @@ use super::shared::Shared;
 /// Where the mesh comes from.
 pub(super) enum Source {
     /// A directory, which has everything.
-    Directory(Watch, Directory),
-    /// A control plane, which is asked. Boxed, since it is far larger.
+    Directory(Box<(Watch, Directory)>),
+    /// A control plane, which is asked.
     ControlPlane(Box<Discovery>),
 }
 
@@ -31,13 +31,14 @@ impl Source {
             }
             _ => ControlError::Watch { path: path.to_owned(), source },
         })?;
-        Ok(Self::Directory(watch, Directory::open(path).map_err(unreadable)?))
+        Ok(Self::Directory(Box::new((watch, Directory::open(path).map_err(unreadable)?))))
     }
 
     /// What is known at the start.
     pub(super) fn configuration(&self) -> Configuration {
         match self {
-            Self::Directory(_, directory) => {
+            Self::Directory(watched) => {
+                let (_, directory) = &**watched;
                 let configuration = directory.configuration();
                 configuration.log(None);
                 configuration
@@ -50,12 +51,15 @@ impl Source {
     pub(super) async fn run(self, shared: &Shared) -> io::Error {
         match self {
             Self::ControlPlane(discovery) => match discovery.run(shared).await {},
-            Self::Directory(mut watch, mut directory) => loop {
-                match watch.changed().await {
-                    Ok(()) => shared.reload(&mut directory),
-                    Err(error) => return error,
+            Self::Directory(watched) => {
+                let (mut watch, mut directory) = *watched;
+                loop {
+                    match watch.changed().await {
+                        Ok(()) => shared.reload(&mut directory),
+                        Err(error) => return error,
+                    }
                 }
-            },
+            }
         }
     }
 }

@@ -90,7 +90,7 @@ impl Service<Uri> for Connector {
 
 fn describe(error: io::Error) -> io::Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    tls.map(|error| explain(error)).map_or(error, io::Error::other)
+    tls.map(explain).map_or(error, io::Error::other)
 }
 
 /// The error that all others are about.
