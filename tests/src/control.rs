@@ -49,7 +49,9 @@ impl Control {
         let (admin, xds, identity) = (free_address(), free_address(), free_address());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(program())
-            .args(["--admin", &admin.to_string(), "--xds", &xds.to_string(), "--certify", &identity.to_string()])
+            .arg("--kubernetes")
+            .args(["--admin", &admin.to_string(), "--xds", &xds.to_string()])
+            .args(["--identity-service", &identity.to_string()])
             .env("KUBECONFIG", cluster.kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

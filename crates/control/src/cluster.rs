@@ -25,10 +25,10 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;
     let xds = listen("xds", options.xds).await?;
-    let certify = listen("certify", options.certify).await?;
+    let identity_service = listen("identity-service", options.identity_service).await?;
     let admin = listen("admin", options.admin).await?;
     tracing::info!(
-        xds = %xds.local_addr()?, certify = %certify.local_addr()?, admin = %admin.local_addr()?, "watching the cluster"
+        xds = %xds.local_addr()?, identity_service = %identity_service.local_addr()?, admin = %admin.local_addr()?, "watching the cluster"
     );
 
     let namespace = &options.namespace;
@@ -54,7 +54,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
             never = keep_bundles(client.clone(), namespace.clone(), leads.clone(), signing.clone(), namespaces) => {
                 match never {}
             }
-            served = issuer::serve(certify, client.clone(), own.identity(), signing) => Ok(served?),
+            served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = publisher.follow(mesh) => Ok(()),
             never = own.run() => match never {},

@@ -9,11 +9,15 @@ use leno_model::spiffe::{TrustDomain, Workload};
 
 /// Leno's control plane: tells proxies, Envoy and gRPC clients where Services are, over xDS, and certifies who they are.
 ///
-/// It watches the Kubernetes cluster that it runs in, or that KUBECONFIG names; with --config, a directory.
+/// What it watches is a Kubernetes cluster, or on one machine a directory.
 #[derive(Debug, Parser)]
 #[command(name = "leno-control", version, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Instead of a cluster: directory of Kubernetes manifests in *.yaml, *.yml and *.json; watched for changes
+    /// Watch the cluster that this runs in, or that KUBECONFIG names
+    #[arg(long, required_unless_present = "config", conflicts_with = "config")]
+    pub(crate) kubernetes: bool,
+
+    /// Watch a directory of Kubernetes manifests in *.yaml, *.yml and *.json
     #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
     pub(crate) config: Option<PathBuf>,
 
@@ -23,7 +27,7 @@ pub(crate) struct Options {
 
     /// Where workloads of the cluster get their certificates
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15012")]
-    pub(crate) certify: SocketAddr,
+    pub(crate) identity_service: SocketAddr,
 
     /// The namespace of the control plane in the cluster: that of its Secret and its Lease
     #[arg(long, env = "LENO_NAMESPACE", value_name = "NAMESPACE", default_value = "leno")]

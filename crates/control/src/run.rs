@@ -25,7 +25,7 @@ pub(crate) enum RunError {
     InClear(SocketAddr),
     #[error("--issuer {}: {source}", path.display())]
     Issuer { path: PathBuf, source: Box<UpkeepError> },
-    #[error("there is no cluster to watch: {0}; set KUBECONFIG, run in a Pod, or name a directory with --config")]
+    #[error("there is no cluster to watch: {0}; set KUBECONFIG, or run in a Pod")]
     NoCluster(Box<dyn std::error::Error + Send + Sync>),
     #[error("the control plane has no identity: {0}")]
     Identity(#[from] Box<UpkeepError>),

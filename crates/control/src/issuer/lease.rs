@@ -35,7 +35,7 @@ pub(crate) struct Lease {
 }
 
 /// What to do about a Lease.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Nobody has made it.
     Create,

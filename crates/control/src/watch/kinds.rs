@@ -78,6 +78,8 @@ pub(super) fn pod(_: &Name, pod: Pod) -> Content {
     Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account) })
 }
 
+// Readers are given what they read.
+#[allow(clippy::needless_pass_by_value)]
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {
     let injects = namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled");
     Content::Namespace(index::Namespace { injects })
