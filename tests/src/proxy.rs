@@ -1,5 +1,6 @@
 //! A running `leno-proxy`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -44,11 +45,21 @@ impl Proxy {
     /// Starts a proxy on the address `outbound`, with more `arguments`, and waits until it is ready.
     pub fn start_with(outbound: SocketAddr, services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
+        let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
+        Self::spawn(outbound, directory, &source, arguments)
+    }
+
+    /// Starts a proxy that asks a control plane, and waits until it is ready. Its directory is nobody's.
+    pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
+        let source = ["--control".into(), control.to_string().into()];
+        Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
+    }
+
+    fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
         let admin = free_address();
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(program())
-            .arg("--config")
-            .arg(directory.path())
+            .args(source)
             .args(["--outbound", &outbound.to_string(), "--admin", &admin.to_string()])
             .args(arguments)
             .stdin(Stdio::null())

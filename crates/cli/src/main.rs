@@ -2,7 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod ca;
+mod diagnostics;
 mod exec;
+mod inject;
+mod install;
 mod intercept;
 mod lab;
 mod program;
@@ -10,11 +13,12 @@ mod run;
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::iter;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use leno_lab::{demo, echo, relay_cost};
 
 /// A gRPC service mesh: its demo, its proxy and its lab
@@ -44,8 +48,17 @@ enum Command {
     /// Redirect this network namespace's connections to the proxy, with nftables or iptables
     #[command(subcommand)]
     Intercept(intercept::Command),
+    /// Write the objects of an installation on Kubernetes: leno install | kubectl apply -f -
+    Install(install::Options),
+    /// Put proxies into Kubernetes manifests: leno inject web.yaml | kubectl apply -f -
+    Inject(inject::Options),
+    /// Take the proxies out of Kubernetes manifests
+    Uninject(inject::UninjectOptions),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
+    /// Look into the mesh, and connect other programs to it
+    #[command(subcommand)]
+    Diagnostics(diagnostics::Command),
     /// Measure proxies and what they make of a slow or failing server
     #[command(subcommand)]
     Lab(lab::Command),
@@ -53,6 +66,12 @@ enum Command {
     RelayCost(relay_cost::Options),
     /// Say which version this is
     Version,
+    /// Write what a shell needs to complete command lines: source <(leno completion bash)
+    Completion {
+        /// Which shell
+        #[arg(value_name = "bash|zsh|fish", value_parser = parse_shell)]
+        shell: Shell,
+    },
     /// Become another program that ends with its parent
     #[command(hide = true)]
     Exec(exec::Options),
@@ -75,14 +94,33 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Ca(command) => command.run()?,
         Command::Run(options) => return Ok(run::run(&options)?),
         Command::Intercept(command) => command.run()?,
+        Command::Install(options) => options.run()?,
+        Command::Inject(options) => return Ok(options.run()?),
+        Command::Uninject(options) => return Ok(options.run()?),
         Command::Echo(options) => echo::run(&options)?,
+        Command::Diagnostics(command) => command.run()?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
         Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),
+        Command::Completion { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "leno", &mut script);
+            io::stdout().write_all(&script)?;
+        }
         Command::Exec(options) => return Err(options.become_program().into()),
         Command::Enter(options) => return options.run(),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The shells that are promised; clap knows more.
+fn parse_shell(text: &str) -> Result<Shell, String> {
+    match text {
+        "bash" => Ok(Shell::Bash),
+        "zsh" => Ok(Shell::Zsh),
+        "fish" => Ok(Shell::Fish),
+        _ => Err("use bash, zsh or fish".to_owned()),
+    }
 }
 
 fn run_proxy(args: Vec<OsString>) -> ExitCode {

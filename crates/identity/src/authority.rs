@@ -16,6 +16,7 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use rustls::server::ParsedCertificate;
 use time::OffsetDateTime;
 
+use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
 
@@ -35,8 +36,10 @@ const CSR_MAX_BYTES: usize = 8_192;
 #[derive(Debug)]
 pub struct Authority {
     trust_domain: TrustDomain,
-    not_after: SystemTime,
+    validity: Validity,
     certificate_pem: String,
+    /// Its own first, then those that lead to an anchor.
+    certificates: Vec<CertificateDer<'static>>,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -105,37 +108,65 @@ impl Authority {
     /// # Errors
     /// If the machine gives no random numbers.
     pub fn create(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
-        let key = KeyPair::generate()?;
-        let serial = random_serial()?;
-        let lifetime = Validity::starting(now, AUTHORITY_LIFETIME);
-        let mut params = params(lifetime, &serial);
-        // Part of the serial number, so that two authorities of one trust domain have different names.
-        let [a, b, c, d, ..] = serial;
-        params.distinguished_name.push(DnType::CommonName, format!("{trust_domain} {a:02x}{b:02x}{c:02x}{d:02x}"));
-        params.subject_alt_names = vec![SanType::URI(format!("spiffe://{trust_domain}").try_into()?)];
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let certificate_pem = params.self_signed(&key)?.pem();
-        Ok(Self { trust_domain, not_after: lifetime.not_after, certificate_pem, issuer: Issuer::new(params, key) })
+        let (key, validity) = (KeyPair::generate()?, Validity::starting(now, AUTHORITY_LIFETIME));
+        let params = authority_params(&trust_domain, validity, 0)?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
     }
 
-    /// Reads one that was written in PEM.
+    /// The same, of one that certifies other authorities too: see [`Authority::delegate`].
+    ///
+    /// # Errors
+    /// If the machine gives no random numbers.
+    pub fn create_anchor(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
+        let (key, validity) = (KeyPair::generate()?, Validity::starting(now, AUTHORITY_LIFETIME));
+        let params = authority_params(&trust_domain, validity, 1)?;
+        let certificate = params.self_signed(&key)?;
+        Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
+    }
+
+    /// Makes another authority of the same trust domain, for which this one vouches. It ends with this one if that is
+    /// sooner.
+    ///
+    /// # Errors
+    /// [`SignError`] if this one has expired or the machine gives no random numbers.
+    pub fn delegate(&self, now: SystemTime, lifetime: Duration) -> Result<Self, SignError> {
+        let (key, validity) = (KeyPair::generate()?, self.capped(Validity::starting(now, lifetime))?);
+        let mut params = authority_params(&self.trust_domain, validity, 0)?;
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Self::new(self.trust_domain.clone(), validity, &certificate, Issuer::new(params, key)))
+    }
+
+    fn new(
+        trust_domain: TrustDomain,
+        validity: Validity,
+        certificate: &Certificate,
+        issuer: Issuer<'static, KeyPair>,
+    ) -> Self {
+        let (certificate_pem, certificates) = (certificate.pem(), vec![certificate.der().clone()]);
+        Self { trust_domain, validity, certificate_pem, certificates, issuer }
+    }
+
+    /// Reads one that was written in PEM: its certificate, after which may come those that lead to an anchor.
     ///
     /// # Errors
     /// [`BadAuthority`] unless both texts are of one authority of one trust domain.
     pub fn from_pem(certificate_pem: String, key_pem: &str) -> Result<Self, BadAuthority> {
-        let bad = BadAuthority::Certificate;
-        let certificate = CertificateDer::from_pem_slice(certificate_pem.as_bytes()).map_err(|_| bad)?;
-        let (Some(trust_domain), Some(validity)) = (trust_domain(&certificate), validity(&certificate)) else {
+        let certificates: Result<Vec<_>, _> =
+            CertificateDer::pem_slice_iter(certificate_pem.as_bytes()).take(CHAIN_MAX_CERTIFICATES).collect();
+        let certificates = certificates.map_err(|_| BadAuthority::Certificate)?;
+        let certificate = certificates.first().ok_or(BadAuthority::Certificate)?;
+        let (Some(trust_domain), Some(validity)) = (trust_domain(certificate), validity(certificate)) else {
             return Err(BadAuthority::Certificate);
         };
         let key = KeyPair::from_pem(key_pem).map_err(BadAuthority::Key)?;
-        let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| BadAuthority::Certificate)?;
+        let parsed = ParsedCertificate::try_from(certificate).map_err(|_| BadAuthority::Certificate)?;
         if *parsed.subject_public_key_info() != *key.subject_public_key_info() {
             return Err(BadAuthority::Mismatch);
         }
-        let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(|_| BadAuthority::Certificate)?;
-        Ok(Self { trust_domain, not_after: validity.not_after, certificate_pem, issuer })
+        let issuer = Issuer::from_ca_cert_der(certificate, key).map_err(|_| BadAuthority::Certificate)?;
+        Ok(Self { trust_domain, validity, certificate_pem, certificates, issuer })
     }
 
     /// Whom it certifies.
@@ -143,9 +174,19 @@ impl Authority {
         &self.trust_domain
     }
 
-    /// Its certificate, in PEM.
+    /// Its certificate, in PEM, and those after it that lead to an anchor.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
+    }
+
+    /// The same: its own certificate first.
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.certificates
+    }
+
+    /// When its own certificate is valid.
+    pub fn validity(&self) -> Validity {
+        self.validity
     }
 
     /// Its private key, in PEM (PKCS #8).
@@ -189,16 +230,20 @@ impl Authority {
         if id.trust_domain != self.trust_domain {
             return Err(SignError::WrongTrustDomain { wanted: id.clone(), ours: self.trust_domain.clone() });
         }
-        if validity.not_before >= self.not_after {
-            return Err(SignError::Expired);
-        }
-        let capped = Validity { not_after: validity.not_after.min(self.not_after), ..validity };
-        let mut params = params(capped, &random_serial()?);
+        let mut params = params(self.capped(validity)?, &random_serial()?);
         params.subject_alt_names = vec![uri(id)?];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         Ok(params.signed_by(key, &self.issuer)?)
+    }
+
+    /// What it certifies ends with it at the latest.
+    fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
+        if validity.not_before >= self.validity.not_after {
+            return Err(SignError::Expired);
+        }
+        Ok(Validity { not_after: validity.not_after.min(self.validity.not_after), ..validity })
     }
 }
 
@@ -211,6 +256,23 @@ impl Validity {
 
 fn uri(id: &SpiffeId) -> Result<SanType, rcgen::Error> {
     Ok(SanType::URI(id.to_string().try_into()?))
+}
+
+/// What an authority's certificate says; `below` is how many authorities may follow on the way to a workload.
+fn authority_params(
+    trust_domain: &TrustDomain,
+    validity: Validity,
+    below: u8,
+) -> Result<CertificateParams, rcgen::Error> {
+    let serial = random_serial()?;
+    let mut params = params(validity, &serial);
+    // Part of the serial number, so that two authorities of one trust domain have different names.
+    let [a, b, c, d, ..] = serial;
+    params.distinguished_name.push(DnType::CommonName, format!("{trust_domain} {a:02x}{b:02x}{c:02x}{d:02x}"));
+    params.subject_alt_names = vec![SanType::URI(format!("spiffe://{trust_domain}").try_into()?)];
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(below));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
 }
 
 /// A certificate with dates and a serial number, and nothing else yet.

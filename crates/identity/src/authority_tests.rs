@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{Authority, BadAuthority, CLOCK_SKEW, CSR_MAX_BYTES, SVID_LIFETIME, SignError};
-use crate::fixtures::{HOUR, authority, id};
+use crate::fixtures::{HOUR, authority, bundle, id};
 use crate::svid::Request;
 use crate::x509::{Validity, trust_domain, validity};
 
@@ -188,4 +188,30 @@ fn texts_that_make_no_authority_are_refused() {
     assert!(matches!(read(&pair.certificate, &pair.private_key), Err(BadAuthority::Certificate)));
     assert!(matches!(read("", &ca.key_pem()), Err(BadAuthority::Certificate)));
     assert!(matches!(read(ca.certificate_pem(), ca.certificate_pem()), Err(BadAuthority::Key(_))));
+}
+
+#[test]
+fn peers_believe_a_delegate_by_its_anchor_alone() {
+    let now = SystemTime::now();
+    let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
+    let delegate = anchor.delegate(now, HOUR).expect("a delegate");
+    let read = Authority::from_pem(delegate.certificate_pem().to_owned(), &delegate.key_pem()).expect("the delegate");
+    let request = Request::new(id("cart")).expect("a request");
+    let mut chain = vec![read.sign(request.id(), request.csr(), day()).expect("a certificate")];
+    chain.extend_from_slice(read.certificates());
+    let svid = request.accept(chain, &bundle(&[&anchor]), now).expect("an SVID");
+    // It ends with its authority.
+    assert!(svid.not_after <= now + HOUR);
+}
+
+#[test]
+fn a_delegate_cannot_delegate() {
+    let now = SystemTime::now();
+    let anchor = Authority::create_anchor("example.org".parse().expect("a trust domain"), now).expect("an anchor");
+    let delegate = anchor.delegate(now, HOUR).expect("a delegate");
+    let second = delegate.delegate(now, HOUR).expect("a certificate, though nobody believes it");
+    let request = Request::new(id("cart")).expect("a request");
+    let mut chain = vec![second.sign(request.id(), request.csr(), day()).expect("a certificate")];
+    chain.extend([second.certificates(), delegate.certificates()].concat());
+    request.accept(chain, &bundle(&[&anchor]), now).expect_err("a chain that is longer than the anchor allows");
 }

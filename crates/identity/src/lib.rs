@@ -2,7 +2,7 @@
 //!
 //! A proxy makes a key pair ([`svid::Request`]), an [`issuer::Issuer`] signs its request, the answer is checked and
 //! becomes an [`svid::Svid`], and with the trust bundle that came along it becomes a [`TlsIdentity`], which is all that
-//! the data plane needs. After a handshake [`peer_id`] says who the peer is, and [`explain()`] says why there was none.
+//! the data plane needs; [`upkeep`] keeps one good for as long as a program runs. After a handshake [`peer_id`] says who the peer is, and [`explain()`] says why there was none.
 #![forbid(unsafe_code)]
 
 pub mod authority;
@@ -15,6 +15,7 @@ mod peer;
 pub mod renewal;
 pub mod svid;
 pub mod tls;
+pub mod upkeep;
 mod verify;
 mod x509;
 

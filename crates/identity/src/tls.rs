@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use leno_model::spiffe::SpiffeId;
+use leno_model::spiffe::{SpiffeId, TrustDomain};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
@@ -73,6 +73,22 @@ fn client_config(svid: &Svid, bundle: &TrustBundle, provider: &Arc<CryptoProvide
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_early_data = false;
+    config
+}
+
+/// For a client that has no SVID yet, which is who asks for one: the server must be of `trust_domain` and vouched for by
+/// the bundle. Give it any server name, and compare the server's SPIFFE id after the handshake.
+pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> ClientConfig {
+    let provider = provider();
+    let verifier = ServerVerifier::new(trust_domain.clone(), bundle, &provider);
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .expect("the provider has TLS 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::disabled();
     config
 }
 

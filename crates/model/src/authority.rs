@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The longest authority that is read; DNS names are no longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
 /// The port of an authority that names none (RFC 9110 section 4.2.1).
-pub(crate) const DEFAULT_PORT: u16 = 80;
+pub const DEFAULT_PORT: u16 = 80;
 
 /// Why a call's `:authority` leads nowhere. Its text is for the caller: ASCII, below 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,23 +83,32 @@ impl fmt::Display for KnownPorts {
 
 /// What an authority names.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Authority<'a> {
-    pub(crate) host: Host<'a>,
-    pub(crate) port: u16,
+pub struct Authority<'a> {
+    /// Its host.
+    pub host: Host<'a>,
+    /// Its port, [`DEFAULT_PORT`] if it names none.
+    pub port: u16,
 }
 
 /// The host of an authority; the names' case is as received.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Host<'a> {
+pub enum Host<'a> {
+    /// An address.
     Address(IpAddr),
-    Service { name: &'a str, namespace: Option<&'a str> },
+    /// The name of a Service, and its namespace if that is named.
+    Service {
+        /// The Service's name.
+        name: &'a str,
+        /// Its namespace.
+        namespace: Option<&'a str>,
+    },
 }
 
 /// Reads an authority.
 ///
 /// # Errors
 /// [`Unroutable::NotAnAuthority`] and [`Unroutable::NotAService`].
-pub(crate) fn parse(authority: &[u8]) -> Result<Authority<'_>, Unroutable> {
+pub fn parse(authority: &[u8]) -> Result<Authority<'_>, Unroutable> {
     if authority.is_empty() || authority.len() > AUTHORITY_MAX_BYTES {
         return Err(Unroutable::NotAnAuthority);
     }

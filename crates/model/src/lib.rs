@@ -1,11 +1,11 @@
 //! Leno's plain nouns and pure decisions: no sockets, no files, no clock.
 //!
-//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`translate`] joins the objects into a
-//! [`mesh::Mesh`], [`route`] finds the rule that a request meets, [`balance`] chooses among the endpoints of a cluster,
-//! [`policy`] says who may call a workload.
+//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`typed`] what the Kubernetes API gives, [`translate`] joins the
+//! objects into a [`mesh::Mesh`], [`route`] finds the rule that a request meets, [`balance`] chooses among the endpoints of a
+//! cluster, [`policy`] says who may call a workload.
 #![forbid(unsafe_code)]
 
-mod authority;
+pub mod authority;
 pub mod balance;
 pub mod discovery;
 #[cfg(test)]
@@ -18,6 +18,7 @@ pub mod problem;
 pub mod protocol;
 pub mod route;
 pub mod settings;
-mod spelling;
+pub mod spelling;
 pub mod spiffe;
 pub mod translate;
+pub mod typed;

@@ -3,6 +3,8 @@
 //! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
 //! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
+mod sharing;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -130,7 +132,7 @@ impl Mesh {
 
     /// A mesh of clusters, given with the addresses that lead to each, policies and routes; of equal keys or
     /// addresses the first counts.
-    pub(crate) fn new(
+    pub fn new(
         default_namespace: &str,
         mut clusters: Vec<Arc<Cluster>>,
         addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
@@ -214,10 +216,15 @@ impl Mesh {
         &self.clusters
     }
 
-    /// The cluster of that name.
+    /// The cluster of that key.
     pub fn cluster(&self, key: &ClusterKey) -> Option<&Arc<Cluster>> {
-        let place = self.clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok()?;
-        self.clusters.get(place)
+        let found = self.clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok()?;
+        self.clusters.get(found)
+    }
+
+    /// Every address that leads to a cluster, as [`Mesh::cluster_by_address`] finds it, sorted.
+    pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
+        self.addresses.iter().filter_map(|(address, place)| Some((*address, self.clusters.get(*place)?)))
     }
 
     /// The cluster that `:authority` names: `name`, `name.namespace`, `name.namespace.svc` or

@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use super::{ClusterKey, Mesh, Unroutable};
 use crate::fixtures::{ECHO, echo_with, translated};
@@ -174,6 +175,23 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
         "routes": [],
     });
     assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_mesh_shares_what_is_equal_with_the_one_before() {
+    let policy = "---
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: web}
+spec: {allow: []}
+";
+    let mesh = |text: &str| translated(&[("a.yaml", &format!("{text}{policy}"))]).mesh;
+    let other = ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11");
+    let before = mesh(&format!("{}---\n{other}", ECHO));
+    let after = mesh(&format!("{}---\n{other}", echo_with("127.0.0.3", "127.0.0.4"))).sharing(&before);
+    let is_shared = |place: usize| Arc::ptr_eq(&before.clusters()[place], &after.clusters()[place]);
+    assert_eq!([is_shared(0), is_shared(1)], [false, true]);
+    assert!(Arc::ptr_eq(&before.policies()[0], &after.policies()[0]));
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl fmt::Display for Notice {
 }
 
 /// Quotes text from a file, escaped and cut, so that a message stays one short line.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     const QUOTED_MAX_CHARS: usize = 64;
     let cut = text.char_indices().nth(QUOTED_MAX_CHARS);
     match cut.and_then(|(end, _)| text.get(..end)) {

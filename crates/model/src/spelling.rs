@@ -1,7 +1,7 @@
 //! Finding the word that was meant.
 
 /// The candidate at most two letters (one, for short words) away from `word`, case aside, or `None`.
-pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_MAX_BYTES: usize = 64;
     if word.len() > WORD_MAX_BYTES {
         return None;

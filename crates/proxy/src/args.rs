@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::policy::DefaultInboundPolicy;
 use leno_model::settings::parse_duration;
 use leno_model::spiffe::Workload;
 
 use crate::access_log;
-use crate::control::logging::{LogFilter, LogFormat};
 use crate::limits::Limits;
 use crate::worker::Door;
 
@@ -32,8 +32,16 @@ const SVID_LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Durat
 #[command(name = "leno-proxy", version, max_term_width = 100)]
 pub(crate) struct Args {
     /// Directory of Kubernetes manifests (Service, EndpointSlice) in *.yaml, *.yml and *.json; watched for changes
-    #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
-    pub(crate) config: PathBuf,
+    #[arg(long, env = "LENO_CONFIG", value_name = "DIR", required_unless_present = "control")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Control plane to ask instead (xDS): a name or an address, and a port
+    #[arg(long, env = "LENO_CONTROL", value_name = "HOST:PORT", conflicts_with = "config", value_parser = parse_control)]
+    pub(crate) control: Option<String>,
+
+    /// Who the control plane must be, where this proxy has an identity itself
+    #[arg(long, value_name = "WORKLOAD", default_value = "ns/leno/sa/leno-control")]
+    pub(crate) control_identity: Workload,
 
     /// Where the own application's connections arrive; may be repeated [default: 127.0.0.1:4140]
     #[arg(long, value_name = "ADDR")]
@@ -175,6 +183,13 @@ fn explain(error: &clap::Error) -> Exit {
 fn parse_limit(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE; --limit help lists the names")?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+fn parse_control(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+    port.filter(|port: &u16| *port != 0)
+        .map(|_| text.to_owned())
+        .ok_or_else(|| "write a name or an address, and a port, as leno-control.leno:15010".to_owned())
 }
 
 fn parse_grace(text: &str) -> Result<Duration, String> {

@@ -88,10 +88,10 @@ pub(super) fn preview(options: &Options) -> String {
     let backends = allowed(options.backend);
     let backend = backends.iter().find(is_installed).or(backends.first()).copied().unwrap_or(Backend::Nft);
     match backend {
-        Backend::Nft => format!("# nft -f -\n{}", nft::up(options)),
+        Backend::Nft => format!("# nft -f -\n{}", nft::up(&options.redirection)),
         _ => families()
             .map(|family| {
-                let rules = iptables::up(options, family, "");
+                let rules = iptables::up(&options.redirection, family, "");
                 format!("# {}-restore --noflush\n{rules}", backend.program(family))
             })
             .collect(),
@@ -109,11 +109,11 @@ fn allowed(choice: Choice) -> &'static [Backend] {
 impl Backend {
     fn load(self, options: &Options) -> Result<(), ProgramError> {
         if self == Self::Nft {
-            return program::run("nft", &["-f", "-"], &nft::up(options)).map(drop);
+            return program::run("nft", &["-f", "-"], &nft::up(&options.redirection)).map(drop);
         }
         for family in families() {
             let program = self.program(family);
-            let loaded = restore(program, &iptables::up(options, family, &save(program)));
+            let loaded = restore(program, &iptables::up(&options.redirection, family, &save(program)));
             if loaded.is_err() {
                 // One family without the other would be half a mesh; why it failed is the better news.
                 let _ = self.remove();

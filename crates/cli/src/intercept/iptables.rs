@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::options::Options;
+use leno_intercept::Redirection;
 
 const INBOUND: &str = "LENO_INBOUND";
 const OUTBOUND: &str = "LENO_OUTBOUND";
@@ -20,7 +20,7 @@ pub(super) enum Family {
 }
 
 /// Puts the rules in force, in place of those that `saved` has.
-pub(super) fn up(options: &Options, family: Family, saved: &str) -> String {
+pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     let mut text = format!("*nat\n:{INBOUND} - [0:0]\n:{OUTBOUND} - [0:0]\n");
     for jump in jumps(saved) {
         line(&mut text, &format!("-D {jump}"));
@@ -62,7 +62,7 @@ pub(super) fn rules(saved: &str) -> impl Iterator<Item = &str> {
     nat(saved).filter(|line| line.starts_with("-A ") && line.contains("LENO_"))
 }
 
-fn inbound(options: &Options) -> Vec<String> {
+fn inbound(options: &Redirection) -> Vec<String> {
     let mut rules = vec!["-i lo -j RETURN".to_owned(), "-m addrtype ! --dst-type LOCAL -j RETURN".to_owned()];
     rules.extend(options.proxy_ports().map(|port| format!("-p tcp --dport {port} -j RETURN")));
     let skipped = options.skip_inbound_ports.iter();
@@ -71,7 +71,7 @@ fn inbound(options: &Options) -> Vec<String> {
     rules
 }
 
-fn outbound(options: &Options, family: Family) -> Vec<String> {
+fn outbound(options: &Redirection, family: Family) -> Vec<String> {
     let mut rules = vec![format!("-m owner --uid-owner {} -j RETURN", options.proxy_uid), "-o lo -j RETURN".to_owned()];
     let ports = options.skip_outbound_ports.iter();
     rules.extend(ports.map(|range| format!("-p tcp --dport {}:{} -j RETURN", range.first, range.last)));

@@ -1,4 +1,4 @@
-use super::super::options::tests::parse;
+use super::super::options::parse;
 use super::*;
 
 /// What iptables-save writes when the rules are in force beside those of others.

@@ -15,6 +15,7 @@ mod nft;
 mod options;
 
 use clap::Subcommand;
+use leno_intercept::SamePort;
 
 use crate::program::ProgramError;
 
@@ -36,8 +37,8 @@ pub(crate) enum Error {
     #[error("changing netfilter rules needs CAP_NET_ADMIN; run it as root: sudo leno intercept ..")]
     NotPermitted,
     /// Both sides cannot share a port.
-    #[error("--inbound-port and --outbound-port are both {0}; give the proxy's two sides different ports")]
-    SamePort(u16),
+    #[error(transparent)]
+    SamePort(#[from] SamePort),
     /// None of the backends took the rules.
     #[error(
         "the kernel took no rules ({0}); it needs nf_tables, or ip_tables, with NAT: modprobe nft_redir nft_fib_inet"
@@ -65,7 +66,7 @@ impl Command {
     pub(crate) fn run(&self) -> Result<(), Error> {
         match self {
             Self::Up(options) => {
-                options.check()?;
+                options.redirection.check()?;
                 if options.dry_run {
                     print!("{}", apply::preview(options));
                     return Ok(());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::options::{Options, PortRange, Subnet};
+use leno_intercept::{PortRange, Redirection, Subnet};
 
 /// The table's family and name, as nft's commands take them.
 pub(super) const TABLE: [&str; 2] = ["inet", "leno"];
@@ -14,7 +14,7 @@ pub(super) const DOWN: &str = "delete table inet leno\n";
 ///
 /// The chains come just before those that others have at netfilter's usual place for destination NAT (-100), so that
 /// an address is seen as the application called it.
-pub(super) fn up(options: &Options) -> String {
+pub(super) fn up(options: &Redirection) -> String {
     let mut inbound = String::new();
     for port in options.proxy_ports() {
         line(&mut inbound, &format!("tcp dport {port} return"));
@@ -23,7 +23,7 @@ pub(super) fn up(options: &Options) -> String {
     let mut outbound = String::new();
     options.skip_outbound_ports.iter().for_each(|range| line(&mut outbound, &skip_ports(range)));
     options.skip_subnets.iter().for_each(|subnet| line(&mut outbound, &skip_subnet(subnet)));
-    let Options { proxy_uid, inbound_port, outbound_port, .. } = options;
+    let Redirection { proxy_uid, inbound_port, outbound_port, .. } = options;
     format!(
         "\
 add table inet leno

@@ -1,42 +1,12 @@
-//! Which connections are intercepted, and where they go.
+//! Options of `leno intercept up`.
 
-use std::fmt;
-use std::net::IpAddr;
-use std::num::NonZeroU16;
-use std::str::FromStr;
-
-use super::Error;
-
-/// Where the proxy takes connections from elsewhere, as a rule.
-const INBOUND_PORT: NonZeroU16 = NonZeroU16::new(4143).expect("not zero");
-/// Where the proxy takes connections of the application, as a rule.
-const OUTBOUND_PORT: NonZeroU16 = NonZeroU16::new(4140).expect("not zero");
-/// Where the proxy takes HBONE tunnels.
-const TUNNEL_PORT: u16 = 15008;
-/// Where the proxy answers probes and Prometheus.
-const ADMIN_PORT: u16 = 4191;
+use leno_intercept::Redirection;
 
 /// Options of `leno intercept up`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The user id that the proxy runs as; its own connections are left alone
-    #[arg(long, value_name = "UID")]
-    pub(super) proxy_uid: u32,
-    /// Where the proxy takes connections from elsewhere
-    #[arg(long, value_name = "PORT", default_value_t = INBOUND_PORT)]
-    pub(super) inbound_port: NonZeroU16,
-    /// Where the proxy takes connections of the application
-    #[arg(long, value_name = "PORT", default_value_t = OUTBOUND_PORT)]
-    pub(super) outbound_port: NonZeroU16,
-    /// Ports of this namespace that others reach without the proxy: 22,1000-2000
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
-    pub(super) skip_inbound_ports: Vec<PortRange>,
-    /// Ports that the application calls without the proxy: 25,1000-2000
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
-    pub(super) skip_outbound_ports: Vec<PortRange>,
-    /// Networks that the application calls without the proxy: 192.168.0.0/16,fd00::/8
-    #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
-    pub(super) skip_subnets: Vec<Subnet>,
+    #[command(flatten)]
+    pub(super) redirection: Redirection,
     /// Which part of netfilter to use; auto takes the first that works: nft, iptables-legacy, iptables
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(super) backend: Choice,
@@ -56,87 +26,22 @@ pub(super) enum Choice {
     Auto,
 }
 
-/// TCP ports, both ends included; `first` <= `last`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PortRange {
-    /// The lowest.
-    pub(super) first: NonZeroU16,
-    /// The highest.
-    pub(super) last: NonZeroU16,
-}
-
-/// A network; `prefix_bits` is at most the length of an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Subnet {
-    /// An address of it.
-    pub(super) address: IpAddr,
-    /// How many leading bits its addresses share.
-    pub(super) prefix_bits: u8,
-}
-
 impl Options {
     /// Redirection to the usual ports, with no exceptions but the proxy's.
     pub(super) fn new(proxy_uid: u32) -> Self {
-        Self {
-            proxy_uid,
-            inbound_port: INBOUND_PORT,
-            outbound_port: OUTBOUND_PORT,
-            skip_inbound_ports: Vec::new(),
-            skip_outbound_ports: Vec::new(),
-            skip_subnets: Vec::new(),
-            backend: Choice::Auto,
-            dry_run: false,
-        }
-    }
-
-    /// Checks what the single options cannot.
-    ///
-    /// # Errors
-    /// When the proxy's two sides have the same port.
-    pub(super) fn check(&self) -> Result<(), Error> {
-        if self.inbound_port == self.outbound_port {
-            return Err(Error::SamePort(self.inbound_port.get()));
-        }
-        Ok(())
-    }
-
-    /// The proxy's own ports: redirected to the inbound port, they would lead the proxy to itself.
-    pub(super) fn proxy_ports(&self) -> [u16; 4] {
-        [self.inbound_port.get(), self.outbound_port.get(), TUNNEL_PORT, ADMIN_PORT]
+        Self { redirection: Redirection::new(proxy_uid), backend: Choice::Auto, dry_run: false }
     }
 }
 
-impl FromStr for PortRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        match (first.parse(), last.parse()) {
-            (Ok(first), Ok(last)) if first <= last => Ok(Self { first, last }),
-            _ => Err("write ports of 1 to 65535, as 22 or 1000-2000".to_owned()),
-        }
-    }
-}
-
-impl FromStr for Subnet {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        const FORM: &str = "write a network such as 192.168.0.0/16 or fd00::/8";
-        let (address, prefix_bits) = text.split_once('/').ok_or(FORM)?;
-        let address: IpAddr = address.parse().map_err(|_| FORM)?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let prefix_bits = prefix_bits.parse().ok().filter(|bits| *bits <= most).ok_or(FORM)?;
-        Ok(Self { address, prefix_bits })
-    }
-}
-
-impl fmt::Display for Subnet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix_bits)
-    }
-}
-
+/// The redirection that a command line asks for.
 #[cfg(test)]
-#[path = "options_tests.rs"]
-pub(super) mod tests;
+pub(super) fn parse(words: &str) -> Result<Redirection, String> {
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        options: Options,
+    }
+    let words = ["up"].into_iter().chain(words.split_whitespace());
+    let cli: Result<Cli, _> = clap::Parser::try_parse_from(words);
+    cli.map(|cli| cli.options.redirection).map_err(|error| error.to_string())
+}

@@ -20,8 +20,7 @@ use crate::object::{
 };
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
-use review::Findings;
-pub(crate) use review::Review;
+pub(crate) use review::{Findings, Review};
 use tree::{Node, Value};
 
 /// How large a file may be: a Kubernetes object is at most 1.5 MiB, a Service about 1 KiB.
@@ -39,7 +38,7 @@ pub struct SourceFile {
 }
 
 /// What a file without mistakes says.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Manifest {
     /// Its objects, in order.
     pub objects: Vec<Object>,

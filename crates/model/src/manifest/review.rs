@@ -8,14 +8,14 @@ use crate::problem::{Mark, Notice, Place, Problem};
 
 /// What was found in one file so far.
 #[derive(Debug)]
-pub(super) struct Findings {
+pub(crate) struct Findings {
     file: Arc<str>,
     problems: Vec<Problem>,
     notices: Vec<Notice>,
 }
 
 impl Findings {
-    pub(super) fn new(path: &str) -> Self {
+    pub(crate) fn new(path: &str) -> Self {
         Self { file: path.into(), problems: Vec::new(), notices: Vec::new() }
     }
 
@@ -27,7 +27,7 @@ impl Findings {
         self.add(Problem { place, what, fix });
     }
 
-    pub(super) fn into_parts(self) -> (Vec<Problem>, Vec<Notice>) {
+    pub(crate) fn into_parts(self) -> (Vec<Problem>, Vec<Notice>) {
         (self.problems, self.notices)
     }
 
@@ -42,7 +42,8 @@ impl Findings {
 #[derive(Debug)]
 pub(crate) struct Review<'a> {
     findings: &'a mut Findings,
-    root: &'a Node,
+    /// Nothing for an object that is not a text.
+    root: Option<&'a Node>,
     object: String,
     default_namespace: &'a str,
     problems_before: usize,
@@ -57,7 +58,14 @@ impl<'a> Review<'a> {
             None => one_line(kind),
         };
         let problems_before = findings.problems.len();
-        Self { findings, root, object, default_namespace, problems_before }
+        Self { findings, root: Some(root), object, default_namespace, problems_before }
+    }
+
+    /// The reading of an object that is not a text; `name` is `namespace/name`.
+    pub(crate) fn of_typed(findings: &'a mut Findings, kind: &str, name: &str) -> Self {
+        let object = one_line(&format!("{kind} {name}"));
+        // The API server gives each object its namespace.
+        Self { findings, root: None, object, default_namespace: "", problems_before: 0 }
     }
 
     /// The namespace of objects that name none.
@@ -72,7 +80,7 @@ impl<'a> Review<'a> {
 
     /// The line of `field`, or of the nearest part of its path that the file has.
     pub(crate) fn mark(&self, field: &str) -> Mark {
-        self.root.locate(field)
+        self.root.map(|root| root.locate(field)).unwrap_or_default()
     }
 
     /// Whether nothing wrong was found in this object.

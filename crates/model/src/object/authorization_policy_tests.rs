@@ -1,3 +1,8 @@
+use std::fmt;
+
+use serde::{Deserialize, Deserializer};
+
+use super::{AllowRule, Spec, TargetRef};
 use crate::fixtures::{lines, objects, parse};
 use crate::object::Object;
 use crate::policy::{AuthorizationPolicy, Mode};
@@ -205,4 +210,62 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
     let read = policy(example);
     assert_eq!((read.allow.len(), read.health_checks.len()), (3, 2));
     assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
+}
+
+/// Tells which fields a type asks for, and reads nothing.
+struct FieldsOf;
+
+/// The fields, as the error that ends the reading.
+#[derive(Debug, PartialEq)]
+struct Fields(&'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldsOf {
+    type Error = Fields;
+
+    fn deserialize_any<V: serde::de::Visitor<'de>>(self, _: V) -> Result<V::Value, Fields> {
+        Err(Fields(&[]))
+    }
+
+    fn deserialize_struct<V: serde::de::Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Fields> {
+        Err(Fields(fields))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl serde::de::Error for Fields {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self(&[])
+    }
+}
+
+impl fmt::Display for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl std::error::Error for Fields {}
+
+#[test]
+fn the_custom_resource_has_every_field_that_is_read() {
+    let definition = include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml");
+    let fields = [
+        Spec::deserialize(FieldsOf).expect_err("it has fields"),
+        TargetRef::deserialize(FieldsOf).expect_err("it has fields"),
+        AllowRule::deserialize(FieldsOf).expect_err("it has fields"),
+    ];
+    assert_eq!(fields.iter().map(|fields| fields.0.len()).collect::<Vec<_>>(), [5, 3, 2]);
+    for field in fields.iter().flat_map(|fields| fields.0) {
+        let key = format!("{field}:");
+        assert!(definition.lines().any(|line| line.trim() == key), "the definition has no {field}");
+    }
 }

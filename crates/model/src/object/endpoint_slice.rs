@@ -1,6 +1,7 @@
 //! A discovery.k8s.io/v1 EndpointSlice: some of the endpoints of one Service.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1 as kubernetes;
 
@@ -51,6 +52,8 @@ pub struct Address {
     pub hostname: Option<Box<str>>,
     /// The name of its Pod, if it is one.
     pub pod: Option<Box<str>>,
+    /// The Leno proxy that stands before this address, if its Pod says so; what is said of the slice comes second.
+    pub proxy: Option<EndpointProxy>,
 }
 
 /// Whether calls may be sent to an endpoint.
@@ -112,14 +115,15 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         review.notice("metadata.labels", what);
         return None;
     };
-    review.is_clean().then_some(Object::EndpointSlice(EndpointSlice {
+    let slice = EndpointSlice {
         identity,
         service: service.into(),
         ports,
         ports_mark: review.mark("ports"),
         proxy,
         addresses: addresses.into(),
-    }))
+    };
+    review.is_clean().then(|| Object::EndpointSlice(Arc::new(slice)))
 }
 
 fn ports(ports: &[kubernetes::EndpointPort], review: &mut Review<'_>) -> Box<[SlicePort]> {
@@ -155,6 +159,7 @@ fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
         zone: endpoint.zone.map(Into::into),
         hostname: endpoint.hostname.map(Into::into),
         pod: pod.and_then(|pod| pod.name).map(Into::into),
+        proxy: None,
     }
 }
 

@@ -25,9 +25,9 @@ use crate::problem::{Mark, quoted};
 #[derive(Clone, Debug)]
 pub enum Object {
     /// A v1 Service.
-    Service(Service),
+    Service(Arc<Service>),
     /// A discovery.k8s.io/v1 EndpointSlice.
-    EndpointSlice(EndpointSlice),
+    EndpointSlice(Arc<EndpointSlice>),
     /// A leno.dev/v1alpha1 AuthorizationPolicy.
     AuthorizationPolicy(AuthorizationPolicy),
     /// A gateway.networking.k8s.io/v1 HTTPRoute or GRPCRoute.
@@ -47,6 +47,8 @@ pub struct Identity {
     pub file: Arc<str>,
     /// Where in the file its name is.
     pub mark: Mark,
+    /// When it was created, in seconds since 1970; 0 if that is not known.
+    pub created_s: i64,
 }
 
 impl Object {
@@ -86,7 +88,13 @@ fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) ->
         let what = format!("{} is not a name", quoted(namespace));
         review.problem("metadata.namespace", what, DNS_LABEL_RULE);
     }
-    Identity { namespace: namespace.into(), name: name.into(), file: review.file(), mark: review.mark("metadata.name") }
+    Identity {
+        namespace: namespace.into(),
+        name: name.into(),
+        file: review.file(),
+        mark: review.mark("metadata.name"),
+        created_s: metadata.creation_timestamp.as_ref().map_or(0, |created| created.0.as_second()),
+    }
 }
 
 const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dashes, with no dash first or last";

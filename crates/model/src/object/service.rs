@@ -1,6 +1,7 @@
 //! A v1 Service: the ports that calls are sent to, and the addresses that applications know it by.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as kubernetes;
 
@@ -65,15 +66,8 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
     let (cluster_ips, headless) = cluster_ips(&spec, review);
     let ports = ports(&spec.ports.unwrap_or_default(), review);
     let annotations::OfService { balancer, opaque_ports, settings } = annotations;
-    review.is_clean().then_some(Object::Service(Service {
-        identity,
-        cluster_ips,
-        headless,
-        ports,
-        balancer,
-        opaque_ports,
-        settings,
-    }))
+    let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, settings };
+    review.is_clean().then(|| Object::Service(Arc::new(service)))
 }
 
 /// Reads `clusterIP` and `clusterIPs`, of which the first is the other, as Kubernetes has it.

@@ -6,7 +6,7 @@ use crate::fixtures::{ECHO, echo_with, notices, objects, problems};
 
 fn service(text: &str) -> Service {
     match objects(text).remove(0) {
-        Object::Service(service) => service,
+        Object::Service(service) => Service::clone(&service),
         other => panic!("{other:?}"),
     }
 }
@@ -271,7 +271,7 @@ fn objects_know_where_they_were_defined() {
 #[test]
 fn a_slice_may_say_that_a_proxy_stands_before_its_endpoints() {
     let proxy = |annotations: &str| match objects(&slice_annotated(annotations)).pop() {
-        Some(Object::EndpointSlice(slice)) => slice.proxy,
+        Some(Object::EndpointSlice(slice)) => slice.proxy.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(proxy("{other.dev/identity: x}"), None);

@@ -1,14 +1,17 @@
 //! Objects to a mesh: joins Services with their EndpointSlices, attaches routes to them, and gathers the policies.
 //!
 //! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
-//! the one first in order of file and line, or else of name, has it.
+//! the one first in order of file and line, or else of age and name, has it.
 
+mod memo;
 mod references;
 mod routes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+pub use memo::Memo;
 
 use crate::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
 use crate::object::{
@@ -36,19 +39,29 @@ pub struct Translation {
 
 /// Makes a mesh of objects. Calls to a name without a namespace are looked up in `default_namespace`.
 pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_namespace: &str) -> Translation {
+    translate_again(objects, default_namespace, &mut Memo::default())
+}
+
+/// The same, but what did not change since `memo` was used last is not made again.
+pub fn translate_again<'a>(
+    objects: impl IntoIterator<Item = &'a Object>,
+    default_namespace: &str,
+    memo: &mut Memo,
+) -> Translation {
     let mut objects: Vec<&Object> = objects.into_iter().collect();
     objects.sort_by_key(|object| {
-        let Identity { file, mark, namespace, name } = object.identity();
-        // The name is for objects that are in no file.
-        (file, *mark, object.kind(), namespace, name)
+        let Identity { file, mark, created_s, namespace, name } = object.identity();
+        // Age and name are for objects that are in no file.
+        (file, *mark, *created_s, object.kind(), namespace, name)
     });
     let mut join = Join::default();
     let Unique { services, mut slices, policies, routes, grants } = join.unique(&objects);
     for service in &services {
         let (namespace, name) = name_of(&service.identity);
         let slices = slices.remove(&(namespace, name)).unwrap_or_default();
-        join.service(service, &slices);
+        join.service(service, &memo.join(service, &slices));
     }
+    memo.forget_unused();
     for slice in slices.values().flatten() {
         let what = format!("there is no Service {} in its namespace", quoted(&slice.service));
         join.notice(&slice.identity, "EndpointSlice", what);
@@ -69,12 +82,12 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
 }
 
 /// The slices of each Service, by namespace and the Service's name.
-type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a EndpointSlice>>;
+type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Arc<EndpointSlice>>>;
 
 /// The objects of each kind, in order of file and line but for the slices; names are unique.
 #[derive(Default)]
 struct Unique<'a> {
-    services: Vec<&'a Service>,
+    services: Vec<&'a Arc<Service>>,
     slices: Slices<'a>,
     policies: Vec<&'a AuthorizationPolicy>,
     routes: Vec<&'a Route>,
@@ -123,57 +136,18 @@ impl Join {
         unique
     }
 
-    fn service(&mut self, service: &Service, slices: &[&EndpointSlice]) {
-        if slices.is_empty() {
-            let what = "no EndpointSlice has its label: calls to it have nowhere to go".to_owned();
-            self.notice(&service.identity, "Service", what);
-        }
-        for port in &service.ports {
-            let key = ClusterKey {
-                namespace: service.identity.namespace.clone(),
-                service: service.identity.name.clone(),
-                port: port.port,
-            };
-            self.check_port_name(service, port, slices);
-            let (endpoints, unready_endpoints) = endpoints(&port.name, slices);
-            self.claim_cluster_ips(service, port, &key);
+    /// Adds the clusters of a Service.
+    fn service(&mut self, service: &Service, joined: &JoinedService) {
+        for (port, cluster) in service.ports.iter().zip(&joined.clusters) {
+            self.claim_cluster_ips(service, port, &cluster.key);
             if service.headless {
-                let unnamed = endpoints.iter().filter(|endpoint| endpoint.hostname.is_none());
-                self.headless.extend(unnamed.map(|endpoint| (endpoint.address, key.clone())));
+                let unnamed = cluster.endpoints.iter().filter(|endpoint| endpoint.hostname.is_none());
+                self.headless.extend(unnamed.map(|endpoint| (endpoint.address, cluster.key.clone())));
             }
-            self.clusters.push(Arc::new(Cluster {
-                key,
-                balancer: service.balancer,
-                protocol: protocol(service, port, slices),
-                settings: service.settings.clone(),
-                cluster_ips: service.cluster_ips.clone(),
-                endpoints,
-                unready_endpoints,
-            }));
         }
-    }
-
-    /// A Service's port gets its endpoints from the slices' port of the same name; one letter off, it has none.
-    fn check_port_name(&mut self, service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) {
-        let serves = |slice: &EndpointSlice| slice.ports.iter().any(|served| served.name == port.name);
-        let mut inhabited = slices.iter().filter(|slice| !slice.addresses.is_empty()).peekable();
-        let Some(first) = inhabited.peek().copied().copied() else {
-            return;
-        };
-        if inhabited.any(|slice| serves(slice)) {
-            return;
-        }
-        let names: Vec<String> = first.ports.iter().map(|served| quoted(&served.name)).collect();
-        let Identity { namespace, name, .. } = &service.identity;
-        let what = format!(
-            "none of the ports ({}) has the name {} of port {} of Service {namespace}/{name}",
-            names.join(", "),
-            quoted(&port.name),
-            port.port
-        );
-        let place = place(&first.identity, "EndpointSlice", "ports", first.ports_mark);
-        let fix = "give both the same name".to_owned();
-        self.problems.push(Problem { place, what, fix });
+        self.clusters.extend(joined.clusters.iter().cloned());
+        self.problems.extend(joined.problems.iter().cloned());
+        self.notices.extend(joined.notices.iter().cloned());
     }
 
     fn claim_cluster_ips(&mut self, service: &Service, port: &ServicePort, key: &ClusterKey) {
@@ -208,9 +182,65 @@ impl Join {
     }
 
     fn notice(&mut self, identity: &Identity, kind: &str, what: String) {
-        let place = place(identity, kind, "", identity.mark);
-        self.notices.push(Notice { place, what });
+        self.notices.push(notice(identity, kind, what));
     }
+}
+
+/// What a Service and its slices say, whatever else there is.
+#[derive(Debug, Default)]
+struct JoinedService {
+    /// One for each of the Service's ports.
+    clusters: Vec<Arc<Cluster>>,
+    problems: Vec<Problem>,
+    notices: Vec<Notice>,
+}
+
+impl JoinedService {
+    fn new(service: &Service, slices: &[&EndpointSlice]) -> Self {
+        let mut joined = Self::default();
+        if slices.is_empty() {
+            let what = "no EndpointSlice has its label: calls to it have nowhere to go".to_owned();
+            joined.notices.push(notice(&service.identity, "Service", what));
+        }
+        for port in &service.ports {
+            joined.problems.extend(misnamed_port(service, port, slices));
+            let (endpoints, unready_endpoints) = endpoints(&port.name, slices);
+            joined.clusters.push(Arc::new(Cluster {
+                key: ClusterKey {
+                    namespace: service.identity.namespace.clone(),
+                    service: service.identity.name.clone(),
+                    port: port.port,
+                },
+                balancer: service.balancer,
+                protocol: protocol(service, port, slices),
+                settings: service.settings.clone(),
+                cluster_ips: service.cluster_ips.clone(),
+                endpoints,
+                unready_endpoints,
+            }));
+        }
+        joined
+    }
+}
+
+/// A Service's port gets its endpoints from the slices' port of the same name; one letter off, it has none.
+fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Option<Problem> {
+    let serves = |slice: &EndpointSlice| slice.ports.iter().any(|served| served.name == port.name);
+    let mut inhabited = slices.iter().filter(|slice| !slice.addresses.is_empty()).peekable();
+    let first = inhabited.peek().copied().copied()?;
+    if inhabited.any(|slice| serves(slice)) {
+        return None;
+    }
+    let names: Vec<String> = first.ports.iter().map(|served| quoted(&served.name)).collect();
+    let Identity { namespace, name, .. } = &service.identity;
+    let what = format!(
+        "none of the ports ({}) has the name {} of port {} of Service {namespace}/{name}",
+        names.join(", "),
+        quoted(&port.name),
+        port.port
+    );
+    let place = place(&first.identity, "EndpointSlice", "ports", first.ports_mark);
+    Some(Problem { place, what, fix: "give both the same name".to_owned() })
 }
 
 /// What is spoken on a port of a Service, whose own number and those that its endpoints listen on both tell.
@@ -232,14 +262,14 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
     for slice in slices {
         for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
             for found in &slice.addresses {
-                let (address, proxy) =
-                    known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, slice.proxy.as_ref()));
+                let before = found.proxy.as_ref().or(slice.proxy.as_ref());
+                let (address, proxy) = known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, before));
                 // An endpoint that moves between slices is in both for a while: the better news counts, and a proxy
                 // that one of them knows of is never passed over, for that would be in clear.
                 if found.readiness < address.readiness {
                     *address = found;
                 }
-                *proxy = proxy.or(slice.proxy.as_ref());
+                *proxy = proxy.or(before);
             }
         }
     }
@@ -261,6 +291,10 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
 
 fn name_of(identity: &Identity) -> (&str, &str) {
     (&identity.namespace, &identity.name)
+}
+
+fn notice(identity: &Identity, kind: &str, what: String) -> Notice {
+    Notice { place: place(identity, kind, "", identity.mark), what }
 }
 
 fn place(identity: &Identity, kind: &str, field: &str, mark: Mark) -> Place {

@@ -29,12 +29,17 @@ pub(super) struct Referrer<'a> {
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn new(services: &[&'a Service], grants: &[&'a ReferenceGrant], clusters: &'a [Arc<Cluster>]) -> Self {
+    pub(super) fn new(
+        services: &[&'a Arc<Service>],
+        grants: &[&'a ReferenceGrant],
+        clusters: &'a [Arc<Cluster>],
+    ) -> Self {
         let mut by_namespace: HashMap<&str, Vec<&ReferenceGrant>> = HashMap::new();
         for grant in grants {
             by_namespace.entry(&grant.identity.namespace).or_default().push(grant);
         }
-        let named = services.iter().map(|service| ((&*service.identity.namespace, &*service.identity.name), *service));
+        let named =
+            services.iter().map(|service| ((&*service.identity.namespace, &*service.identity.name), &***service));
         let opaque = clusters.iter().filter(|cluster| cluster.protocol == Protocol::Opaque);
         Self {
             services: named.collect(),

@@ -1,8 +1,11 @@
-use crate::fixtures::{ECHO, echo_with, lines, objects, translated};
+use std::sync::Arc;
+
+use crate::fixtures::{self, ECHO, echo_with, lines, objects, translated};
 use crate::manifest::read_object;
-use crate::mesh::Cluster;
+use crate::mesh::{Cluster, EndpointProxy};
+use crate::object::Object;
 use crate::protocol::Protocol;
-use crate::translate::{Translation, translate};
+use crate::translate::{Memo, Translation, translate, translate_again};
 
 /// Another slice of the Service of [`ECHO`].
 const SECOND_SLICE: &str = "
@@ -264,6 +267,48 @@ fn the_order_of_the_objects_does_not_matter() {
     let backward = translate(&shuffled, "default");
     assert_eq!(forward.mesh.clusters(), backward.mesh.clusters());
     assert_eq!(forward.problems, backward.problems);
+}
+
+#[test]
+fn only_what_changed_is_made_again() {
+    let mut objects = objects(ECHO);
+    objects.extend(fixtures::objects(&ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11")));
+    let mut memo = Memo::default();
+    let first = translate_again(&objects, "default", &mut memo).mesh;
+    let Some(Object::EndpointSlice(slice)) = objects.get_mut(1) else { panic!("the second object is a slice") };
+    Arc::make_mut(slice).addresses[0].ip = "127.0.0.9".parse().expect("an address");
+    let second = translate_again(&objects, "default", &mut memo).mesh;
+    let [echo, other] = second.clusters() else { panic!("two clusters") };
+    assert_eq!(addresses(echo), ["127.0.0.1:50061", "127.0.0.2:50061", "127.0.0.9:50061"]);
+    assert!(Arc::ptr_eq(other, &first.clusters()[1]) && !Arc::ptr_eq(echo, &first.clusters()[0]));
+}
+
+#[test]
+fn a_service_that_was_gone_for_a_while_is_joined_anew() {
+    let objects = objects(ECHO);
+    let mut memo = Memo::default();
+    let first = translate_again(&objects, "default", &mut memo).mesh;
+    assert!(translate_again(&[], "default", &mut memo).mesh.clusters().is_empty());
+    let again = translate_again(&objects, "default", &mut memo).mesh;
+    assert_eq!(again.clusters(), first.clusters());
+    assert!(!Arc::ptr_eq(&again.clusters()[0], &first.clusters()[0]));
+}
+
+#[test]
+fn the_proxy_of_an_address_comes_before_that_of_its_slice() {
+    let mut objects =
+        objects(&echo_with("  name: echo-1\n", "  name: echo-1\n  annotations: {leno.dev/identity: ns/a/sa/b}\n"));
+    let Some(Object::EndpointSlice(slice)) = objects.get_mut(1) else { panic!("the second object is a slice") };
+    let identity = "ns/default/sa/echo".parse().expect("a workload");
+    let proxy = EndpointProxy { identity, inbound_port: None, tunnel_port: 15_008 };
+    Arc::make_mut(slice).addresses[0].proxy = Some(proxy);
+    let mesh = translate(&objects, "default").mesh;
+    let identities: Vec<_> = mesh.clusters()[0]
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.proxy.as_ref().map(|proxy| proxy.identity.to_string()).unwrap_or_default())
+        .collect();
+    assert_eq!(identities, ["ns/a/sa/b", "ns/a/sa/b", "ns/default/sa/echo"]);
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
-mod admin;
-mod directory;
-mod identity;
-pub(crate) mod logging;
+mod discovery;
 mod pages;
 mod shared;
-mod watch;
+mod source;
 mod workers;
 
 use std::cell::{Cell, RefCell};
@@ -17,12 +14,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_admin::logging;
 use leno_identity::issuer::LocalIssuer;
+use leno_identity::upkeep::{Upkeep, UpkeepError};
 use leno_model::spiffe::Workload;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -30,10 +30,9 @@ use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle};
-use directory::Directory;
-use identity::IdentityTask;
+use discovery::{ControlPlane, Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
-use watch::Watch;
+use source::Source;
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
 
 /// How often to look whether worker threads have ended, while nothing should make them.
@@ -59,13 +58,13 @@ pub(crate) enum ControlError {
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
     #[error("--issuer {}: {source}", path.display())]
-    Identity { path: PathBuf, source: Box<identity::IdentityError> },
+    Identity { path: PathBuf, source: Box<UpkeepError> },
     #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
     AccessLog { path: PathBuf, source: io::Error },
     #[error("the control thread could not start: {0}")]
     Start(#[from] io::Error),
     #[error("the log could not start: {0}")]
-    Log(#[from] tracing_subscriber::util::TryInitError),
+    Log(#[from] logging::StartError),
     #[error("a worker thread ended, so calls would fail; the log says why")]
     WorkerEnded,
     #[error("a second signal came: calls in flight were cut")]
@@ -87,23 +86,34 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let signals = Signals::new()?;
     raise_open_files_limit();
 
-    // Watched before it is read, so that no change falls in between.
-    let (watch, directory) = open_directory(&args.config)?;
-    let configuration = directory.configuration();
-    shared::log_configuration(&configuration, None);
-    let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
-
+    let namespace = args.identity.as_ref().map_or_else(|| "default".into(), |workload| workload.namespace.clone());
+    let directory = args.config.as_deref().map(Source::open).transpose()?;
     let identity = match (args.issuer, args.identity) {
         (Some(path), Some(workload)) => Some(start_identity(&path, workload, args.svid_lifetime).await?),
         _ => None,
     };
+    let (source, questions) = match directory {
+        Some(directory) => (directory, None),
+        None => {
+            let (questions, asked) = mpsc::channel(QUESTIONS_MAX);
+            let control_plane = ControlPlane {
+                address: args.control.unwrap_or_default(),
+                workload: args.control_identity,
+                identity: identity.as_ref().map(Upkeep::identity),
+            };
+            let discovery = Discovery::new(control_plane, &namespace, asked);
+            (Source::ControlPlane(Box::new(discovery)), Some(questions))
+        }
+    };
+    let configuration = source.configuration();
+    let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
     let admin = listen(args.admin).await?;
     let admin_address = admin.local_addr()?;
     let limits = Arc::new(limits);
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
-        discovery: None,
+        discovery: questions,
         default_policy: args.default_inbound_policy,
         access_log: access_log.as_ref(),
         limits: &limits,
@@ -120,15 +130,16 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         limits,
         workers,
         worker_metrics,
-        identity_metrics: identity.as_ref().map(IdentityTask::metrics),
+        identity_metrics: identity.as_ref().map(Upkeep::metrics),
         started,
     });
-    spawn_local(admin::serve(admin, shared.clone()));
+    let serving = shared.clone();
+    spawn_local(leno_admin::serve(admin, async move |request| pages::answer(request, &serving).await));
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());
     }
-    let ended = run_until_signal(&shared, signals, watch, directory, args.grace).await;
+    let ended = run_until_signal(&shared, signals, source, args.grace).await;
     if let Some(access_log) = access_log {
         access_log.writer.finish(ACCESS_LOG_PATIENCE);
     }
@@ -138,28 +149,17 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 async fn run_until_signal(
     shared: &Shared,
     mut signals: Signals,
-    watch: Watch,
-    directory: Directory,
+    source: Source,
     grace: Duration,
 ) -> Result<(), ControlError> {
     tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, grace_s = grace.as_secs_f64(), "draining; a second signal ends at once");
         }
-        error = follow_directory(shared, watch, directory) => return Err(error.into()),
+        error = source.run(shared) => return Err(error.into()),
         () = end_of_a_worker(shared) => return Err(ControlError::WorkerEnded),
     }
     drain(shared, signals, grace).await
-}
-
-/// Takes in each change of the configuration; ends only when it cannot be watched any more.
-async fn follow_directory(shared: &Shared, mut watch: Watch, mut directory: Directory) -> io::Error {
-    loop {
-        match watch.changed().await {
-            Ok(()) => shared.reload(&mut directory),
-            Err(error) => return error,
-        }
-    }
 }
 
 async fn end_of_a_worker(shared: &Shared) {
@@ -220,21 +220,12 @@ fn raise_open_files_limit() {
     }
 }
 
-fn open_directory(path: &Path) -> Result<(Watch, Directory), ControlError> {
-    let unreadable = |source| ControlError::Config { path: path.to_owned(), source };
-    let watch = Watch::new(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => unreadable(source),
-        _ => ControlError::Watch { path: path.to_owned(), source },
-    })?;
-    Ok((watch, Directory::open(path).map_err(unreadable)?))
-}
-
 async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
 }
 
-async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<IdentityTask, ControlError> {
+async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<Upkeep, ControlError> {
     let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
     let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
-    IdentityTask::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
+    Upkeep::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
 }

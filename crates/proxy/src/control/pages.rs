@@ -2,21 +2,15 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
+use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::logging::LogFilter;
 use super::shared::{Phase, Shared};
 use crate::metrics;
 use crate::worker::{ClusterExplanation, WorkerHandle};
-
-/// Largest request body, in bytes.
-const BODY_MAX_BYTES: usize = 4_096;
 
 /// How long workers have to tell what their balancers see.
 const EXPLAIN_MAX: Duration = Duration::from_millis(500);
@@ -33,14 +27,12 @@ GET /log-level   which levels are logged
 PUT /log-level   change them: debug, or info,leno_proxy=debug
 ";
 
-type Answer = Response<Full<Bytes>>;
-
 /// Answers one request.
 pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answer {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     match (path.as_str(), method) {
-        ("/log-level", Method::PUT) => set_log_level(request, shared).await,
+        ("/log-level", Method::PUT) => set_log_level(request, &shared.log).await,
         (path, Method::GET | Method::HEAD) => show(path, shared).await,
         ("/log-level", _) => wrong_method("GET, HEAD, PUT"),
         ("/" | "/live" | "/ready" | "/metrics" | "/config" | "/balancer" | "/limits", _) => wrong_method("GET, HEAD"),
@@ -93,47 +85,6 @@ async fn explain_balancers(shared: &Shared) -> Balancers {
     balancers
 }
 
-async fn set_log_level(request: Request<Incoming>, shared: &Shared) -> Answer {
-    let Ok(body) = Limited::new(request.into_body(), BODY_MAX_BYTES).collect().await else {
-        return text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n"));
-    };
-    let body = body.to_bytes();
-    let filter = match String::from_utf8_lossy(&body).parse::<LogFilter>() {
-        Ok(filter) => filter,
-        Err(error) => return text(StatusCode::BAD_REQUEST, format!("{error}\n")),
-    };
-    let levels = filter.to_string();
-    if let Err(error) = shared.log.set(filter) {
-        return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"));
-    }
-    tracing::info!(levels, "log levels changed");
-    text(StatusCode::OK, levels + "\n")
-}
-
-fn not_found() -> Answer {
-    text(StatusCode::NOT_FOUND, "there is no such page; GET / lists what there is\n")
-}
-
-fn wrong_method(allowed: &'static str) -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("this page takes {allowed}\n"));
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    answer
-}
-
-fn json(value: &impl Serialize) -> Answer {
-    match serde_json::to_string_pretty(value) {
-        Ok(json) => typed(StatusCode::OK, "application/json", json + "\n"),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-    }
-}
-
-fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
-    typed(status, "text/plain; charset=utf-8", body)
-}
-
-fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
-}
+#[cfg(test)]
+#[path = "pages_tests.rs"]
+mod tests;

@@ -5,13 +5,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use leno_admin::logging::LogLevels;
+use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
+use leno_identity::upkeep::IdentityMetrics;
+use leno_model::mesh::Mesh;
 use tokio::sync::watch;
 
-use super::directory::{Configuration, Directory};
-use super::logging::LogLevels;
 use crate::limits::Limits;
-use crate::metrics::{ConfigMetrics, IdentityMetrics, ProcessMetrics, Scrape, WorkerMetrics};
+use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape, WorkerMetrics};
 use crate::worker::WorkerHandle;
 
 /// Where the process is in its life.
@@ -52,8 +54,18 @@ impl Shared {
             return;
         }
         let configuration = directory.configuration();
-        log_configuration(&configuration, Some(&self.configuration.borrow()));
+        configuration.log(Some(&self.configuration.borrow()));
         self.config_metrics.set(self.config_metrics.get().after_read(configuration.problems.len(), SystemTime::now()));
+        self.take(configuration);
+    }
+
+    /// Takes in a mesh that the control plane has given.
+    pub(super) fn take_mesh(&self, mesh: Arc<Mesh>) {
+        self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
+        self.take(Configuration::of_mesh(mesh));
+    }
+
+    fn take(&self, configuration: Configuration) {
         for worker in &self.workers {
             worker.set_mesh(configuration.mesh.clone());
         }
@@ -69,22 +81,4 @@ pub(super) async fn follow_identity(shared: Rc<Shared>, mut identity: watch::Rec
             worker.set_identity(identity.clone());
         }
     }
-}
-
-/// Says what was read: a line for each problem and notice that is news, and one for the whole.
-pub(super) fn log_configuration(now: &Configuration, before: Option<&Configuration>) {
-    for problem in &now.problems {
-        if before.is_none_or(|before| !before.problems.contains(problem)) {
-            tracing::error!("{problem}");
-        }
-    }
-    for notice in &now.notices {
-        if before.is_none_or(|before| !before.notices.contains(notice)) {
-            tracing::info!("{notice}");
-        }
-    }
-    let clusters = now.mesh.clusters();
-    let endpoints: usize = clusters.iter().map(|cluster| cluster.endpoints.len()).sum();
-    let problems = now.problems.len();
-    tracing::info!(clusters = clusters.len(), endpoints, problems, "configuration read");
 }

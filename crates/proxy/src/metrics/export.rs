@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_identity::upkeep::IdentityMetrics;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
@@ -21,8 +22,8 @@ use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_
 use super::traffic::{ResponseKind, TrafficTotals};
 use super::worker::CountBySideAndReason;
 use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConfigMetrics, ConnectionLabels, Counter, IdentityMetrics,
-    ProcessMetrics, TcpMetrics, TrafficLabels, TrafficMetrics, WorkerMetrics,
+    AuthorizationLabels, AuthorizationMetrics, ConfigMetrics, ConnectionLabels, Counter, ProcessMetrics, TcpMetrics,
+    TrafficLabels, TrafficMetrics, WorkerMetrics,
 };
 
 /// What to send as `content-type`, so that Prometheus takes the text for OpenMetrics.
@@ -124,7 +125,7 @@ impl Collector for Scrape {
         self.encode_workers(&mut encoder)?;
         self.config.encode(&mut encoder)?;
         if let Some(identity) = &self.identity {
-            identity.encode(&mut encoder)?;
+            super::identity::encode(identity, &mut encoder)?;
         }
         self.process.encode(&mut encoder)?;
         // A gauge rather than OpenMetrics' info, which readers of the older Prometheus text refuse.

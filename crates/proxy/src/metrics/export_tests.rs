@@ -1,11 +1,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use leno_identity::upkeep::IdentityMetrics;
+
 use super::Scrape;
 use crate::metrics::fixtures::{inbound, outbound};
 use crate::metrics::{
-    AuthorizationLabels, ConfigMetrics, ConnectionLabels, DecidedBy, Direction, IdentityMetrics, NoTlsReason, Peer,
-    ProcessMetrics, Target, Tls, TrafficLabels, WorkerMetrics,
+    AuthorizationLabels, ConfigMetrics, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, ProcessMetrics,
+    Target, Tls, TrafficLabels, WorkerMetrics,
 };
 
 const ECHO: &str = r#"direction="outbound",authority="echo.default.svc.cluster.local:50051",dst_namespace="default",dst_service="echo",dst_port="50051",tls="true",server_id="spiffe://example.org/ns/shop/sa/echo""#;

@@ -5,14 +5,14 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
-use super::IdentityMetrics;
+use super::{IdentityMetrics, encode};
 
 #[derive(Debug)]
 struct Only(IdentityMetrics);
 
 impl Collector for Only {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        self.0.encode(&mut encoder)
+        encode(&self.0, &mut encoder)
     }
 }
 

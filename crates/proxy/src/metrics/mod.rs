@@ -38,5 +38,4 @@ pub use worker::WorkerMetrics;
 
 pub(crate) use config::ConfigMetrics;
 pub(crate) use export::{CONTENT_TYPE, Scrape};
-pub(crate) use identity::IdentityMetrics;
 pub(crate) use process::ProcessMetrics;

@@ -1,0 +1,9 @@
+//! What operators ask Leno's long-running programs, the data plane and the control plane: the admin endpoint, and a log
+//! whose levels change while the program runs.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod logging;
+mod server;
+
+pub use server::{CONNECTIONS_MAX, serve};

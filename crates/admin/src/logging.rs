@@ -1,0 +1,98 @@
+//! Log lines: to stderr, one per event, times in UTC, levels changeable while running.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::str::FromStr;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+pub use tracing_subscriber::util::TryInitError as StartError;
+use tracing_subscriber::{Layer, Registry, fmt as lines, reload};
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Plain,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Which levels are logged, for everything or by target, as it was written.
+#[derive(Debug, Clone)]
+pub struct LogFilter {
+    text: String,
+    targets: Targets,
+}
+
+/// The text is no list of levels.
+#[derive(Debug, thiserror::Error)]
+#[error("write off, error, warn, info, debug or trace, or a list like info,leno_proxy=debug")]
+pub struct LogFilterError;
+
+impl FromStr for LogFilter {
+    type Err = LogFilterError;
+
+    fn from_str(text: &str) -> Result<Self, LogFilterError> {
+        let text = text.trim();
+        // A bare word that is no level would name a target and so silence everything else.
+        let is_level = |item: &str| !item.is_empty() && item.parse::<LevelFilter>().is_ok();
+        let is_clear = |item: &str| item.contains('=') || is_level(item);
+        let targets = text.split(',').all(is_clear).then(|| text.parse().ok()).flatten();
+        Ok(Self { text: text.to_owned(), targets: targets.ok_or(LogFilterError)? })
+    }
+}
+
+impl fmt::Display for LogFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The levels of a running log.
+pub struct LogLevels {
+    handle: reload::Handle<Targets, Registry>,
+    text: RefCell<String>,
+}
+
+impl LogLevels {
+    /// Levels, and the layer that obeys them for as long as it lives.
+    pub fn new(filter: LogFilter) -> (Self, reload::Layer<Targets, Registry>) {
+        let (layer, handle) = reload::Layer::new(filter.targets);
+        (Self { handle, text: filter.text.into() }, layer)
+    }
+
+    /// The levels in force, as they were written.
+    pub fn text(&self) -> String {
+        self.text.borrow().clone()
+    }
+
+    /// Puts other levels in force, for every thread.
+    pub fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
+        self.handle.reload(filter.targets)?;
+        self.text.replace(filter.text);
+        Ok(())
+    }
+}
+
+/// Starts the log of the whole process.
+///
+/// # Errors
+/// When the process has a log already.
+pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartError> {
+    let (levels, layer) = LogLevels::new(filter);
+    // A log whose reader went away must not end the program, which is what complaining to stderr about it would do.
+    let lines = lines::layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
+    let lines = match format {
+        LogFormat::Plain => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry().with(layer).with(lines).try_init()?;
+    Ok(levels)
+}
+
+#[cfg(test)]
+#[path = "logging_tests.rs"]
+mod tests;

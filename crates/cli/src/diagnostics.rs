@@ -1,0 +1,81 @@
+//! `leno diagnostics`: looking into the mesh.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
+
+/// What to look at
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Print the configuration with which Envoy or a gRPC program finds the control plane
+    Bootstrap(BootstrapOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct BootstrapOptions {
+    /// The client: envoy, or grpc for programs with gRPC's own xDS (put its path into GRPC_XDS_BOOTSTRAP)
+    #[arg(value_name = "CLIENT")]
+    client: Client,
+
+    /// Where the control plane serves xDS
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15010")]
+    control: SocketAddr,
+
+    /// What the client calls itself, in logs and on the control plane's page /clients
+    #[arg(long, value_name = "NAME", default_value = "client")]
+    node: String,
+
+    /// The namespace that the client is in, unless its certificate says so
+    #[arg(long, value_name = "NAMESPACE", default_value = "default")]
+    namespace: String,
+
+    /// Where Envoy takes its application's connections
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4140")]
+    outbound: SocketAddr,
+
+    /// Where Envoy's own admin endpoint is
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9901")]
+    admin: SocketAddr,
+
+    /// The client's certificate chain in PEM; without it, all is in clear
+    #[arg(long, value_name = "FILE", requires_all = ["key", "trust"])]
+    certificate: Option<PathBuf>,
+
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+
+    /// The trust bundle
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    trust: Option<PathBuf>,
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
+        match self {
+            Self::Bootstrap(options) => options.print(),
+        }
+    }
+}
+
+impl BootstrapOptions {
+    fn print(self) -> Result<(), Box<dyn Error>> {
+        let certificates = match (self.certificate, self.key, self.trust) {
+            (Some(chain), Some(key), Some(bundle)) => Some(Certificates { chain, key, bundle }),
+            _ => None,
+        };
+        let options = Bootstrap {
+            control: self.control,
+            node: self.node,
+            namespace: self.namespace,
+            outbound: self.outbound,
+            admin: self.admin,
+            certificates,
+        };
+        println!("{}", serde_json::to_string_pretty(&bootstrap(self.client, &options))?);
+        Ok(())
+    }
+}

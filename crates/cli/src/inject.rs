@@ -1,0 +1,160 @@
+//! `leno inject` and `leno uninject`: proxies into Kubernetes manifests, and out of them.
+//!
+//! What is decided is `leno_install`'s; here are the files, the output and what is said about it.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use leno_install::inject::Options as InjectOptions;
+use leno_install::manifest::{Format, Report, Rewritten, inject_file, uninject_file};
+use leno_install::yaml::Fault;
+
+/// The name that stands for standard input.
+const STDIN: &str = "-";
+
+/// Options of `leno inject`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    files: Files,
+    /// Namespace of the objects that do not name one
+    #[arg(long, short, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// The proxy's image, without its tag
+    #[arg(long, value_name = "IMAGE")]
+    proxy_image: Option<String>,
+    /// The tag of the proxy's image
+    #[arg(long, value_name = "TAG")]
+    proxy_version: Option<String>,
+    /// The cluster's DNS domain
+    #[arg(long, value_name = "DOMAIN")]
+    cluster_domain: Option<String>,
+}
+
+/// Options of `leno uninject`.
+#[derive(clap::Args)]
+pub(crate) struct UninjectOptions {
+    #[command(flatten)]
+    files: Files,
+}
+
+#[derive(clap::Args)]
+struct Files {
+    /// Files of Kubernetes objects, YAML or JSON; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Write all objects in one format, whatever they came in
+    #[arg(long, short, value_enum, value_name = "FORMAT")]
+    output: Option<Output>,
+}
+
+/// How objects are written.
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    /// YAML.
+    Yaml,
+    /// JSON, one object after the other.
+    Json,
+}
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A file cannot be read.
+    #[error("{file}: {source}")]
+    Read { file: String, source: io::Error },
+    /// A file is not YAML.
+    #[error("{file}: {fault}")]
+    Yaml { file: String, fault: Fault },
+    /// Whoever should read the output does not.
+    #[error("standard output: {0}")]
+    Write(io::Error),
+}
+
+impl Options {
+    /// Writes the files with proxies in their workloads; nothing at all if somebody has to mend something first.
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        let mut options = InjectOptions::default();
+        let given = |option: Option<String>, setting: &mut String| {
+            if let Some(value) = option {
+                *setting = value;
+            }
+        };
+        given(self.proxy_image, &mut options.proxy.image);
+        given(self.proxy_version, &mut options.proxy.version);
+        given(self.cluster_domain, &mut options.cluster_domain);
+        self.files.rewrite(|text, format| inject_file(text, &self.namespace, &options, format))
+    }
+}
+
+impl UninjectOptions {
+    /// Writes the files without our proxies.
+    pub(crate) fn run(self) -> Result<ExitCode, Error> {
+        self.files.rewrite(uninject_file)
+    }
+}
+
+impl Files {
+    fn rewrite(&self, rewrite: impl Fn(&str, Option<Format>) -> Result<Rewritten, Fault>) -> Result<ExitCode, Error> {
+        let format = self.output.map(|output| match output {
+            Output::Yaml => Format::Yaml,
+            Output::Json => Format::Json,
+        });
+        let mut text = String::new();
+        let mut reports = Vec::new();
+        for file in &self.files {
+            let rewritten = rewrite(&read(file)?, format).map_err(|fault| Error::Yaml { file: name(file), fault })?;
+            append(&mut text, &rewritten.text, format);
+            reports.extend(rewritten.reports);
+        }
+        let is_failure = reports.iter().any(Report::is_failure);
+        if !is_failure {
+            io::stdout().write_all(text.as_bytes()).map_err(Error::Write)?;
+        }
+        if io::stdout().is_terminal() && !is_failure {
+            eprintln!();
+        }
+        for report in &reports {
+            eprintln!("{report}");
+        }
+        if reports.is_empty() {
+            eprintln!("leno: nothing here runs Pods; it is written as it is");
+        }
+        if is_failure {
+            eprintln!("leno: nothing is written until these are mended");
+        }
+        Ok(if is_failure { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// Puts the objects of one file after those of another.
+fn append(text: &mut String, next: &str, format: Option<Format>) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if !text.is_empty() && !next.starts_with("---") && format != Some(Format::Json) {
+        text.push_str("---\n");
+    }
+    text.push_str(next);
+}
+
+fn read(file: &Path) -> Result<String, Error> {
+    let read = if file == Path::new(STDIN) {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    read.map_err(|source| Error::Read { file: name(file), source })
+}
+
+/// What a message calls a file.
+fn name(file: &Path) -> String {
+    if file == Path::new(STDIN) { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+#[cfg(test)]
+#[path = "inject_tests.rs"]
+mod tests;

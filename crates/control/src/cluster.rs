@@ -1,0 +1,79 @@
+//! The control plane of a cluster: what is started, and what of it waits for what.
+//!
+//! Its objects and its issuing authority must be known before anybody is served; the admin endpoint answers at once.
+
+use std::sync::Arc;
+
+use leno_admin::logging::LogLevels;
+use leno_identity::upkeep::Upkeep;
+use leno_model::mesh::Mesh;
+use leno_model::spiffe::Workload;
+use tokio::sync::watch;
+
+use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_bundles, release};
+use crate::kubernetes::KubernetesSource;
+use crate::options::Options;
+use crate::pages::{ClusterPages, Pages};
+use crate::publish::Publisher;
+use crate::run::{RunError, listen};
+
+/// The service account of the control plane.
+const SERVICE_ACCOUNT: &str = "leno-control";
+
+/// Serves the mesh of a cluster until `ended`.
+pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
+    let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
+    let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;
+    let xds = listen("xds", options.xds).await?;
+    let certify = listen("certify", options.certify).await?;
+    let admin = listen("admin", options.admin).await?;
+    tracing::info!(
+        xds = %xds.local_addr()?, certify = %certify.local_addr()?, admin = %admin.local_addr()?, "watching the cluster"
+    );
+
+    let namespace = &options.namespace;
+    let holder = holder();
+    let lease = || Lease::new(client.clone(), namespace, holder.clone());
+    let (leader, leads) = watch::channel(false);
+    let mut source = KubernetesSource::start(&client);
+    let mut keeper = Keeper::new(client.clone(), namespace, options.trust_domain.clone(), leads.clone());
+    let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
+    let (serving, is_serving) = watch::channel(false);
+    let cluster = Some(ClusterPages { state: source.state(), is_serving });
+    let pages = Pages { publisher: publisher.clone(), log, cluster };
+
+    let served = async {
+        let ((), signing) = tokio::join!(source.listed(), keeper.ready());
+        let workload = Workload { namespace: namespace.as_str().into(), service_account: SERVICE_ACCOUNT.into() };
+        let issuer = ClusterIssuer::new(signing.clone());
+        let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;
+        let (mesh, namespaces) = (source.mesh(), source.meshed_namespaces());
+        serving.send_replace(true);
+        tracing::info!("serving");
+        tokio::select! {
+            never = keep_bundles(client.clone(), namespace.clone(), leads.clone(), signing.clone(), namespaces) => {
+                match never {}
+            }
+            served = issuer::serve(certify, client.clone(), own.identity(), signing) => Ok(served?),
+            served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
+            () = publisher.follow(mesh) => Ok(()),
+            never = own.run() => match never {},
+            never = keeper.run() => match never {},
+            never = source.run() => match never {},
+        }
+    };
+    let ended = tokio::select! {
+        served = served => served,
+        () = hold(lease(), leader) => Ok(()),
+        never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
+        () = ended => Ok(()),
+    };
+    release(lease()).await;
+    ended
+}
+
+/// Another name for each process: what a Lease is held by.
+fn holder() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}-{:08x}", host.trim(), fastrand::u32(..))
+}

@@ -1,0 +1,137 @@
+//! What the index is told.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use leno_model::manifest::Manifest;
+use leno_model::problem::Problem;
+use serde::{Serialize, Serializer};
+
+/// A kind of object that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// v1
+    Service,
+    /// discovery.k8s.io/v1
+    EndpointSlice,
+    /// v1
+    Pod,
+    /// v1
+    Namespace,
+    /// leno.dev/v1alpha1
+    AuthorizationPolicy,
+    /// gateway.networking.k8s.io/v1
+    HttpRoute,
+    /// gateway.networking.k8s.io/v1
+    GrpcRoute,
+    /// gateway.networking.k8s.io/v1beta1, which every version of it serves
+    ReferenceGrant,
+}
+
+/// An object's name; the namespace is empty for one that belongs to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its own name.
+    pub name: Box<str>,
+}
+
+/// What happened to objects of one kind.
+#[derive(Debug)]
+pub enum Change {
+    /// One is there, and this is what it says.
+    Applied(Name, Content),
+    /// One is gone.
+    Removed(Name),
+    /// Every one has been applied; others are gone.
+    Listed(HashSet<Name>),
+    /// The API server does not know the kind: there are none.
+    NotInstalled,
+}
+
+/// What an object says.
+#[derive(Debug)]
+pub enum Content {
+    /// One that a mesh is made of, or what is wrong with it.
+    Object(Result<Manifest, Vec<Problem>>),
+    /// A Pod.
+    Pod(Pod),
+    /// A Namespace.
+    Namespace(Namespace),
+}
+
+/// What is kept of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// The service account of a Pod with a proxy; nothing for one without.
+    pub injected_as: Option<Box<str>>,
+}
+
+/// What is kept of a Namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Whether new Pods get a proxy unless they say otherwise.
+    pub injects: bool,
+}
+
+impl Kind {
+    /// Every one.
+    pub const ALL: [Self; 8] = [
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Pod,
+        Self::Namespace,
+        Self::AuthorizationPolicy,
+        Self::HttpRoute,
+        Self::GrpcRoute,
+        Self::ReferenceGrant,
+    ];
+
+    /// Its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Service => "Service",
+            Self::EndpointSlice => "EndpointSlice",
+            Self::Pod => "Pod",
+            Self::Namespace => "Namespace",
+            Self::AuthorizationPolicy => "AuthorizationPolicy",
+            Self::HttpRoute => "HTTPRoute",
+            Self::GrpcRoute => "GRPCRoute",
+            Self::ReferenceGrant => "ReferenceGrant",
+        }
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Name {
+    /// The name of an object within a namespace.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The name of an object that belongs to the cluster.
+    pub fn of_cluster(name: &str) -> Self {
+        Self::new("", name)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.namespace {
+            "" => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use leno_model::manifest::read_object;
+use leno_model::mesh::Endpoint;
+use leno_model::typed;
+use serde_json::{Value, json};
+
+use super::*;
+
+const IN_SHOP: &str = "shop";
+
+fn a_service(annotations: &Value) -> Content {
+    let service: Service = serde_json::from_value(json!({
+        "metadata": { "name": "echo", "namespace": IN_SHOP, "annotations": annotations },
+        "spec": { "clusterIP": "10.96.0.10", "ports": [{ "port": 80 }] },
+    }))
+    .expect("a Service");
+    Content::Object(typed::service(service))
+}
+
+/// A slice of Pods, each of which is given as its name and address.
+fn a_slice(pods: &[(&str, &str)]) -> Content {
+    let endpoints: Vec<Value> = pods
+        .iter()
+        .map(|(pod, ip)| json!({ "addresses": [ip], "targetRef": { "kind": "Pod", "name": pod } }))
+        .collect();
+    let slice: EndpointSlice = serde_json::from_value(json!({
+        "metadata": { "name": "echo-1", "namespace": IN_SHOP, "labels": { "kubernetes.io/service-name": "echo" } },
+        "addressType": "IPv4",
+        "ports": [{ "name": "", "port": 8080 }],
+        "endpoints": endpoints,
+    }))
+    .expect("an EndpointSlice");
+    Content::Object(typed::endpoint_slice(slice))
+}
+
+fn a_policy(spec: &Value) -> Content {
+    Content::Object(read_object(json!({
+        "apiVersion": "leno.dev/v1alpha1",
+        "kind": "AuthorizationPolicy",
+        "metadata": { "name": "web", "namespace": IN_SHOP },
+        "spec": spec,
+    })))
+}
+
+fn injected(service_account: &str) -> Content {
+    Content::Pod(Pod { injected_as: Some(service_account.into()) })
+}
+
+fn bare() -> Content {
+    Content::Pod(Pod { injected_as: None })
+}
+
+fn apply(index: &mut Index, kind: Kind, name: &str, content: Content) -> News {
+    index.take(kind, Change::Applied(Name::new(IN_SHOP, name), content))
+}
+
+/// An index with the Service echo and a slice of these Pods.
+fn with_echo(pods: &[(&str, &str)]) -> Index {
+    let mut index = Index::new();
+    apply(&mut index, Kind::Service, "echo", a_service(&json!({})));
+    apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(pods));
+    index
+}
+
+/// The endpoints of the only cluster, as addresses with the identity of the proxy or nothing.
+fn endpoints(index: &mut Index) -> Vec<String> {
+    let mesh = index.translate().mesh;
+    let [cluster] = mesh.clusters() else { panic!("one cluster: {:?}", mesh.clusters()) };
+    let shown = |endpoint: &Endpoint| match &endpoint.proxy {
+        Some(proxy) => format!("{} {}", endpoint.address.ip(), proxy.identity),
+        None => endpoint.address.ip().to_string(),
+    };
+    cluster.endpoints.iter().map(shown).collect()
+}
+
+#[test]
+fn endpoints_have_the_proxies_of_their_pods() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.2")]);
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    apply(&mut index, Kind::Pod, "echo-b", bare());
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo", "10.244.1.2"]);
+}
+
+#[test]
+fn an_endpoint_is_held_back_while_its_pod_is_not_known() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-b", "10.244.1.2")]);
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
+    apply(&mut index, Kind::Pod, "echo-b", injected("echo"));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.1.2 ns/shop/sa/echo"]);
+    index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-a")));
+    assert_eq!(endpoints(&mut index), ["10.244.1.2 ns/shop/sa/echo"]);
+}
+
+#[test]
+fn a_pod_of_another_namespace_is_not_the_endpoints_own() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    index.take(Kind::Pod, Change::Applied(Name::new("other", "echo-a"), injected("echo")));
+    assert!(endpoints(&mut index).is_empty());
+}
+
+#[test]
+fn a_pod_that_is_made_again_under_its_name_may_have_another_identity() {
+    let mut index = with_echo(&[("echo-0", "10.244.1.1")]);
+    apply(&mut index, Kind::Pod, "echo-0", bare());
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
+    apply(&mut index, Kind::Pod, "echo-0", injected("other"));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/other"]);
+}
+
+#[test]
+fn it_is_complete_when_every_kind_was_listed_or_is_not_installed() {
+    let mut index = Index::new();
+    for kind in Kind::ALL {
+        assert!(!index.is_complete());
+        let change =
+            if kind == Kind::AuthorizationPolicy { Change::NotInstalled } else { Change::Listed(HashSet::new()) };
+        index.take(kind, change);
+    }
+    assert!(index.is_complete());
+    assert_eq!(index.absent().iter().collect::<Vec<_>>(), [&Kind::AuthorizationPolicy]);
+}
+
+#[test]
+fn while_a_kind_is_listed_anew_what_was_known_holds() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    // The list has begun, and has told nothing of the slice so far.
+    apply(&mut index, Kind::EndpointSlice, "other-1", a_slice(&[]));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
+    index.take(Kind::EndpointSlice, Change::Listed(HashSet::from([Name::new(IN_SHOP, "other-1")])));
+    assert!(endpoints(&mut index).is_empty());
+    assert_eq!((index.count(Kind::EndpointSlice), index.count(Kind::Service)), (1, 1));
+}
+
+#[test]
+fn a_kind_that_is_no_longer_installed_has_no_objects() {
+    let mut index = Index::new();
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
+    assert_eq!(index.translate().mesh.policies().len(), 1);
+    index.take(Kind::AuthorizationPolicy, Change::NotInstalled);
+    assert!(index.translate().mesh.policies().is_empty());
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
+    assert!(index.absent().is_empty());
+}
+
+#[test]
+fn an_object_that_became_wrong_counts_as_it_last_was_right() {
+    let mut index = Index::new();
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
+    let before = index.translate().mesh;
+    let wrong = || a_policy(&json!({ "allow": [{}] }));
+    let news = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
+    assert_eq!(news.problems.len(), 1, "{news:?}");
+    // The same mistake is told once.
+    assert_eq!(apply(&mut index, Kind::AuthorizationPolicy, "web", wrong()), News::default());
+    assert_eq!(index.problems().count(), 1);
+    assert_eq!(index.translate().mesh.policies(), before.policies());
+
+    let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
+    assert!(news.is_mended && index.problems().count() == 0);
+}
+
+#[test]
+fn a_mistake_in_one_object_leaves_the_others_alone() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    let wrong = a_service(&json!({ "leno.dev/balancer": "best" }));
+    index.take(Kind::Service, Change::Applied(Name::new("other", "echo"), wrong));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
+    assert_eq!(index.problems().count(), 1);
+}
+
+#[test]
+fn what_did_not_change_is_shared_with_the_mesh_before() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    let before = index.translate().mesh;
+    apply(&mut index, Kind::Service, "echo", a_service(&json!({ "example.org/note": "changed" })));
+    apply(&mut index, Kind::Pod, "other", injected("other"));
+    let after = index.translate().mesh;
+    assert!(Arc::ptr_eq(&before.clusters()[0], &after.clusters()[0]));
+}
+
+#[test]
+fn of_routes_that_match_the_same_the_older_counts() {
+    let mut index = with_echo(&[]);
+    for (name, created) in [("a-newer", "2026-02-02T00:00:00Z"), ("b-older", "2026-01-01T00:00:00Z")] {
+        let route = read_object(json!({
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "HTTPRoute",
+            "metadata": { "name": name, "namespace": IN_SHOP, "creationTimestamp": created },
+            "spec": {
+                "parentRefs": [{ "group": "", "kind": "Service", "name": "echo" }],
+                "rules": [{ "backendRefs": [{ "name": "echo", "port": 80 }] }],
+            },
+        }));
+        apply(&mut index, Kind::HttpRoute, name, Content::Object(route));
+    }
+    let joined = index.translate();
+    let table = joined.mesh.routes(&joined.mesh.clusters()[0].key, IN_SHOP).expect("a table");
+    assert_eq!(&*table.entries()[0].rule.route.name, "b-older");
+    assert_eq!(joined.routes.len(), 2);
+}
+
+#[test]
+fn namespaces_are_meshed_if_they_inject_or_have_an_injected_pod() {
+    let mut index = Index::new();
+    for (name, injects) in [("shop", false), ("bank", true), ("quiet", false)] {
+        let content = Content::Namespace(Namespace { injects });
+        index.take(Kind::Namespace, Change::Applied(Name::of_cluster(name), content));
+    }
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    index.take(Kind::Pod, Change::Applied(Name::new("gone", "echo-a"), injected("echo")));
+    index.take(Kind::Pod, Change::Applied(Name::new("quiet", "echo-a"), bare()));
+    let names: Vec<_> = index.meshed_namespaces().into_iter().map(String::from).collect();
+    assert_eq!(names, ["bank", "shop"]);
+}

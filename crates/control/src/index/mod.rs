@@ -1,0 +1,247 @@
+//! What is known of the cluster: its objects as the mesh keeps them, fed by [`crate::watch`], joined by `translate`.
+//!
+//! Knows no Kubernetes client. What was known stays known until somebody says that it is gone: an object that became
+//! wrong counts as it last was right, and while a kind is listed anew what was listed before holds.
+
+mod change;
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+pub use change::{Change, Content, Kind, Name, Namespace, Pod};
+use leno_model::manifest::Manifest;
+use leno_model::mesh::Mesh;
+use leno_model::object::{Address, Object};
+use leno_model::problem::{Notice, Problem};
+use leno_model::route::status::ParentStatus;
+use leno_model::translate::{Memo, Translation, translate_again};
+
+/// The objects of a cluster.
+#[derive(Debug)]
+pub struct Index {
+    objects: BTreeMap<(Kind, Name), Entry>,
+    pods: HashMap<Name, Pod>,
+    /// Pods that are other than when the slices were given their proxies last.
+    changed_pods: HashSet<Name>,
+    namespaces: BTreeMap<Box<str>, Namespace>,
+    /// Kinds of which not every object has been told yet.
+    unlisted: BTreeSet<Kind>,
+    /// Kinds that the API server does not know.
+    absent: BTreeSet<Kind>,
+    mesh: Arc<Mesh>,
+    memo: Memo,
+}
+
+/// One object of a mesh.
+#[derive(Debug, Default)]
+struct Entry {
+    /// As it was last right; of a slice, only the addresses that can be used.
+    object: Option<Object>,
+    /// The addresses of a slice whose Pods are not known yet: whether they have proxies is not known either.
+    held: Vec<Address>,
+    /// Mistakes of the object as it is now.
+    problems: Vec<Problem>,
+    notices: Vec<Notice>,
+}
+
+/// The mesh of what is known at one moment.
+#[derive(Debug)]
+pub struct Joined {
+    /// The mesh.
+    pub mesh: Arc<Mesh>,
+    /// Objects that contradict each other.
+    pub problems: Vec<Problem>,
+    /// What is worth telling of them.
+    pub notices: Vec<Notice>,
+    /// What became of each route at each Service that it is for.
+    pub routes: Vec<ParentStatus>,
+}
+
+/// What a change of an object brought that somebody should hear of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Mistakes that were not there before.
+    pub problems: Vec<Problem>,
+    /// Whether the object had mistakes and has none now.
+    pub is_mended: bool,
+}
+
+impl Index {
+    /// One that knows nothing and waits for every kind.
+    pub fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            pods: HashMap::new(),
+            changed_pods: HashSet::new(),
+            namespaces: BTreeMap::new(),
+            unlisted: Kind::ALL.into(),
+            absent: BTreeSet::new(),
+            mesh: Arc::new(Mesh::empty()),
+            memo: Memo::default(),
+        }
+    }
+
+    /// Takes in one change of one kind.
+    pub fn take(&mut self, kind: Kind, change: Change) -> News {
+        match change {
+            Change::Applied(name, content) => {
+                self.absent.remove(&kind);
+                return self.apply(kind, name, content);
+            }
+            Change::Removed(name) => self.remove(kind, &name),
+            Change::Listed(names) => {
+                self.unlisted.remove(&kind);
+                self.absent.remove(&kind);
+                for name in self.names(kind) {
+                    if !names.contains(&name) {
+                        self.remove(kind, &name);
+                    }
+                }
+            }
+            Change::NotInstalled => {
+                self.unlisted.remove(&kind);
+                self.absent.insert(kind);
+                for name in self.names(kind) {
+                    self.remove(kind, &name);
+                }
+            }
+        }
+        News::default()
+    }
+
+    /// Whether every kind has been listed once: before that, what is not known may be what protects somebody.
+    pub fn is_complete(&self) -> bool {
+        self.unlisted.is_empty()
+    }
+
+    /// Kinds of which not every object has been told yet.
+    pub fn unlisted(&self) -> &BTreeSet<Kind> {
+        &self.unlisted
+    }
+
+    /// Kinds that the API server does not know.
+    pub fn absent(&self) -> &BTreeSet<Kind> {
+        &self.absent
+    }
+
+    /// How many objects of a kind are known.
+    pub fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Pod => self.pods.len(),
+            Kind::Namespace => self.namespaces.len(),
+            _ => self.objects.keys().filter(|(of, _)| *of == kind).count(),
+        }
+    }
+
+    /// Mistakes of the objects as they are now.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.objects.values().flat_map(|entry| &entry.problems)
+    }
+
+    /// What is worth knowing of the objects as they are now.
+    pub fn notices(&self) -> impl Iterator<Item = &Notice> {
+        self.objects.values().flat_map(|entry| &entry.notices)
+    }
+
+    /// The namespaces that proxies run in or may be put into.
+    pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
+        let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects).map(|(name, _)| name);
+        let inhabited = self.pods.iter().filter(|(_, pod)| pod.injected_as.is_some()).map(|(name, _)| &name.namespace);
+        // Of a namespace that is not there any more nothing can be said.
+        injected.chain(inhabited).filter(|name| self.namespaces.contains_key(*name)).cloned().collect()
+    }
+
+    /// The mesh of what is known now. What did not change is shared with the one before.
+    pub fn translate(&mut self) -> Joined {
+        self.join_pods();
+        let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
+        let Translation { mesh, problems, notices, routes } = translate_again(objects, "default", &mut self.memo);
+        self.mesh = Arc::new(mesh.sharing(&self.mesh));
+        Joined { mesh: self.mesh.clone(), problems, notices, routes }
+    }
+
+    fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
+        match content {
+            Content::Object(read) => return self.apply_object(kind, name, read),
+            Content::Pod(pod) => {
+                if self.pods.get(&name) != Some(&pod) {
+                    self.changed_pods.insert(name.clone());
+                    self.pods.insert(name, pod);
+                }
+            }
+            Content::Namespace(namespace) => {
+                self.namespaces.insert(name.name, namespace);
+            }
+        }
+        News::default()
+    }
+
+    fn apply_object(&mut self, kind: Kind, name: Name, read: Result<Manifest, Vec<Problem>>) -> News {
+        let entry = self.objects.entry((kind, name)).or_default();
+        match read {
+            Ok(Manifest { mut objects, notices }) => {
+                let is_mended = !entry.problems.is_empty();
+                *entry = Entry { object: objects.pop(), notices, ..Entry::default() };
+                if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
+                    pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
+                }
+                News { problems: Vec::new(), is_mended }
+            }
+            Err(problems) => {
+                let is_news = entry.problems != problems;
+                entry.problems = problems.clone();
+                News { problems: if is_news { problems } else { Vec::new() }, is_mended: false }
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: Kind, name: &Name) {
+        match kind {
+            Kind::Pod => {
+                if self.pods.remove(name).is_some() {
+                    self.changed_pods.insert(name.clone());
+                }
+            }
+            Kind::Namespace => {
+                self.namespaces.remove(&name.name);
+            }
+            _ => {
+                self.objects.remove(&(kind, name.clone()));
+            }
+        }
+    }
+
+    fn names(&self, kind: Kind) -> Vec<Name> {
+        match kind {
+            Kind::Pod => self.pods.keys().cloned().collect(),
+            Kind::Namespace => self.namespaces.keys().map(|name| Name::of_cluster(name)).collect(),
+            _ => self.objects.keys().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect(),
+        }
+    }
+
+    /// Gives the slices that name a Pod that changed the proxies of their Pods.
+    fn join_pods(&mut self) {
+        let changed = std::mem::take(&mut self.changed_pods);
+        if changed.is_empty() {
+            return;
+        }
+        for entry in self.objects.values_mut() {
+            if let Some(Object::EndpointSlice(slice)) = &mut entry.object
+                && pods::names_any(slice, &entry.held, &changed)
+            {
+                pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
+            }
+        }
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

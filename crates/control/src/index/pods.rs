@@ -1,0 +1,51 @@
+//! Which endpoints have a proxy: their Pods say so.
+//!
+//! An endpoint whose Pod is not known yet is held back, for if it has a proxy it must not be reached in clear. Slices
+//! and Pods come over different watches, so that is a matter of milliseconds.
+
+use std::collections::{HashMap, HashSet};
+
+use leno_model::mesh::EndpointProxy;
+use leno_model::object::{Address, EndpointSlice};
+use leno_model::spiffe::Workload;
+
+use super::{Name, Pod};
+
+/// Whether one of the slice's endpoints is one of these Pods.
+pub(super) fn names_any(slice: &EndpointSlice, held: &[Address], pods: &HashSet<Name>) -> bool {
+    let namespace = &slice.identity.namespace;
+    let names = slice.addresses.iter().chain(held).filter_map(|address| address.pod.as_ref());
+    names.into_iter().any(|name| pods.contains(&Name { namespace: namespace.clone(), name: name.clone() }))
+}
+
+/// Gives the slice's addresses the proxies of their Pods. Those whose Pods are not known go to `held`, and come back
+/// from there.
+pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>) {
+    let mut all = std::mem::take(&mut slice.addresses).into_vec();
+    all.append(held);
+    let namespace = &slice.identity.namespace;
+    let mut usable = Vec::with_capacity(all.len());
+    for mut address in all {
+        let Some(name) = &address.pod else {
+            usable.push(address);
+            continue;
+        };
+        match pods.get(&Name { namespace: namespace.clone(), name: name.clone() }) {
+            Some(pod) => {
+                address.proxy = pod.injected_as.as_ref().map(|service_account| proxy(namespace, service_account));
+                usable.push(address);
+            }
+            None => held.push(address),
+        }
+    }
+    slice.addresses = usable.into();
+}
+
+/// A proxy that was injected: connections to any port of its Pod are redirected to it.
+fn proxy(namespace: &str, service_account: &str) -> EndpointProxy {
+    EndpointProxy {
+        identity: Workload { namespace: namespace.into(), service_account: service_account.into() },
+        inbound_port: None,
+        tunnel_port: EndpointProxy::TUNNEL_PORT,
+    }
+}

@@ -1,0 +1,190 @@
+//! Keeps the issuing authority: follows its Secret, and where this replica leads makes it and renews it.
+//!
+//! A Secret that is gone or wrong changes nothing: what was read last signs on, and is written back where it was ours.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::PostParams;
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use leno_model::spiffe::TrustDomain;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::SECRET;
+use super::material::{Material, SECRET_TYPE};
+use super::signing::Signing;
+
+/// How often to look whether the authority is to be renewed, and to try again what failed.
+const CHECK: Duration = Duration::from_secs(10);
+/// How long to wait after the watch failed.
+const RETRY: Duration = Duration::from_secs(1);
+/// HTTP's status for what somebody else has done first.
+const CONFLICT: u16 = 409;
+
+/// The task that keeps the authority.
+pub(crate) struct Keeper {
+    secrets: Api<Secret>,
+    events: Pin<Box<dyn Stream<Item = watcher::Result<Event<Secret>>> + Send>>,
+    trust_domain: TrustDomain,
+    leads: watch::Receiver<bool>,
+    /// Whether it is known if there is a Secret.
+    was_listed: bool,
+    /// The Secret's version, if there is one.
+    version: Option<String>,
+    /// What the Secret last said.
+    material: Option<Material>,
+    signing: watch::Sender<Option<Arc<Signing>>>,
+}
+
+impl Keeper {
+    /// Starts to follow the Secret in `namespace`.
+    pub(crate) fn new(
+        client: kube::Client,
+        namespace: &str,
+        trust_domain: TrustDomain,
+        leads: watch::Receiver<bool>,
+    ) -> Self {
+        let secrets: Api<Secret> = Api::namespaced(client, namespace);
+        let config = Config::default().fields(&format!("metadata.name={SECRET}"));
+        Self {
+            events: Box::pin(watcher(secrets.clone(), config)),
+            secrets,
+            trust_domain,
+            leads,
+            was_listed: false,
+            version: None,
+            material: None,
+            signing: watch::Sender::new(None),
+        }
+    }
+
+    /// Waits until there is something to sign with: that, and whatever replaces it.
+    pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
+        loop {
+            let now = self.signing.borrow().clone();
+            if let Some(first) = now {
+                return self.follow(first);
+            }
+            self.step().await;
+        }
+    }
+
+    /// Keeps it, for ever.
+    pub(crate) async fn run(mut self) -> Infallible {
+        loop {
+            self.step().await;
+        }
+    }
+
+    /// A receiver that always has something, of what is published from now on.
+    fn follow(&self, first: Arc<Signing>) -> watch::Receiver<Arc<Signing>> {
+        let (sender, receiver) = watch::channel(first);
+        let mut signing = self.signing.subscribe();
+        tokio::spawn(async move {
+            while signing.changed().await.is_ok() {
+                if let Some(next) = signing.borrow_and_update().clone() {
+                    sender.send_replace(next);
+                }
+            }
+        });
+        receiver
+    }
+
+    async fn step(&mut self) {
+        tokio::select! {
+            event = self.events.next() => match event {
+                Some(Ok(event)) => self.take(event),
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "Secret {SECRET} cannot be watched");
+                    sleep(RETRY).await;
+                }
+                None => sleep(RETRY).await,
+            },
+            _ = self.leads.changed() => {}
+            () = sleep(CHECK) => {}
+        }
+        if *self.leads.borrow() && self.was_listed {
+            self.maintain(SystemTime::now()).await;
+        }
+    }
+
+    fn take(&mut self, event: Event<Secret>) {
+        match event {
+            Event::Init => (self.version, self.was_listed) = (None, false),
+            Event::InitApply(secret) | Event::Apply(secret) => self.read(&secret),
+            Event::InitDone => self.was_listed = true,
+            Event::Delete(_) => self.version = None,
+        }
+    }
+
+    fn read(&mut self, secret: &Secret) {
+        self.version.clone_from(&secret.metadata.resource_version);
+        match Material::read(secret, &self.trust_domain) {
+            Ok(material) => self.publish(material),
+            Err(error) => tracing::warn!("Secret {SECRET}: {error}; what it said before stays in force"),
+        }
+    }
+
+    fn publish(&mut self, material: Material) {
+        let signing = material.signing();
+        let is_news = self.signing.borrow().as_ref().is_none_or(|known| known.trust() != signing.trust());
+        if is_news {
+            tracing::info!(
+                anchors = signing.trust().bundle.anchors().len(),
+                "SVIDs are signed with the authority of Secret {SECRET}"
+            );
+            self.signing.send_replace(Some(Arc::new(signing)));
+        }
+        self.material = Some(material);
+    }
+
+    /// Makes the Secret, or makes it anew, if that is to be done.
+    async fn maintain(&mut self, now: SystemTime) {
+        let next = match (&self.version, &self.material) {
+            (None, None) => Some(Material::create(self.trust_domain.clone(), now)),
+            // Somebody removed it: what was trusted so far is trusted on.
+            (None, Some(material)) => Some(Ok(material.clone())),
+            (Some(_), Some(material)) if material.is_due(now) => material.renewed(now),
+            (Some(_), _) => None,
+        };
+        match next {
+            Some(Ok(material)) => self.write(&material).await,
+            Some(Err(error)) => tracing::warn!("no issuing authority could be made: {error}"),
+            None => {}
+        }
+    }
+
+    /// Writes the Secret; the watch tells when it is there.
+    async fn write(&mut self, material: &Material) {
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(SECRET.to_owned()),
+                resource_version: self.version.clone(),
+                labels: Some([("app.kubernetes.io/managed-by".to_owned(), "leno-control".to_owned())].into()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(SECRET_TYPE.to_owned()),
+            data: Some(material.data()),
+            ..Secret::default()
+        };
+        let written = match self.version {
+            None => self.secrets.create(&PostParams::default(), &secret).await,
+            Some(_) => self.secrets.replace(SECRET, &PostParams::default(), &secret).await,
+        };
+        match written {
+            Ok(written) => {
+                tracing::info!("Secret {SECRET} was written");
+                self.read(&written);
+            }
+            Err(kube::Error::Api(status)) if status.code == CONFLICT => {}
+            Err(error) => tracing::warn!("Secret {SECRET} could not be written: {error}"),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Which replica writes: the one that holds the Lease. All of them read and serve.
+//!
+//! Clocks of machines differ, so a Lease counts as expired when it has not changed for its duration by our own clock. Two
+//! replicas may both believe to lead for a moment; whatever they write is therefore the same or fails by its version.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1 as kubernetes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, PostParams};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+/// The Lease, in the control plane's namespace.
+const LEASE: &str = "leno-control";
+/// How long a replica leads without saying so again.
+const DURATION: Duration = Duration::from_secs(15);
+/// How often it says so, and how often others look.
+const RENEWAL: Duration = Duration::from_secs(5);
+/// How long after it last said so it stops: before another may begin.
+const STOP: Duration = Duration::from_secs(12);
+/// How long giving it up may take at the end of the process.
+const RELEASE: Duration = Duration::from_secs(2);
+/// HTTP's status for a version that is not the newest.
+const CONFLICT: u16 = 409;
+
+/// One replica's claim to lead.
+pub(crate) struct Lease {
+    leases: Api<kubernetes::Lease>,
+    /// Who we are; another for each process.
+    holder: String,
+    /// The version that was seen last, and since when.
+    seen: Option<(String, Instant)>,
+}
+
+/// What to do about a Lease.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Nobody has made it.
+    Create,
+    /// It is ours already.
+    Renew,
+    /// It was another's, who is gone.
+    Take,
+    /// It is another's.
+    Wait,
+}
+
+impl Lease {
+    pub(crate) fn new(client: kube::Client, namespace: &str, holder: String) -> Self {
+        Self { leases: Api::namespaced(client, namespace), holder, seen: None }
+    }
+
+    /// Looks at the Lease and claims it if it may: whether we lead now.
+    async fn attempt(&mut self) -> Result<bool, kube::Error> {
+        let found = self.leases.get_opt(LEASE).await?;
+        let step = self.step(found.as_ref(), Instant::now());
+        let written = match (step, found) {
+            (Step::Wait, _) => return Ok(false),
+            (Step::Create, _) | (_, None) => {
+                self.leases.create(&PostParams::default(), &self.claim(None, Step::Take)).await
+            }
+            (step, Some(found)) => {
+                let claim = self.claim(Some(found), step);
+                self.leases.replace(LEASE, &PostParams::default(), &claim).await
+            }
+        };
+        match written {
+            Ok(_) => Ok(true),
+            // Another was faster.
+            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn step(&mut self, found: Option<&kubernetes::Lease>, now: Instant) -> Step {
+        let Some(found) = found else {
+            return Step::Create;
+        };
+        let spec = found.spec.as_ref();
+        match spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default() {
+            "" => return Step::Take,
+            holder if holder == self.holder => return Step::Renew,
+            _ => {}
+        }
+        let version = found.metadata.resource_version.as_deref().unwrap_or_default();
+        let since = match &self.seen {
+            Some((seen, since)) if seen == version => *since,
+            _ => now,
+        };
+        self.seen = Some((version.to_owned(), since));
+        let duration_s = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|s| u64::try_from(s).ok());
+        let duration = duration_s.map_or(DURATION, Duration::from_secs);
+        if now.saturating_duration_since(since) > duration { Step::Take } else { Step::Wait }
+    }
+
+    fn claim(&self, found: Option<kubernetes::Lease>, step: Step) -> kubernetes::Lease {
+        let mut lease = found.unwrap_or_default();
+        lease.metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..lease.metadata };
+        let spec = lease.spec.get_or_insert_default();
+        let now = MicroTime(Timestamp::now());
+        if step == Step::Take {
+            spec.acquire_time = Some(now.clone());
+            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or_default().saturating_add(1));
+        }
+        spec.holder_identity = Some(self.holder.clone());
+        spec.lease_duration_seconds = i32::try_from(DURATION.as_secs()).ok();
+        spec.renew_time = Some(now);
+        lease
+    }
+}
+
+/// Claims the Lease again and again, and says whether we lead. Ends when nobody listens.
+pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
+    let mut held_until = Instant::now();
+    while !leads.is_closed() {
+        let before = Instant::now();
+        match timeout(RENEWAL, lease.attempt()).await {
+            Ok(Ok(true)) => {
+                held_until = before + STOP;
+                set(&leads, true);
+            }
+            Ok(Ok(false)) => set(&leads, false),
+            Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be looked at"),
+            Err(_) => tracing::debug!("the Lease cannot be looked at: no answer"),
+        }
+        if Instant::now() >= held_until {
+            set(&leads, false);
+        }
+        // Replicas do not ask together.
+        sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}
+
+/// Gives the Lease up, so that another replica need not wait for its end.
+pub(crate) async fn release(mut lease: Lease) {
+    let given_up = async {
+        let found = lease.leases.get_opt(LEASE).await?;
+        if let Some(mut found) = found.filter(|found| lease.step(Some(found), Instant::now()) == Step::Renew) {
+            if let Some(spec) = &mut found.spec {
+                spec.holder_identity = Some(String::new());
+            }
+            lease.leases.replace(LEASE, &PostParams::default(), &found).await?;
+        }
+        Ok::<_, kube::Error>(())
+    };
+    match timeout(RELEASE, given_up).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be given up"),
+        Err(_) => tracing::debug!("the Lease could not be given up in time"),
+    }
+}
+
+fn set(leads: &watch::Sender<bool>, now: bool) {
+    leads.send_if_modified(|leads| {
+        let is_news = *leads != now;
+        if is_news {
+            tracing::info!("{}", if now { "this replica leads: it writes" } else { "this replica does not lead" });
+        }
+        *leads = now;
+        is_news
+    });
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

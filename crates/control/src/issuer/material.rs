@@ -1,0 +1,117 @@
+//! The issuing authority as the Secret has it: `tls.crt` and `tls.key` are its certificate and key, `ca.crt` the anchors,
+//! as cert-manager writes them. One more key, `ca.key`, is the anchor's: where it is, the authority is ours to renew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use leno_identity::authority::{Authority, BadAuthority, SignError};
+use leno_identity::bundle::{BundleError, TrustBundle};
+use leno_model::spiffe::TrustDomain;
+
+use super::signing::Signing;
+
+/// How long an issuing authority is valid.
+const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+const CERTIFICATE: &str = "tls.crt";
+const KEY: &str = "tls.key";
+const ANCHORS: &str = "ca.crt";
+const ANCHOR_KEY: &str = "ca.key";
+
+/// The type of Secrets that hold a certificate with its key.
+pub(super) const SECRET_TYPE: &str = "kubernetes.io/tls";
+
+/// What the Secret says.
+#[derive(Clone, Debug)]
+pub(super) struct Material {
+    authority: Arc<Authority>,
+    bundle: TrustBundle,
+    anchors_pem: String,
+    /// The anchor, if it is ours.
+    anchor: Option<Arc<Authority>>,
+}
+
+/// Why a Secret cannot be used; it names the key and says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadSecret {
+    #[error("it has no {0}; write tls.crt, tls.key and ca.crt, as cert-manager does for a Certificate with isCA: true")]
+    Missing(&'static str),
+    #[error("its {0} is not text; write PEM")]
+    NotText(&'static str),
+    #[error("its tls.crt and tls.key: {0}")]
+    Authority(BadAuthority),
+    #[error("its ca.crt: {0}")]
+    Anchors(#[from] BundleError),
+    #[error("its ca.crt and ca.key: {0}")]
+    Anchor(BadAuthority),
+    #[error("it is of the trust domain {found}, and the mesh of {ours}; give the certificate the URI spiffe://{ours}")]
+    TrustDomain { found: TrustDomain, ours: TrustDomain },
+}
+
+impl Material {
+    /// Makes an anchor and an issuing authority.
+    pub(super) fn create(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, SignError> {
+        let anchor = Authority::create_anchor(trust_domain, now)?;
+        let authority = Arc::new(anchor.delegate(now, LIFETIME)?);
+        let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("an anchor that was just made");
+        let anchors_pem = anchor.certificate_pem().to_owned();
+        Ok(Self { authority, bundle, anchors_pem, anchor: Some(Arc::new(anchor)) })
+    }
+
+    /// Reads a Secret.
+    pub(super) fn read(secret: &Secret, ours: &TrustDomain) -> Result<Self, BadSecret> {
+        let text = |key: &'static str| -> Result<Option<String>, BadSecret> {
+            let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+            bytes.map(|bytes| String::from_utf8(bytes.0.clone()).map_err(|_| BadSecret::NotText(key))).transpose()
+        };
+        let needed = |key| text(key)?.ok_or(BadSecret::Missing(key));
+        let authority = Authority::from_pem(needed(CERTIFICATE)?, &needed(KEY)?).map_err(BadSecret::Authority)?;
+        if authority.trust_domain() != ours {
+            return Err(BadSecret::TrustDomain { found: authority.trust_domain().clone(), ours: ours.clone() });
+        }
+        let anchors_pem = needed(ANCHORS)?;
+        let bundle = TrustBundle::from_pem(anchors_pem.as_bytes())?;
+        let anchor = match text(ANCHOR_KEY)? {
+            Some(key) => Some(Arc::new(Authority::from_pem(anchors_pem.clone(), &key).map_err(BadSecret::Anchor)?)),
+            None => None,
+        };
+        Ok(Self { authority: Arc::new(authority), bundle, anchors_pem, anchor })
+    }
+
+    /// What a replica needs of it.
+    pub(super) fn signing(&self) -> Signing {
+        Signing::new(self.authority.clone(), self.bundle.clone(), self.anchors_pem.clone())
+    }
+
+    /// What a Secret that says this holds.
+    pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
+        let texts = [
+            (CERTIFICATE, self.authority.certificate_pem().to_owned()),
+            (KEY, self.authority.key_pem()),
+            (ANCHORS, self.anchors_pem.clone()),
+        ];
+        let anchor_key = self.anchor.as_ref().map(|anchor| (ANCHOR_KEY, anchor.key_pem()));
+        let all = texts.into_iter().chain(anchor_key);
+        all.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect()
+    }
+
+    /// Whether two thirds of the issuing authority's life are over, and it is ours to renew.
+    pub(super) fn is_due(&self, now: SystemTime) -> bool {
+        let validity = self.authority.validity();
+        let life = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
+        self.anchor.is_some() && now >= validity.not_before + life * 2 / 3
+    }
+
+    /// The same with a new issuing authority, for which the same anchor vouches; nothing if the anchor is not ours.
+    pub(super) fn renewed(&self, now: SystemTime) -> Option<Result<Self, SignError>> {
+        let anchor = self.anchor.as_ref()?;
+        Some(anchor.delegate(now, LIFETIME).map(|authority| Self { authority: Arc::new(authority), ..self.clone() }))
+    }
+}
+
+#[cfg(test)]
+#[path = "material_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+use std::time::UNIX_EPOCH;
+
+use leno_identity::svid::Request;
+
+use super::*;
+
+fn ours() -> TrustDomain {
+    "cluster.local".parse().expect("a trust domain")
+}
+
+fn created(now: SystemTime) -> Material {
+    Material::create(ours(), now).expect("an authority")
+}
+
+fn secret(data: BTreeMap<String, ByteString>) -> Secret {
+    Secret { data: Some(data), ..Secret::default() }
+}
+
+fn refusal(data: BTreeMap<String, ByteString>) -> String {
+    Material::read(&secret(data), &ours()).expect_err("a Secret that cannot be used").to_string()
+}
+
+#[test]
+fn what_was_made_is_read_back_and_certifies() {
+    let now = SystemTime::now();
+    let made = created(now);
+    let read = Material::read(&secret(made.data()), &ours()).expect("what was written");
+    assert_eq!(read.data(), made.data());
+    let request = Request::new("spiffe://cluster.local/ns/shop/sa/cart".parse().expect("an id")).expect("a request");
+    let signing = read.signing();
+    let chain = signing.certify(request.id(), request.csr()).expect("a chain");
+    assert_eq!(chain.len(), 2, "the workload's certificate and the issuing authority's");
+    request.accept(chain, &signing.trust().bundle, now).expect("an SVID that peers believe");
+}
+
+#[test]
+fn it_is_renewed_after_two_thirds_of_its_life_by_the_same_anchor() {
+    let now = SystemTime::now();
+    let made = created(now);
+    assert!(!made.is_due(now + LIFETIME / 2));
+    assert!(made.is_due(now + LIFETIME * 7 / 10));
+    let later = now + LIFETIME * 7 / 10;
+    let renewed = made.renewed(later).expect("it is ours").expect("a new authority");
+    assert!(!renewed.is_due(later));
+    assert_ne!(renewed.signing().trust().signer, made.signing().trust().signer);
+    assert_eq!(renewed.signing().trust().bundle, made.signing().trust().bundle);
+}
+
+#[test]
+fn one_without_the_anchors_key_is_somebody_elses_to_renew() {
+    let mut data = created(UNIX_EPOCH + LIFETIME).data();
+    data.remove(ANCHOR_KEY);
+    let read = Material::read(&secret(data), &ours()).expect("what cert-manager writes");
+    assert!(!read.is_due(SystemTime::now()) && read.renewed(SystemTime::now()).is_none());
+}
+
+#[test]
+fn an_authority_that_is_its_own_anchor_is_not_sent_along() {
+    let authority = Authority::create(ours(), SystemTime::now()).expect("an authority");
+    let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
+    let data = BTreeMap::from([
+        (CERTIFICATE.to_owned(), bytes(authority.certificate_pem())),
+        (KEY.to_owned(), bytes(&authority.key_pem())),
+        (ANCHORS.to_owned(), bytes(authority.certificate_pem())),
+    ]);
+    let signing = Material::read(&secret(data), &ours()).expect("a Secret").signing();
+    let request = Request::new("spiffe://cluster.local/ns/shop/sa/cart".parse().expect("an id")).expect("a request");
+    assert_eq!(signing.certify(request.id(), request.csr()).expect("a chain").len(), 1);
+}
+
+#[test]
+fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
+    let good = created(SystemTime::now()).data();
+    let with = |key: &str, text: &str| {
+        let mut data = good.clone();
+        data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
+        refusal(data)
+    };
+    for key in [CERTIFICATE, KEY, ANCHORS] {
+        let mut data = good.clone();
+        data.remove(key);
+        assert!(refusal(data).starts_with(&format!("it has no {key}; ")));
+    }
+    assert!(with(CERTIFICATE, "nonsense").starts_with("its tls.crt and tls.key: "));
+    assert!(with(ANCHORS, "nonsense").starts_with("its ca.crt: "));
+    let other =
+        Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
+    assert!(with(ANCHOR_KEY, &other.key_pem()).starts_with("its ca.crt and ca.key: "));
+    let foreign =
+        Material::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
+    assert!(
+        refusal(foreign.data()).starts_with("it is of the trust domain example.org, and the mesh of cluster.local; ")
+    );
+}

@@ -1,0 +1,47 @@
+//! Lets workloads in that want a certificate: TLS on our side only, since they have none yet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::poll_fn;
+use leno_identity::TlsIdentity;
+use leno_wire::identity::REQUEST_MAX_BYTES;
+use leno_wire::identity::v1::identity_server::IdentityServer;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tonic::transport::Server;
+
+use super::service::Service;
+use super::signing::Signing;
+use crate::accept::{Clients, accept};
+
+/// How long a client may be silent before it is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How long it has to answer.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many requests one connection may have open.
+const STREAMS_PER_CONNECTION_MAX: u32 = 8;
+
+/// Serves the identity service on `listener`, for ever; what `identity` says last proves who we are.
+///
+/// # Errors
+/// When the server ends.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    client: kube::Client,
+    identity: watch::Receiver<Arc<TlsIdentity>>,
+    signing: watch::Receiver<Arc<Signing>>,
+) -> Result<(), tonic::transport::Error> {
+    let service = IdentityServer::new(Service::new(client, signing)).max_decoding_message_size(REQUEST_MAX_BYTES);
+    let (sender, mut connections) = mpsc::channel(1);
+    let server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .add_service(service)
+        .serve_with_incoming(poll_fn(move |context| connections.poll_recv(context)));
+    tokio::select! {
+        served = server => served,
+        never = accept(listener, Some(identity), Clients::Anybody, sender) => match never {},
+    }
+}

@@ -1,0 +1,85 @@
+//! What a replica signs with at one moment, and the control plane's own certificate from it.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use leno_identity::Validity;
+use leno_identity::authority::{Authority, SVID_LIFETIME, SignError};
+use leno_identity::bundle::TrustBundle;
+use leno_identity::issuer::{IssueError, Issued, Issuer, Issuing, Signer, Trust};
+use leno_identity::svid::Request;
+use leno_model::spiffe::{SpiffeId, TrustDomain};
+use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
+
+/// The issuing authority, and whom to trust.
+#[derive(Debug)]
+pub(crate) struct Signing {
+    authority: Arc<Authority>,
+    trust: Trust,
+    /// The authority's own certificates, without anchors: a chain ends with them.
+    intermediates: Vec<CertificateDer<'static>>,
+    /// The trust bundle, as it was written.
+    pub(crate) anchors_pem: String,
+}
+
+impl Signing {
+    pub(super) fn new(authority: Arc<Authority>, bundle: TrustBundle, anchors_pem: String) -> Self {
+        let is_anchor = |certificate: &CertificateDer<'_>| bundle.anchors().contains(certificate);
+        let intermediates = authority.certificates().iter().filter(|one| !is_anchor(one)).cloned().collect();
+        let signer = Signer(authority.certificate_pem().to_owned());
+        Self { authority, trust: Trust { bundle, signer }, intermediates, anchors_pem }
+    }
+
+    /// Whom to trust.
+    pub(crate) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// The trust domain that it certifies in.
+    pub(crate) fn trust_domain(&self) -> &TrustDomain {
+        self.authority.trust_domain()
+    }
+
+    /// Certifies that the key of a request is `id`'s: a chain, the workload's certificate first.
+    ///
+    /// # Errors
+    /// [`SignError`] if the request cannot be certified.
+    pub(crate) fn certify(&self, id: &SpiffeId, csr: &[u8]) -> Result<Vec<CertificateDer<'static>>, SignError> {
+        let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
+        let certificate = self.authority.sign(id, csr, validity)?;
+        Ok([vec![certificate], self.intermediates.clone()].concat())
+    }
+}
+
+/// Certifies the control plane itself, whose key never leaves this process either.
+#[derive(Debug)]
+pub(crate) struct ClusterIssuer {
+    trust_domain: TrustDomain,
+    signing: watch::Receiver<Arc<Signing>>,
+}
+
+impl ClusterIssuer {
+    pub(crate) fn new(signing: watch::Receiver<Arc<Signing>>) -> Self {
+        let trust_domain = signing.borrow().trust_domain().clone();
+        Self { trust_domain, signing }
+    }
+}
+
+impl Issuer for ClusterIssuer {
+    fn trust_domain(&self) -> &TrustDomain {
+        &self.trust_domain
+    }
+
+    fn issue<'a>(&'a self, request: &'a Request) -> Issuing<'a> {
+        let signing = self.signing.borrow().clone();
+        Box::pin(async move {
+            let chain = signing.certify(request.id(), request.csr())?;
+            Ok(Issued { chain, trust: signing.trust.clone() })
+        })
+    }
+
+    fn trust(&self) -> Result<Trust, IssueError> {
+        Ok(self.signing.borrow().trust.clone())
+    }
+}

@@ -1,0 +1,61 @@
+//! Who a token was issued to: the API server knows.
+
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
+use kube::api::{Api, PostParams};
+use leno_model::spiffe::Workload;
+use leno_wire::identity::TOKEN_AUDIENCE;
+
+/// How a ServiceAccount is called as a user.
+const USER_PREFIX: &str = "system:serviceaccount:";
+
+/// Why it is not known who sent a token; it says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadToken {
+    /// The API server does not accept it.
+    #[error(
+        "the token is not accepted ({0}); send a ServiceAccount token of this cluster for the audience {TOKEN_AUDIENCE}"
+    )]
+    Refused(String),
+    /// It is for something else.
+    #[error("the token is not for the audience {TOKEN_AUDIENCE}; project one with that audience into the Pod")]
+    WrongAudience,
+    /// It is a person's, or a node's.
+    #[error("the token is that of {0:?}, which is no ServiceAccount; send the token of the workload's own")]
+    NoServiceAccount(String),
+    /// Nobody can tell now.
+    #[error("the API server cannot be asked about the token: {0}")]
+    Unreachable(#[from] kube::Error),
+}
+
+/// Asks the API server who a token was issued to.
+pub(super) async fn review(reviews: &Api<TokenReview>, token: String) -> Result<Workload, BadToken> {
+    let spec = TokenReviewSpec { token, audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]) };
+    let review = TokenReview { spec, ..TokenReview::default() };
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    workload(answer.status.unwrap_or_default())
+}
+
+/// What an answer says.
+fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
+    if status.authenticated != Some(true) {
+        return Err(BadToken::Refused(shown(&status.error.unwrap_or_else(|| "it is not valid".to_owned()))));
+    }
+    // An API server that knows no audiences names none, and has not looked at them.
+    if !status.audiences.unwrap_or_default().iter().any(|audience| audience == TOKEN_AUDIENCE) {
+        return Err(BadToken::WrongAudience);
+    }
+    let user = status.user.and_then(|user| user.username).unwrap_or_default();
+    let names = user.strip_prefix(USER_PREFIX).and_then(|names| names.split_once(':'));
+    let workload = names.and_then(|(namespace, name)| format!("ns/{namespace}/sa/{name}").parse().ok());
+    workload.ok_or_else(|| BadToken::NoServiceAccount(shown(&user)))
+}
+
+/// As much of a text as an answer should have.
+fn shown(text: &str) -> String {
+    const SHOWN_MAX_CHARS: usize = 200;
+    text.chars().take(SHOWN_MAX_CHARS).collect()
+}
+
+#[cfg(test)]
+#[path = "token_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+//! What the admin endpoint shows of a cluster.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use leno_model::mesh::Mesh;
+use leno_model::problem::{Notice, Problem};
+use leno_model::route::status::ParentStatus;
+use serde::Serialize;
+
+use crate::index::{Index, Kind};
+
+/// What is known of the cluster, and what is wrong with it.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct State {
+    /// What is published; nothing before every kind has been listed.
+    pub(crate) mesh: Option<Arc<Mesh>>,
+    /// Every mistake in the objects as they are now.
+    pub(crate) problems: Vec<Problem>,
+    /// What is worth knowing about them.
+    pub(crate) notices: Vec<Notice>,
+    /// What became of each route at each Service that it is for.
+    pub(crate) routes: Vec<ParentStatus>,
+    /// What is watched.
+    pub(crate) kinds: BTreeMap<Kind, KindState>,
+    /// How often a mesh was made.
+    pub(crate) translations: u64,
+    /// How long the last one took to make, in microseconds.
+    pub(crate) translation_us: u64,
+}
+
+/// How far one kind is known.
+#[derive(Debug, Serialize)]
+pub(crate) struct KindState {
+    listed: bool,
+    installed: bool,
+    objects: usize,
+}
+
+/// How far each kind is known.
+pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
+    let state = |kind| KindState {
+        listed: !index.unlisted().contains(&kind),
+        installed: !index.absent().contains(&kind),
+        objects: index.count(kind),
+    };
+    Kind::ALL.into_iter().map(|kind| (kind, state(kind))).collect()
+}
+
+impl State {
+    /// The kinds that are waited for, for people.
+    pub(crate) fn unlisted(&self) -> String {
+        let unlisted = self.kinds.iter().filter(|(_, state)| !state.listed);
+        let names: Vec<&str> = unlisted.map(|(kind, _)| kind.name()).collect();
+        if names.is_empty() { "its issuing authority".to_owned() } else { names.join(", ") }
+    }
+
+    /// Adds its numbers in Prometheus' text format.
+    pub(crate) fn write_metrics(&self, text: &mut String) {
+        let mut gauge = |name: &str, help: &str, lines: Vec<(String, u64)>| {
+            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
+            for (labels, value) in lines {
+                let _ = writeln!(text, "{name}{labels} {value}");
+            }
+        };
+        let of_kinds = |number: fn(&KindState) -> u64| {
+            self.kinds.iter().map(|(kind, state)| (format!("{{kind=\"{kind}\"}}"), number(state))).collect()
+        };
+        gauge("leno_control_objects", "Objects that are known", of_kinds(|state| state.objects as u64));
+        gauge("leno_control_listed", "Whether every object was told once", of_kinds(|state| state.listed.into()));
+        let plain = |value: u64| vec![(String::new(), value)];
+        gauge("leno_control_problems", "Mistakes in objects as they are now", plain(self.problems.len() as u64));
+        gauge("leno_control_translation_microseconds", "How long the last mesh took", plain(self.translation_us));
+        let _ = writeln!(
+            text,
+            "# HELP leno_control_translations_total Meshes that were made.\n# TYPE leno_control_translations_total counter\n\
+             leno_control_translations_total {}",
+            self.translations
+        );
+    }
+}

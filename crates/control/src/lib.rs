@@ -1,0 +1,47 @@
+//! Leno's control plane: watch -> index -> translate -> publish.
+//!
+//! Every source of configuration ends in a `tokio::sync::watch::Receiver<Arc<Mesh>>`, and [`publish`] serves the mesh in
+//! it over xDS.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod cluster;
+pub mod index;
+mod issuer;
+mod kubernetes;
+mod local;
+mod options;
+mod pages;
+pub mod publish;
+mod run;
+mod source;
+pub mod watch;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::Options;
+
+/// Runs the control plane as its command line says; the first item is the program's name.
+///
+/// The exit code is 0 after an orderly end, 1 after any other, and 2 for a wrong command line.
+pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match Options::try_parse_from(args) {
+        Ok(options) => options,
+        Err(error) => {
+            // Whoever asked may have stopped reading.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match run::run(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "leno-control: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The control plane of a directory: what is started, in which order.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::path::{Path, PathBuf};
+
+use leno_admin::logging::LogLevels;
+use leno_identity::issuer::LocalIssuer;
+use leno_identity::upkeep::Upkeep;
+use leno_model::spiffe::Workload;
+
+use crate::options::Options;
+use crate::pages::Pages;
+use crate::publish::Publisher;
+use crate::run::{RunError, listen};
+use crate::source::DirectorySource;
+
+/// Serves the mesh of a directory until `ended`. Starts in the order in which a mistake is found soonest: files,
+/// addresses.
+pub(crate) async fn serve(
+    path: &Path,
+    options: Options,
+    log: LogLevels,
+    ended: impl Future<Output = ()>,
+) -> Result<(), RunError> {
+    let unreadable = |source| RunError::Config { path: path.to_owned(), source };
+    let directory = DirectorySource::open(path).map_err(unreadable)?;
+    let identity = match (options.issuer, options.identity) {
+        (Some(path), Some(workload)) => Some(start_identity(path, workload).await?),
+        _ if options.xds.ip().is_loopback() => None,
+        _ => return Err(RunError::InClear(options.xds)),
+    };
+    let xds = listen("xds", options.xds).await?;
+    let admin = listen("admin", options.admin).await?;
+    tracing::info!(xds = %xds.local_addr()?, admin = %admin.local_addr()?, "serving");
+
+    let identities = identity.as_ref().map(Upkeep::identity);
+    let trust_domain = match &identities {
+        Some(identities) => identities.borrow().id.trust_domain.clone(),
+        None => options.trust_domain,
+    };
+    let mesh = directory.mesh();
+    let publisher = Publisher::new(mesh.borrow().clone(), trust_domain);
+    let pages = Pages { publisher: publisher.clone(), log, cluster: None };
+    tokio::select! {
+        error = directory.run() => Err(unreadable(error)),
+        () = publisher.follow(mesh) => Ok(()),
+        served = publisher.serve(xds, identities) => Ok(served?),
+        never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
+        never = keep(identity) => match never {},
+        () = ended => Ok(()),
+    }
+}
+
+async fn start_identity(path: PathBuf, workload: Workload) -> Result<Upkeep, RunError> {
+    let failed = |source| RunError::Issuer { path: path.clone(), source: Box::new(source) };
+    let issuer = LocalIssuer::open(&path).map_err(|error| failed(error.into()))?;
+    Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(failed)
+}
+
+/// Keeps the identity good, if there is one; never ends.
+async fn keep(identity: Option<Upkeep>) -> Infallible {
+    match identity {
+        Some(identity) => identity.run().await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,81 @@
+//! What the admin endpoint answers to each request.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
+use leno_admin::logging::LogLevels;
+use tokio::sync::watch;
+
+use crate::kubernetes::State;
+use crate::publish::Publisher;
+
+/// What GET / says.
+const CONTENTS: &str = "\
+GET /live        200 while the process runs
+GET /ready       200 while clients are served, 503 until the cluster is known
+GET /metrics     numbers for Prometheus
+GET /config      what is known of the cluster, and what is wrong with it
+GET /clients     every xDS client, what it has, and what it refused and why
+GET /log-level   which levels are logged
+PUT /log-level   change them: debug, or info,leno_control=debug
+";
+
+/// The type of what Prometheus reads.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What the pages show.
+pub(crate) struct Pages {
+    pub(crate) publisher: Publisher,
+    pub(crate) log: LogLevels,
+    /// Nothing where the mesh is that of a directory.
+    pub(crate) cluster: Option<ClusterPages>,
+}
+
+/// What there is to show of a cluster.
+pub(crate) struct ClusterPages {
+    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) is_serving: watch::Receiver<bool>,
+}
+
+impl Pages {
+    /// Answers one request.
+    pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+        match (request.uri().path(), is_reading) {
+            ("/", true) => text(StatusCode::OK, CONTENTS),
+            ("/live", true) => text(StatusCode::OK, "live\n"),
+            ("/ready", true) => self.ready(),
+            ("/metrics", true) => typed(StatusCode::OK, METRICS_TYPE, self.metrics()),
+            ("/config", true) => match &self.cluster {
+                Some(cluster) => json(&**cluster.state.borrow()),
+                None => not_found(),
+            },
+            ("/clients", true) => json(&self.publisher.clients()),
+            ("/log-level", true) => text(StatusCode::OK, self.log.text() + "\n"),
+            ("/log-level", false) if request.method() == Method::PUT => set_log_level(request, &self.log).await,
+            ("/log-level", false) => wrong_method("GET, HEAD, PUT"),
+            ("/" | "/live" | "/ready" | "/metrics" | "/config" | "/clients", false) => wrong_method("GET, HEAD"),
+            _ => not_found(),
+        }
+    }
+
+    fn ready(&self) -> Answer {
+        match &self.cluster {
+            Some(cluster) if !*cluster.is_serving.borrow() => {
+                let unlisted = cluster.state.borrow().unlisted();
+                text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {unlisted}\n"))
+            }
+            _ => text(StatusCode::OK, "ready\n"),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = self.publisher.metrics();
+        if let Some(cluster) = &self.cluster {
+            cluster.state.borrow().write_metrics(&mut text);
+        }
+        text
+    }
+}

@@ -1,0 +1,32 @@
+//! Whom a client gets resources as: decided by its certificate, and by its own words where it has none.
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::google::protobuf::{Struct, value::Kind};
+use leno_wire::Dialect;
+use leno_wire::facts::{KEY, MUTUAL_TLS, NAMESPACE};
+
+use super::catalog::Audience;
+use crate::accept::Peer;
+
+/// Whom the client gets resources as.
+///
+/// Every client may see every Service; which routes it gets, consumer routes of a namespace among them, is by the
+/// namespace in its certificate.
+pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
+    let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
+        Some(Kind::StructValue(own)) => Some(own),
+        _ => None,
+    });
+    let field = |own: &Struct, name: &str| own.fields.get(name).and_then(|value| value.kind.clone());
+    let said = |name: &str| own.and_then(|own| field(own, name));
+    let namespace = match (&peer.identity, said(NAMESPACE)) {
+        (Some(identity), _) => identity.workload.namespace.as_ref().into(),
+        (None, Some(Kind::StringValue(namespace))) if namespace.len() <= 63 => namespace.into(),
+        (None, _) => "default".into(),
+    };
+    Audience {
+        dialect: Dialect::of_user_agent(&node.user_agent_name),
+        mutual_tls: matches!(said(MUTUAL_TLS), Some(Kind::BoolValue(true))),
+        namespace,
+    }
+}

@@ -1,0 +1,151 @@
+//! The resources of one mesh, written when they are first asked for and kept for whoever asks next.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use envoy_types::pb::google::protobuf::Any;
+use leno_model::discovery::Subject as Asked;
+use leno_model::mesh::{Cluster, Mesh};
+use leno_model::spiffe::TrustDomain;
+use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
+use prost::Message;
+
+use super::changes::Changes;
+use super::subject::Subject;
+
+/// A resource as it is sent.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Of its bytes: equal resources have equal versions, whoever wrote them.
+    pub(crate) version: Version,
+    /// The resource.
+    pub(crate) any: Any,
+}
+
+/// A resource's version: a digest of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Version(pub(crate) u64);
+
+/// Whom resources are for: what a resource's content depends on beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Audience {
+    /// What the client understands.
+    pub(crate) dialect: Dialect,
+    /// Whether it has certificates of the mesh.
+    pub(crate) mutual_tls: bool,
+    /// The namespace that it is in: consumer routes there are for it.
+    pub(crate) namespace: Arc<str>,
+}
+
+/// The resources of one mesh.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    mesh: Arc<Mesh>,
+    trust_domain: TrustDomain,
+    /// Under the names that are used where nobody has asked for another.
+    written: Mutex<HashMap<Place, Arc<Written>>>,
+}
+
+type Place = (Kind, Subject, Audience);
+
+impl Catalog {
+    /// The resources of a mesh, whose workloads are of a trust domain.
+    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
+        Self { mesh, trust_domain, written: Mutex::default() }
+    }
+
+    /// The resources of the mesh that comes next; what did not change is kept as it was written.
+    pub(crate) fn next(&self, mesh: Arc<Mesh>) -> (Self, Changes) {
+        let changes = Changes::between(&self.mesh, &mesh);
+        let is_same = |(kind, subject, _): &Place| !changes.of(*kind).contains(subject);
+        let kept =
+            self.lock().iter().filter(|(place, _)| is_same(place)).map(|(p, w)| (p.clone(), w.clone())).collect();
+        (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(kept) }, changes)
+    }
+
+    /// The resource of that name, for a client; `None` if there is none.
+    pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Option<Arc<Written>> {
+        let subject = Subject::of(kind, name, &audience.namespace)?;
+        if subject.to_string() != name {
+            return self.write(kind, name, &subject, audience).map(Arc::new);
+        }
+        let place = (kind, subject, audience.clone());
+        if let Some(written) = self.lock().get(&place) {
+            return Some(written.clone());
+        }
+        // Two that ask at once both write it, which is the same.
+        let written = Arc::new(self.write(kind, name, &place.1, audience)?);
+        self.lock().insert(place, written.clone());
+        Some(written)
+    }
+
+    /// The names of all resources that a client gets which asks for all.
+    pub(crate) fn all(&self, kind: Kind) -> Vec<String> {
+        let clusters = self.mesh.clusters().iter();
+        match kind {
+            Kind::Cluster => clusters.map(|cluster| cluster.key.to_string()).collect(),
+            Kind::Listener => self.mesh.addresses().map(|(address, _)| address.to_string()).collect(),
+            Kind::Endpoints | Kind::Route => Vec::new(),
+        }
+    }
+
+    /// Whether a client that asks for all gets the resource of that name.
+    pub(crate) fn is_among_all(&self, kind: Kind, name: &str) -> bool {
+        match kind {
+            Kind::Cluster => true,
+            Kind::Listener => name.parse().is_ok_and(|address| self.mesh.cluster_by_address(address).is_some()),
+            Kind::Endpoints | Kind::Route => false,
+        }
+    }
+
+    fn write(&self, kind: Kind, name: &str, subject: &Subject, audience: &Audience) -> Option<Written> {
+        let view = View { dialect: audience.dialect, mutual_tls: audience.mutual_tls.then_some(&self.trust_domain) };
+        let value = match (kind, subject) {
+            (Kind::Cluster, Subject::Cluster(key)) => cluster::write(self.mesh.cluster(key)?, view).encode_to_vec(),
+            (Kind::Endpoints, Subject::Cluster(key)) => endpoints::write(self.mesh.cluster(key)?, view).encode_to_vec(),
+            (Kind::Cluster, Subject::Nowhere) => cluster::write_nowhere().encode_to_vec(),
+            (Kind::Endpoints, Subject::Nowhere) => endpoints::write_nowhere().encode_to_vec(),
+            (Kind::Listener, Subject::Cluster(key)) => {
+                let cluster = self.mesh.cluster(key)?;
+                listener::write(name, &Asked::Service(key.clone()), cluster).encode_to_vec()
+            }
+            (Kind::Listener, Subject::Address(address)) => match self.mesh.cluster_by_address(*address) {
+                Some(cluster) => listener::write(name, &Asked::Address(*address), cluster).encode_to_vec(),
+                None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
+            },
+            (Kind::Route, Subject::Cluster(key)) => {
+                let cluster: &Cluster = self.mesh.cluster(key)?;
+                let table = self.mesh.routes(key, &audience.namespace);
+                routes::write(&cluster.key, table.map(Arc::as_ref), audience.dialect).encode_to_vec()
+            }
+            (Kind::Route, Subject::Mesh) => {
+                routes::write_mesh(&self.mesh, &audience.namespace, audience.dialect).encode_to_vec()
+            }
+            (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh)
+            | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
+            | (Kind::Route, Subject::Address(_) | Subject::Nowhere) => return None,
+        };
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&value);
+        let version = Version(hasher.finish());
+        Some(Written { version, any: Any { type_url: kind.type_url().to_owned(), value } })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Arc<Written>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Version {
+    /// Reads what a client says it has.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().map(Self)
+    }
+}

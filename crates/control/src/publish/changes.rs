@@ -1,0 +1,132 @@
+//! What changed between two meshes: which subjects, for which kinds of resources.
+//!
+//! It may name a subject whose resource is the same after all: whoever sends compares versions. It never leaves one out.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
+use leno_wire::{Kind, cluster};
+
+use super::subject::Subject;
+
+/// The subjects whose resources may have changed, by kind.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    subjects: [BTreeSet<Subject>; 4],
+}
+
+impl Changes {
+    /// What is different in `new`. Costs as much as both meshes are large.
+    pub(crate) fn between(old: &Mesh, new: &Mesh) -> Self {
+        let mut changes = Self::default();
+        let mut olds = old.clusters().iter().peekable();
+        let mut news = new.clusters().iter().peekable();
+        loop {
+            let order = match (olds.peek(), news.peek()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(before), Some(after)) => before.key.cmp(&after.key),
+            };
+            let before = olds.next_if(|_| order.is_le());
+            let after = news.next_if(|_| order.is_ge());
+            match (before, after) {
+                (Some(before), Some(after)) if Arc::ptr_eq(before, after) => {}
+                (Some(before), Some(after)) => changes.cluster(before, after),
+                (only, None) | (None, only) => only.into_iter().for_each(|cluster| changes.whole_cluster(cluster)),
+            }
+        }
+        changes.routes(old, new);
+        changes
+    }
+
+    /// The subjects of one kind.
+    pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Subject> {
+        &self.subjects[kind.index()]
+    }
+
+    fn add(&mut self, kind: Kind, subject: Subject) {
+        self.subjects[kind.index()].insert(subject);
+    }
+
+    /// A cluster that came or went.
+    fn whole_cluster(&mut self, cluster: &Cluster) {
+        for kind in Kind::ALL {
+            self.add(kind, Subject::Cluster(cluster.key.clone()));
+        }
+        self.addresses_of_service(cluster);
+        self.add(Kind::Route, Subject::Mesh);
+        for endpoint in all_endpoints(cluster) {
+            self.address(endpoint.address);
+        }
+    }
+
+    fn cluster(&mut self, old: &Cluster, new: &Cluster) {
+        let has_same_ips = old.cluster_ips == new.cluster_ips;
+        let is_same = old.balancer == new.balancer
+            && old.protocol == new.protocol
+            && old.settings == new.settings
+            && has_same_ips
+            && cluster::has_same_peers(old, new);
+        if !is_same {
+            self.add(Kind::Cluster, Subject::Cluster(new.key.clone()));
+        }
+        if old.protocol != new.protocol {
+            // Not every protocol is spoken to proxies by TLS, at their own ports.
+            self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
+        }
+        if old.protocol != new.protocol || !has_same_ips {
+            self.addresses_of_service(old);
+            self.addresses_of_service(new);
+            self.add(Kind::Route, Subject::Mesh);
+            // Whether an endpoint's address stands for its Service may have changed too.
+            all_endpoints(old).chain(all_endpoints(new)).for_each(|endpoint| self.address(endpoint.address));
+        }
+        if old.endpoints != new.endpoints || old.unready_endpoints != new.unready_endpoints {
+            self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
+            self.addresses_of_endpoints(old, new);
+        }
+    }
+
+    fn addresses_of_endpoints(&mut self, old: &Cluster, new: &Cluster) {
+        let named = |endpoint: &Endpoint| (endpoint.address, endpoint.hostname.clone());
+        let [before, after] = [old, new].map(|cluster| all_endpoints(cluster).map(named).collect::<BTreeSet<_>>());
+        for (address, _) in before.symmetric_difference(&after) {
+            self.address(*address);
+        }
+    }
+
+    fn addresses_of_service(&mut self, cluster: &Cluster) {
+        for ip in &cluster.cluster_ips {
+            self.address(SocketAddr::new(*ip, cluster.key.port));
+        }
+    }
+
+    fn address(&mut self, address: SocketAddr) {
+        self.add(Kind::Listener, Subject::Address(SocketAddr::new(address.ip().to_canonical(), address.port())));
+    }
+
+    fn routes(&mut self, old: &Mesh, new: &Mesh) {
+        let of = |mesh: &Mesh| -> Vec<(ClusterKey, Box<str>)> {
+            mesh.attached_routes().iter().map(|routes| (routes.cluster.clone(), routes.namespace.clone())).collect()
+        };
+        let names: BTreeSet<_> = of(old).into_iter().chain(of(new)).collect();
+        for (key, namespace) in names {
+            if old.routes(&key, &namespace) != new.routes(&key, &namespace) {
+                self.add(Kind::Route, Subject::Cluster(key));
+                self.add(Kind::Route, Subject::Mesh);
+            }
+        }
+    }
+}
+
+fn all_endpoints(cluster: &Cluster) -> impl Iterator<Item = &Endpoint> {
+    cluster.endpoints.iter().chain(&cluster.unready_endpoints)
+}
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

@@ -1,0 +1,60 @@
+use leno_wire::Kind;
+
+use super::super::fixtures::{mesh, service};
+use super::Changes;
+
+/// The subjects of each kind that changed: `cluster echo.default:80`.
+fn changes(old: &str, new: &str) -> Vec<String> {
+    let changes = Changes::between(&mesh(old), &mesh(new));
+    let of = |kind: Kind| changes.of(kind).iter().map(move |subject| format!("{} {subject}", kind.name())).collect();
+    Kind::ALL.into_iter().flat_map(|kind| -> Vec<String> { of(kind) }).collect()
+}
+
+fn at(ip: &str, manifests: &str) -> String {
+    manifests.replace("spec:\n  ports", &format!("spec:\n  clusterIP: {ip}\n  ports"))
+}
+
+#[test]
+fn equal_meshes_have_no_changes() {
+    let text = service("echo", &["10.1.0.1"]);
+    assert!(changes(&text, &text).is_empty());
+}
+
+#[test]
+fn an_endpoint_more_changes_the_endpoints_and_its_own_address() {
+    let changed = changes(&service("echo", &["10.1.0.1"]), &service("echo", &["10.1.0.1", "10.1.0.2"]));
+    assert_eq!(changed, ["endpoints echo.default:80", "listener 10.1.0.2:8080"]);
+}
+
+#[test]
+fn a_service_that_comes_or_goes_changes_all_that_is_about_it() {
+    let text = at("10.96.0.1", &service("echo", &[]));
+    let all = [
+        "cluster echo.default:80",
+        "endpoints echo.default:80",
+        "listener echo.default:80",
+        "listener 10.96.0.1:80",
+        "route echo.default:80",
+        "route mesh",
+    ];
+    assert_eq!(changes("", &text), all);
+    assert_eq!(changes(&text, ""), all);
+}
+
+#[test]
+fn another_address_of_a_service_changes_both_listeners() {
+    let text = service("echo", &[]);
+    let changed = changes(&at("10.96.0.1", &text), &at("10.96.0.2", &text));
+    for expected in ["cluster echo.default:80", "listener 10.96.0.1:80", "listener 10.96.0.2:80"] {
+        assert!(changed.iter().any(|found| found == expected), "{changed:?}");
+    }
+    assert!(!changed.iter().any(|found| found == "endpoints echo.default:80"), "{changed:?}");
+}
+
+#[test]
+fn a_route_changes_the_routes_only() {
+    let text = service("echo", &[]);
+    let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: \
+                 [{group: '', kind: Service, name: echo}]\n  rules: [{backendRefs: [{name: echo, port: 80}]}]\n";
+    assert_eq!(changes(&text, &(text.clone() + route)), ["route echo.default:80", "route mesh"]);
+}

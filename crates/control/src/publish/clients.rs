@@ -1,0 +1,153 @@
+//! Who is connected, and what each has: the page /clients.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leno_wire::Kind;
+use serde::Serialize;
+
+use super::holdings::{Entry, Sent};
+use super::limits::STREAMS_MAX;
+use super::session::{Session, Variant};
+use super::subscribers::ClientId;
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Introduction {
+    /// Its node's id.
+    pub(crate) node: String,
+    /// Its program.
+    pub(crate) user_agent: String,
+    /// Where it is.
+    pub(crate) address: SocketAddr,
+    /// Who it is, by its certificate.
+    pub(crate) identity: Option<String>,
+}
+
+/// A client that is connected.
+#[derive(Debug)]
+struct Client {
+    introduction: Introduction,
+    session: Arc<Mutex<Session>>,
+}
+
+/// All clients.
+#[derive(Debug, Default)]
+pub(crate) struct Clients(Mutex<BTreeMap<ClientId, Client>>);
+
+/// One client on the page.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClientPage {
+    #[serde(flatten)]
+    introduction: Introduction,
+    variant: &'static str,
+    dialect: &'static str,
+    namespace: String,
+    kinds: Vec<KindPage>,
+}
+
+/// What a client has of one kind.
+#[derive(Debug, Serialize)]
+struct KindPage {
+    kind: Kind,
+    wants_all: bool,
+    /// Whether a response waits for its acknowledgement.
+    is_waiting: bool,
+    resources: Vec<ResourcePage>,
+}
+
+/// One resource of a client.
+#[derive(Debug, Serialize)]
+struct ResourcePage {
+    name: String,
+    /// The version that was sent last, or `absent`.
+    sent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<RefusedPage>,
+}
+
+/// A version that a client did not take.
+#[derive(Debug, Serialize)]
+struct RefusedPage {
+    version: String,
+    why: String,
+}
+
+impl Clients {
+    /// Adds a client, unless there are too many.
+    pub(crate) fn join(&self, id: ClientId, introduction: Introduction, session: Arc<Mutex<Session>>) -> bool {
+        let mut clients = self.lock();
+        if clients.len() >= STREAMS_MAX {
+            return false;
+        }
+        clients.insert(id, Client { introduction, session });
+        true
+    }
+
+    /// Removes a client.
+    pub(crate) fn leave(&self, id: ClientId) {
+        self.lock().remove(&id);
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// What every client has now.
+    pub(crate) fn pages(&self) -> Vec<ClientPage> {
+        let clients: Vec<_> =
+            self.lock().values().map(|client| (client.introduction.clone(), client.session.clone())).collect();
+        clients.into_iter().map(|(introduction, session)| page(introduction, &lock(&session))).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ClientId, Client>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Locks a session, which one task changes and the page reads.
+pub(crate) fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn page(introduction: Introduction, session: &Session) -> ClientPage {
+    let known = Kind::ALL.into_iter().filter(|kind| session.kinds[kind.index()].is_known);
+    let kinds = known.map(|kind| {
+        let state = &session.kinds[kind.index()];
+        KindPage {
+            kind,
+            wants_all: state.wants_all,
+            is_waiting: state.outstanding.is_some(),
+            resources: state.entries.iter().map(|(name, entry)| resource(name, entry)).collect(),
+        }
+    });
+    ClientPage {
+        introduction,
+        variant: match session.variant {
+            Variant::Delta => "delta",
+            Variant::StateOfTheWorld => "state-of-the-world",
+        },
+        dialect: session.audience.dialect.name(),
+        namespace: session.audience.namespace.to_string(),
+        kinds: kinds.collect(),
+    }
+}
+
+fn resource(name: &str, entry: &Entry) -> ResourcePage {
+    let refused = entry.refused.as_ref();
+    ResourcePage {
+        name: name.to_owned(),
+        sent: shown(entry.sent),
+        refused: refused.map(|refused| RefusedPage { version: shown(refused.version), why: refused.why.clone() }),
+    }
+}
+
+fn shown(sent: Sent) -> String {
+    match sent {
+        Sent::Nothing => "nothing".to_owned(),
+        Sent::Version(version) => version.to_string(),
+        Sent::Absent => "absent".to_owned(),
+    }
+}

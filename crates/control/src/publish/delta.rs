@@ -1,0 +1,82 @@
+//! Incremental xDS: subscriptions come and go by name, and only what changed is sent.
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
+use leno_wire::Kind;
+
+use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
+use super::variant::Exchange;
+
+/// The name that stands for all resources.
+pub(super) const ALL: &str = "*";
+
+/// Incremental xDS.
+pub(crate) struct Delta;
+
+impl Exchange for Delta {
+    type Request = DeltaDiscoveryRequest;
+    type Response = DeltaDiscoveryResponse;
+
+    const VARIANT: Variant = Variant::Delta;
+
+    fn node(request: &DeltaDiscoveryRequest) -> Option<&Node> {
+        request.node.as_ref()
+    }
+
+    fn take(
+        session: &mut Session,
+        request: &DeltaDiscoveryRequest,
+        context: Context<'_>,
+    ) -> Result<Option<(Kind, Answer)>, Refusal> {
+        let Some(kind) = Kind::from_type_url(&request.type_url) else {
+            return Ok(None);
+        };
+        let error = request.error_detail.as_ref().map(|status| status.message.as_str());
+        let answer = session.acknowledge(kind, &request.response_nonce, error);
+        let is_first = !std::mem::replace(&mut session.kinds[kind.index()].is_known, true);
+        let says_nothing = request.resource_names_subscribe.is_empty() && request.resource_names_unsubscribe.is_empty();
+        if is_first && says_nothing {
+            session.want_all(kind, true, context);
+        }
+        for name in &request.resource_names_subscribe {
+            if name == ALL {
+                session.want_all(kind, true, context);
+            } else {
+                session.subscribe(kind, name, context)?;
+            }
+        }
+        for name in &request.resource_names_unsubscribe {
+            if name == ALL {
+                session.want_all(kind, false, context);
+            } else {
+                session.unsubscribe(kind, name, context);
+            }
+        }
+        if is_first {
+            for (name, version) in &request.initial_resource_versions {
+                session.has(kind, name, version);
+            }
+        }
+        Ok(Some((kind, answer)))
+    }
+
+    fn respond(batch: Batch) -> DeltaDiscoveryResponse {
+        let resource = |(name, written): (std::sync::Arc<str>, std::sync::Arc<super::catalog::Written>)| Resource {
+            name: name.to_string(),
+            version: written.version.to_string(),
+            resource: Some(written.any.clone()),
+            ..Default::default()
+        };
+        DeltaDiscoveryResponse {
+            type_url: batch.kind.type_url().to_owned(),
+            nonce: batch.nonce,
+            resources: batch.resources.into_iter().map(resource).collect(),
+            removed_resources: batch.removed.iter().map(ToString::to_string).collect(),
+            ..Default::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "delta_tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+use leno_wire::{Dialect, Kind};
+
+use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, subscribe, unsubscribe};
+use super::super::session::Answer;
+use super::Delta;
+
+const ECHO: &str = "echo.default:80";
+const OTHER: &str = "other.default:80";
+
+fn two() -> String {
+    service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.9"])
+}
+
+/// What the client gets, which it takes; nothing is `None`.
+fn got(client: &Client<'_>) -> Option<Vec<String>> {
+    let response = client.next::<Delta>()?;
+    client.send::<Delta>(&ack(&response)).expect("within limits");
+    Some(names(&response))
+}
+
+fn sent(client: &Client<'_>, request: &envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest) {
+    client.send::<Delta>(request).expect("within limits");
+}
+
+#[test]
+fn only_what_changed_is_sent_and_only_to_those_who_asked_for_it() {
+    let state = state(&two());
+    let (echo, other) = (Client::new::<Delta>(&state, Dialect::Envoy), Client::new::<Delta>(&state, Dialect::Envoy));
+    sent(&echo, &subscribe(Kind::Endpoints, &[ECHO]));
+    sent(&other, &subscribe(Kind::Endpoints, &[OTHER]));
+    assert_eq!(got(&echo), Some(vec![ECHO.to_owned()]));
+    assert_eq!(got(&other), Some(vec![OTHER.to_owned()]));
+
+    state.set_mesh(mesh(&(service("echo", &["10.1.0.1", "10.1.0.2"]) + &service("other", &["10.1.0.9"]))));
+    assert_eq!(got(&echo), Some(vec![ECHO.to_owned()]));
+    assert_eq!((got(&echo), got(&other)), (None, None));
+}
+
+#[test]
+fn a_mesh_that_says_the_same_is_no_news() {
+    let state = state(&two());
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    for kind in Kind::ALL {
+        sent(&client, &subscribe(kind, &[ECHO]));
+        assert!(got(&client).is_some());
+    }
+    state.set_mesh(mesh(&two()));
+    assert_eq!(got(&client), None);
+}
+
+#[test]
+fn what_does_not_exist_is_said_to_be_gone_at_once_and_sent_when_it_comes() {
+    let state = state("");
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&client, &subscribe(Kind::Cluster, &[ECHO, "no name at all"]));
+    assert_eq!(got(&client), Some(vec![format!("-{ECHO}"), "-no name at all".to_owned()]));
+    state.set_mesh(mesh(&two()));
+    assert_eq!(got(&client), Some(vec![ECHO.to_owned()]));
+    state.set_mesh(mesh(""));
+    assert_eq!(got(&client), Some(vec![format!("-{ECHO}")]));
+    assert_eq!(got(&client), None);
+}
+
+#[test]
+fn while_a_response_is_out_changes_gather_and_the_latest_is_sent() {
+    let state = state(&two());
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&client, &subscribe(Kind::Endpoints, &[ECHO]));
+    let first = client.next::<Delta>().expect("a response");
+    for endpoint in ["10.1.0.2", "10.1.0.3", "10.1.0.4"] {
+        state.set_mesh(mesh(&service("echo", &[endpoint])));
+        assert!(client.next::<Delta>().is_none(), "one response of a kind is out at a time");
+    }
+    sent(&client, &ack(&first));
+    let second = client.next::<Delta>().expect("a response");
+    let any = second.resources[0].resource.clone().expect("a resource");
+    let endpoints = leno_wire::endpoints::read(&any.value).expect("ours");
+    assert_eq!(endpoints.ready[0].address.to_string(), "10.1.0.4:8080");
+    sent(&client, &ack(&second));
+    assert_eq!(got(&client), None);
+}
+
+#[test]
+fn a_refused_version_is_not_sent_again_and_the_next_one_is() {
+    let state = state(&two());
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&client, &subscribe(Kind::Endpoints, &[ECHO]));
+    let response = client.next::<Delta>().expect("a response");
+    let answer = client.send::<Delta>(&nack(&response, "I do not like it")).expect("within limits");
+    assert_eq!(answer, Answer::Nack { names: vec![ECHO.into()], why: "I do not like it".to_owned() });
+    state.set_mesh(mesh(&(two() + &service("third", &[]))));
+    assert_eq!(got(&client), None);
+    state.set_mesh(mesh(&service("echo", &["10.1.0.7"])));
+    assert_eq!(got(&client), Some(vec![ECHO.to_owned()]));
+}
+
+#[test]
+fn a_first_request_without_names_is_for_all_clusters_and_follows_them() {
+    let state = state(&two());
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&client, &subscribe(Kind::Cluster, &[]));
+    assert_eq!(got(&client), Some(vec![ECHO.to_owned(), OTHER.to_owned()]));
+    state.set_mesh(mesh(&(service("echo", &["10.1.0.1"]) + &service("third", &[]))));
+    assert_eq!(got(&client), Some(vec!["third.default:80".to_owned(), format!("-{OTHER}")]));
+    assert_eq!(got(&client), None);
+}
+
+#[test]
+fn a_client_that_comes_back_is_sent_what_it_does_not_have() {
+    let state = state(&two());
+    let before = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&before, &subscribe(Kind::Cluster, &[]));
+    let response = before.next::<Delta>().expect("a response");
+    before.close();
+
+    let mut versions: std::collections::HashMap<_, _> =
+        response.resources.iter().map(|resource| (resource.name.clone(), resource.version.clone())).collect();
+    versions.insert("gone.default:80".to_owned(), "0123".to_owned());
+    versions.insert(OTHER.to_owned(), "an older one".to_owned());
+    let after = Client::new::<Delta>(&state, Dialect::Envoy);
+    let mut request = subscribe(Kind::Cluster, &[]);
+    request.initial_resource_versions = versions;
+    sent(&after, &request);
+    assert_eq!(got(&after), Some(vec![OTHER.to_owned(), "-gone.default:80".to_owned()]));
+}
+
+#[test]
+fn who_subscribes_again_is_sent_it_again_and_who_unsubscribes_hears_nothing() {
+    let state = state(&two());
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&client, &subscribe(Kind::Endpoints, &[ECHO]));
+    assert!(got(&client).is_some());
+    sent(&client, &subscribe(Kind::Endpoints, &[ECHO]));
+    assert_eq!(got(&client), Some(vec![ECHO.to_owned()]));
+    sent(&client, &unsubscribe(Kind::Endpoints, &[ECHO]));
+    state.set_mesh(mesh(&service("echo", &["10.1.0.7"])));
+    assert_eq!(got(&client), None);
+}
+
+#[test]
+fn clusters_come_before_the_routes_that_name_them_and_go_after() {
+    let state = state(&service("echo", &[]));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    for kind in [Kind::Route, Kind::Cluster] {
+        sent(&client, &subscribe(kind, &[ECHO]));
+    }
+    let cluster = client.next::<Delta>().expect("the cluster");
+    assert_eq!(cluster.type_url, Kind::Cluster.type_url());
+    assert!(client.next::<Delta>().is_none(), "its route waits until it is there");
+    sent(&client, &ack(&cluster));
+    assert_eq!(
+        client.next::<Delta>().map(|route| {
+            sent(&client, &ack(&route));
+            route.type_url
+        }),
+        Some(Kind::Route.type_url().to_owned())
+    );
+
+    state.set_mesh(mesh(""));
+    let route = client.next::<Delta>().expect("the route goes");
+    assert_eq!((route.type_url.as_str(), names(&route)), (Kind::Route.type_url(), vec![format!("-{ECHO}")]));
+    assert!(client.next::<Delta>().is_none(), "its cluster stays until it is gone");
+    sent(&client, &ack(&route));
+    assert_eq!(got(&client), Some(vec![format!("-{ECHO}")]));
+}
+
+#[test]
+fn a_kind_that_is_not_known_is_not_answered() {
+    let state = state(&two());
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    let mut request = subscribe(Kind::Cluster, &[ECHO]);
+    request.type_url = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret".to_owned();
+    sent(&client, &request);
+    assert_eq!(got(&client), None);
+}

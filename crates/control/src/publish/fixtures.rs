@@ -1,0 +1,133 @@
+//! A control plane in one thread: meshes from manifests, and clients that are driven by hand.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use envoy_types::pb::google::rpc::Status;
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::mesh::Mesh;
+use leno_model::translate::translate;
+use leno_wire::{Dialect, Kind};
+
+use super::catalog::Audience;
+use super::clients::lock;
+use super::session::{Answer, Context, Refusal, Session};
+use super::state::State;
+use super::subscribers::{ClientId, Mailbox};
+use super::variant::Exchange;
+
+/// The Service `echo` with endpoints at these addresses, in the namespace `default`.
+pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
+    let list: String = endpoints.iter().map(|address| format!("- addresses: [{address}]\n")).collect();
+    let list = if list.is_empty() { "[]\n".to_owned() } else { format!("\n{list}") };
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec:\n  ports: [{{port: 80}}]\n---\n\
+         apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+         metadata: {{name: {name}-1, labels: {{kubernetes.io/service-name: {name}}}}}\n\
+         addressType: IPv4\nports: [{{port: 8080}}]\nendpoints: {list}---\n"
+    )
+}
+
+/// The mesh of manifests without mistakes.
+pub(crate) fn mesh(text: &str) -> Arc<Mesh> {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: text.to_owned() };
+    let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
+    Arc::new(translate(&objects, "default").mesh)
+}
+
+/// A control plane that serves a mesh.
+pub(crate) fn state(text: &str) -> State {
+    State::new(mesh(text), "cluster.local".parse().expect("a trust domain"))
+}
+
+/// A client that is driven by hand.
+pub(crate) struct Client<'a> {
+    state: &'a State,
+    session: std::sync::Mutex<Session>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl<'a> Client<'a> {
+    /// One that speaks like `E`, of the namespace `default`.
+    pub(crate) fn new<E: Exchange>(state: &'a State, dialect: Dialect) -> Self {
+        let id: ClientId = state.next_client();
+        let audience = Audience { dialect, mutual_tls: false, namespace: "default".into() };
+        let mailbox = state.subscribers.join(id);
+        Self { state, session: Session::new(id, E::VARIANT, audience).into(), mailbox }
+    }
+
+    /// Sends a request.
+    pub(crate) fn send<E: Exchange>(&self, request: &E::Request) -> Result<Answer, Refusal> {
+        let catalog = self.state.catalog();
+        let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
+        let taken = E::take(&mut lock(&self.session), request, context)?;
+        Ok(taken.map_or(Answer::None, |(_, answer)| answer))
+    }
+
+    /// What the client gets next, if anything is due.
+    pub(crate) fn next<E: Exchange>(&self) -> Option<E::Response> {
+        lock(&self.session).look_again(self.mailbox.now());
+        lock(&self.session).next(&self.state.catalog()).map(E::respond)
+    }
+
+    /// Ends the stream.
+    pub(crate) fn close(&self) {
+        lock(&self.session).close(&self.state.subscribers);
+    }
+}
+
+/// A subscription of incremental xDS.
+pub(crate) fn subscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: kind.type_url().to_owned(),
+        resource_names_subscribe: names.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    }
+}
+
+/// The end of one.
+pub(crate) fn unsubscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: kind.type_url().to_owned(),
+        resource_names_unsubscribe: names.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    }
+}
+
+/// A response was taken.
+pub(crate) fn ack(response: &DeltaDiscoveryResponse) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: response.type_url.clone(),
+        response_nonce: response.nonce.clone(),
+        ..Default::default()
+    }
+}
+
+/// A response was refused.
+pub(crate) fn nack(response: &DeltaDiscoveryResponse, why: &str) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest { error_detail: Some(error(why)), ..ack(response) }
+}
+
+/// What a client wants of state-of-the-world xDS, in answer to the last response if there was one.
+pub(crate) fn want(kind: Kind, names: &[&str], last: Option<&DiscoveryResponse>) -> DiscoveryRequest {
+    DiscoveryRequest {
+        type_url: kind.type_url().to_owned(),
+        resource_names: names.iter().map(ToString::to_string).collect(),
+        response_nonce: last.map(|response| response.nonce.clone()).unwrap_or_default(),
+        version_info: last.map(|response| response.version_info.clone()).unwrap_or_default(),
+        ..Default::default()
+    }
+}
+
+/// Why something was refused.
+pub(crate) fn error(why: &str) -> Status {
+    Status { code: 3, message: why.to_owned(), ..Default::default() }
+}
+
+/// The names in a response, those that are gone with a minus sign.
+pub(crate) fn names(response: &DeltaDiscoveryResponse) -> Vec<String> {
+    let resources = response.resources.iter().map(|resource| resource.name.clone());
+    resources.chain(response.removed_resources.iter().map(|name| format!("-{name}"))).collect()
+}

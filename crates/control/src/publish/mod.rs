@@ -1,0 +1,152 @@
+//! Serves the mesh over xDS: aggregated discovery (ADS), both incremental and state-of-the-world.
+//!
+//! ```text
+//! mesh -> changes -> subscribers -> session -> stream
+//! ```
+//!
+//! [`state`] takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
+//! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
+//! `stream` is one client's loop, `clients` and `metrics` show it all.
+
+mod audience;
+mod catalog;
+mod changes;
+mod clients;
+mod delta;
+mod holdings;
+pub mod limits;
+mod metrics;
+mod rate;
+mod session;
+mod sotw;
+mod state;
+mod stream;
+mod subject;
+mod subscribers;
+mod variant;
+
+#[cfg(test)]
+mod fixtures;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
+    AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
+};
+use envoy_types::pb::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use futures_util::Stream;
+use futures_util::stream::poll_fn;
+use leno_identity::TlsIdentity;
+use leno_model::mesh::Mesh;
+use leno_model::spiffe::TrustDomain;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::accept::{self, Clients, Connection, Peer};
+use delta::Delta;
+use limits::{KEEPALIVE, KEEPALIVE_TIMEOUT, REQUEST_MAX_BYTES, STREAMS_PER_CONNECTION_MAX};
+use sotw::StateOfTheWorld;
+use state::State;
+use variant::Exchange;
+
+/// Serves meshes to xDS clients.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    state: Arc<State>,
+}
+
+impl Publisher {
+    /// Serves this mesh at first; its workloads are of `trust_domain`.
+    pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
+        Self { state: Arc::new(State::new(mesh, trust_domain)) }
+    }
+
+    /// Takes in each mesh that comes; returns when no more can.
+    pub async fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) {
+        // The one that is there may be newer than the first.
+        self.state.set_mesh(meshes.borrow_and_update().clone());
+        while meshes.changed().await.is_ok() {
+            let mesh = meshes.borrow_and_update().clone();
+            self.state.set_mesh(mesh);
+        }
+    }
+
+    /// Lets clients in: in clear, or by mutual TLS where there is an identity. Returns only with an error.
+    ///
+    /// # Errors
+    /// When the server cannot go on.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        identity: Option<watch::Receiver<Arc<TlsIdentity>>>,
+    ) -> Result<(), tonic::transport::Error> {
+        let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
+        tokio::spawn(accept::accept(listener, identity, Clients::Identified, sender));
+        let service = AggregatedDiscoveryServiceServer::new(Service { state: self.state.clone() })
+            .max_decoding_message_size(REQUEST_MAX_BYTES)
+            .max_encoding_message_size(usize::MAX);
+        Server::builder()
+            .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .add_service(service)
+            .serve_with_incoming(poll_fn(move |cx| connections.poll_recv(cx)))
+            .await
+    }
+
+    /// What each client has, and what it refused and why.
+    pub fn clients(&self) -> impl Serialize + use<> {
+        self.state.clients.pages()
+    }
+
+    /// What was counted, in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        self.state.metrics.export(self.state.clients.count())
+    }
+}
+
+/// The gRPC service.
+struct Service {
+    state: Arc<State>,
+}
+
+impl Service {
+    fn answer<E: Exchange>(&self, request: Request<Streaming<E::Request>>) -> Answer<E::Response> {
+        let peer = request.extensions().get::<Peer>().cloned();
+        let peer = peer.ok_or_else(|| Status::internal("a connection without a peer"))?;
+        // One response of each kind may be out, so none ever waits here.
+        let (sender, mut responses) = mpsc::channel(4);
+        tokio::spawn(stream::serve::<E>(self.state.clone(), peer, request.into_inner(), sender));
+        Ok(Response::new(Box::pin(poll_fn(move |cx| responses.poll_recv(cx)))))
+    }
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+type Answer<T> = Result<Response<Responses<T>>, Status>;
+
+#[tonic::async_trait]
+impl AggregatedDiscoveryService for Service {
+    type StreamAggregatedResourcesStream = Responses<DiscoveryResponse>;
+    type DeltaAggregatedResourcesStream = Responses<DeltaDiscoveryResponse>;
+
+    async fn stream_aggregated_resources(
+        &self,
+        request: Request<Streaming<DiscoveryRequest>>,
+    ) -> Answer<DiscoveryResponse> {
+        self.answer::<StateOfTheWorld>(request)
+    }
+
+    async fn delta_aggregated_resources(
+        &self,
+        request: Request<Streaming<DeltaDiscoveryRequest>>,
+    ) -> Answer<DeltaDiscoveryResponse> {
+        self.answer::<Delta>(request)
+    }
+}

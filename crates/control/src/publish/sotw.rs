@@ -1,0 +1,85 @@
+//! State-of-the-world xDS: each request lists all names that are wanted, and of clusters and listeners each response has
+//! all there are.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
+use leno_wire::Kind;
+
+use super::catalog::Version;
+use super::delta::ALL;
+use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
+use super::variant::Exchange;
+
+/// State-of-the-world xDS.
+pub(crate) struct StateOfTheWorld;
+
+impl Exchange for StateOfTheWorld {
+    type Request = DiscoveryRequest;
+    type Response = DiscoveryResponse;
+
+    const VARIANT: Variant = Variant::StateOfTheWorld;
+
+    fn node(request: &DiscoveryRequest) -> Option<&Node> {
+        request.node.as_ref()
+    }
+
+    fn take(
+        session: &mut Session,
+        request: &DiscoveryRequest,
+        context: Context<'_>,
+    ) -> Result<Option<(Kind, Answer)>, Refusal> {
+        let Some(kind) = Kind::from_type_url(&request.type_url) else {
+            return Ok(None);
+        };
+        let state = &mut session.kinds[kind.index()];
+        let is_stale = state.last_nonce.as_ref().is_some_and(|last| *last != request.response_nonce);
+        if is_stale && !request.response_nonce.is_empty() {
+            // The client will ask again when it has read the response that is on its way.
+            return Ok(Some((kind, Answer::None)));
+        }
+        let is_first = !std::mem::replace(&mut state.is_known, true);
+        let error = request.error_detail.as_ref().map(|status| status.message.as_str());
+        let answer = session.acknowledge(kind, &request.response_nonce, error);
+
+        let wanted: BTreeSet<&str> = request.resource_names.iter().map(String::as_str).collect();
+        if wanted.contains(ALL) || (is_first && wanted.is_empty()) {
+            session.want_all(kind, true, context);
+        } else if !wanted.is_empty() {
+            session.want_all(kind, false, context);
+        }
+        let state = &session.kinds[kind.index()];
+        let named = || state.entries.iter().filter(|(_, entry)| entry.is_named).map(|(name, _)| name);
+        let gone: Vec<_> = named().filter(|name| !wanted.contains(&***name)).cloned().collect();
+        let is_new = |name: &&&str| **name != ALL && !state.entries.get(**name).is_some_and(|entry| entry.is_named);
+        let new: Vec<&str> = wanted.iter().filter(is_new).copied().collect();
+        session.kinds[kind.index()].is_answer_due |= is_first || !new.is_empty();
+        for name in new {
+            session.subscribe(kind, name, context)?;
+        }
+        for name in gone {
+            session.unsubscribe(kind, &name, context);
+        }
+        Ok(Some((kind, answer)))
+    }
+
+    fn respond(batch: Batch) -> DiscoveryResponse {
+        let mut hasher = DefaultHasher::new();
+        for (name, written) in &batch.resources {
+            (name, written.version).hash(&mut hasher);
+        }
+        DiscoveryResponse {
+            version_info: Version(hasher.finish()).to_string(),
+            type_url: batch.kind.type_url().to_owned(),
+            nonce: batch.nonce,
+            resources: batch.resources.iter().map(|(_, written)| written.any.clone()).collect(),
+            ..Default::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sotw_tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
+use leno_wire::{Dialect, Kind};
+use prost::Message;
+
+use super::super::fixtures::{Client, error, mesh, service, state, want};
+use super::super::session::Answer;
+use super::StateOfTheWorld;
+
+const ECHO: &str = "echo.default:80";
+const OTHER: &str = "other.default:80";
+
+fn two() -> String {
+    service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.9"])
+}
+
+fn clusters(response: &DiscoveryResponse) -> Vec<String> {
+    let name = |any: &envoy_types::pb::google::protobuf::Any| Cluster::decode(&*any.value).expect("a cluster").name;
+    response.resources.iter().map(name).collect()
+}
+
+fn ask(client: &Client<'_>, kind: Kind, names: &[&str], last: Option<&DiscoveryResponse>) -> Answer {
+    client.send::<StateOfTheWorld>(&want(kind, names, last)).expect("within limits")
+}
+
+#[test]
+fn each_response_has_all_clusters_that_are_wanted() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    ask(&client, Kind::Cluster, &[ECHO], None);
+    let first = client.next::<StateOfTheWorld>().expect("a response");
+    assert_eq!(clusters(&first), [ECHO]);
+    assert_eq!(ask(&client, Kind::Cluster, &[ECHO, OTHER], Some(&first)), Answer::Ack);
+    let second = client.next::<StateOfTheWorld>().expect("a response");
+    assert_eq!(clusters(&second), [ECHO, OTHER]);
+    assert_ne!(first.version_info, second.version_info);
+    ask(&client, Kind::Cluster, &[ECHO, OTHER], Some(&second));
+    assert!(client.next::<StateOfTheWorld>().is_none(), "nothing changed");
+
+    state.set_mesh(mesh(&service("other", &[])));
+    let third = client.next::<StateOfTheWorld>().expect("a response");
+    assert_eq!(clusters(&third), [OTHER]);
+}
+
+#[test]
+fn of_endpoints_only_those_are_sent_that_changed() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    ask(&client, Kind::Endpoints, &[ECHO, OTHER], None);
+    let first = client.next::<StateOfTheWorld>().expect("a response");
+    assert_eq!(first.resources.len(), 2);
+    ask(&client, Kind::Endpoints, &[ECHO, OTHER], Some(&first));
+    state.set_mesh(mesh(&(service("echo", &["10.1.0.2"]) + &service("other", &["10.1.0.9"]))));
+    assert_eq!(client.next::<StateOfTheWorld>().expect("a response").resources.len(), 1);
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_what_is() {
+    let state = state("");
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    ask(&client, Kind::Listener, &[ECHO], None);
+    let first = client.next::<StateOfTheWorld>().expect("an empty response");
+    assert!(first.resources.is_empty());
+    ask(&client, Kind::Listener, &[ECHO], Some(&first));
+    state.set_mesh(mesh(&two()));
+    assert_eq!(client.next::<StateOfTheWorld>().expect("a response").resources.len(), 1);
+}
+
+#[test]
+fn an_answer_to_an_older_response_says_nothing() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    ask(&client, Kind::Endpoints, &[ECHO], None);
+    let first = client.next::<StateOfTheWorld>().expect("a response");
+    ask(&client, Kind::Endpoints, &[ECHO], Some(&first));
+    state.set_mesh(mesh(&service("echo", &["10.1.0.2"])));
+    let second = client.next::<StateOfTheWorld>().expect("a response");
+    assert_eq!(ask(&client, Kind::Endpoints, &[OTHER], Some(&first)), Answer::None);
+    assert_eq!(ask(&client, Kind::Endpoints, &[ECHO], Some(&second)), Answer::Ack);
+}
+
+#[test]
+fn a_refused_response_is_not_sent_again_until_something_changes() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    ask(&client, Kind::Cluster, &[], None);
+    let first = client.next::<StateOfTheWorld>().expect("a response");
+    let mut refusal = want(Kind::Cluster, &[], Some(&first));
+    refusal.error_detail = Some(error("no such balancer"));
+    let answer = client.send::<StateOfTheWorld>(&refusal).expect("within limits");
+    assert!(matches!(answer, Answer::Nack { names, .. } if names.len() == 2));
+    assert!(client.next::<StateOfTheWorld>().is_none());
+    state.set_mesh(mesh(&service("echo", &[])));
+    assert_eq!(clusters(&client.next::<StateOfTheWorld>().expect("a response")), [ECHO]);
+}

@@ -1,0 +1,138 @@
+//! One client's stream: requests go into its session, and what the session has to say goes out.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use leno_wire::Kind;
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+
+use super::audience::audience;
+use super::clients::{Introduction, lock};
+use super::rate::RequestRate;
+use super::session::{Answer, Context, Session, shortened};
+use super::state::State;
+use super::subscribers::{ClientId, Mailbox};
+use super::variant::Exchange;
+use crate::accept::Peer;
+
+/// A client's stream, joined to the others.
+struct Stream {
+    state: Arc<State>,
+    id: ClientId,
+    introduction: Introduction,
+    session: Arc<Mutex<Session>>,
+    mailbox: Arc<Mailbox>,
+}
+
+/// Serves a stream until it ends; an error that ends it goes to the client.
+pub(crate) async fn serve<E: Exchange>(
+    state: Arc<State>,
+    peer: Peer,
+    mut requests: Streaming<E::Request>,
+    responses: mpsc::Sender<Result<E::Response, Status>>,
+) {
+    let ended = tokio::select! {
+        ended = talk::<E>(&state, peer, &mut requests, &responses) => ended,
+        () = responses.closed() => Ok(()),
+    };
+    if let Err(status) = ended {
+        if status.code() == tonic::Code::ResourceExhausted {
+            state.metrics.refused_stream();
+        }
+        // A client that is gone needs no reason.
+        let _ = responses.send(Err(status)).await;
+    }
+}
+
+async fn talk<E: Exchange>(
+    state: &Arc<State>,
+    peer: Peer,
+    requests: &mut Streaming<E::Request>,
+    responses: &mpsc::Sender<Result<E::Response, Status>>,
+) -> Result<(), Status> {
+    let Some(first) = requests.message().await? else {
+        return Ok(());
+    };
+    let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
+    let stream = Stream::join::<E>(state.clone(), &peer, node)?;
+    let mut rate = RequestRate::new(Instant::now());
+    stream.take::<E>(&first)?;
+    loop {
+        stream.send_what_is_due::<E>(responses).await?;
+        tokio::select! {
+            request = requests.message() => match request? {
+                Some(_) if !rate.takes(Instant::now()) => {
+                    return Err(Status::resource_exhausted("too many requests; ask for what is used, and once"));
+                }
+                Some(request) => stream.take::<E>(&request)?,
+                None => return Ok(()),
+            },
+            names = stream.mailbox.take() => lock(&stream.session).look_again(names),
+        }
+    }
+}
+
+impl Stream {
+    fn join<E: Exchange>(state: Arc<State>, peer: &Peer, node: &Node) -> Result<Self, Status> {
+        let id = state.next_client();
+        let introduction = Introduction {
+            node: shortened(&node.id),
+            user_agent: shortened(&node.user_agent_name),
+            address: peer.address,
+            identity: peer.identity.as_ref().map(ToString::to_string),
+        };
+        let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node))));
+        if !state.clients.join(id, introduction.clone(), session.clone()) {
+            return Err(Status::resource_exhausted("too many clients; run more replicas of the control plane"));
+        }
+        let Introduction { node, user_agent, address, .. } = &introduction;
+        tracing::info!(node, user_agent, %address, "xds: a client came");
+        let mailbox = state.subscribers.join(id);
+        Ok(Self { state, id, introduction, session, mailbox })
+    }
+
+    fn take<E: Exchange>(&self, request: &E::Request) -> Result<(), Status> {
+        let catalog = self.state.catalog();
+        let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
+        let answer = E::take(&mut lock(&self.session), request, context);
+        match answer.map_err(|refusal| Status::resource_exhausted(refusal.to_string()))? {
+            Some((kind, Answer::Ack)) => self.state.metrics.acked(kind),
+            Some((kind, Answer::Nack { names, why })) => self.refused(kind, &names, &why),
+            Some((_, Answer::None)) | None => {}
+        }
+        Ok(())
+    }
+
+    fn refused(&self, kind: Kind, names: &[Arc<str>], why: &str) {
+        const SHOWN_MAX: usize = 4;
+        self.state.metrics.nacked(kind);
+        let shown: Vec<_> = names.iter().take(SHOWN_MAX).collect();
+        let (node, count) = (&self.introduction.node, names.len());
+        tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
+    }
+
+    async fn send_what_is_due<E: Exchange>(
+        &self,
+        responses: &mpsc::Sender<Result<E::Response, Status>>,
+    ) -> Result<(), Status> {
+        loop {
+            let catalog = self.state.catalog();
+            let Some(batch) = lock(&self.session).next(&catalog) else {
+                return Ok(());
+            };
+            self.state.metrics.sent(batch.kind, batch.resources.len());
+            let gone = |_| Status::cancelled("the client is gone");
+            responses.send(Ok(E::respond(batch))).await.map_err(gone)?;
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        lock(&self.session).close(&self.state.subscribers);
+        self.state.clients.leave(self.id);
+        tracing::info!(node = self.introduction.node, "xds: a client left");
+    }
+}

@@ -1,0 +1,52 @@
+//! What a resource is about. Several names may be about one subject, and a subject may have no resource yet.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use leno_model::discovery::Subject as Asked;
+use leno_model::mesh::ClusterKey;
+use leno_wire::Kind;
+use leno_wire::name::{NOWHERE, RouteName, cluster_key, listener_subject};
+
+/// What a resource is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Subject {
+    /// A port of a Service.
+    Cluster(ClusterKey),
+    /// An address: of a Service or of an endpoint.
+    Address(SocketAddr),
+    /// All clusters together.
+    Mesh,
+    /// No cluster: where routes lead whose backend does not exist.
+    Nowhere,
+}
+
+impl Subject {
+    /// What the name of a resource says, for a client in `namespace`; `None` if nothing can have this name.
+    pub(crate) fn of(kind: Kind, name: &str, namespace: &str) -> Option<Self> {
+        match kind {
+            Kind::Cluster | Kind::Endpoints if name == NOWHERE => Some(Self::Nowhere),
+            Kind::Cluster | Kind::Endpoints => cluster_key(name).map(Self::Cluster),
+            Kind::Listener => listener_subject(name, namespace).map(|name| match name {
+                Asked::Address(address) => Self::Address(address),
+                Asked::Service(key) => Self::Cluster(key),
+            }),
+            Kind::Route => RouteName::parse(name).map(|name| match name {
+                RouteName::Cluster(key) => Self::Cluster(key),
+                RouteName::Mesh => Self::Mesh,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    /// The name that is used where nobody has asked for another.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster(key) => key.fmt(f),
+            Self::Address(address) => address.fmt(f),
+            Self::Mesh => RouteName::Mesh.fmt(f),
+            Self::Nowhere => f.write_str(NOWHERE),
+        }
+    }
+}

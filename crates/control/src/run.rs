@@ -1,0 +1,64 @@
+//! The process: what it is, how it starts, and what ends it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use leno_admin::logging;
+use leno_identity::upkeep::UpkeepError;
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+
+use crate::options::Options;
+use crate::{cluster, local};
+
+/// Why the control plane ended other than well.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error("--config {}: {source}; name a directory of Kubernetes manifests", path.display())]
+    Config { path: PathBuf, source: io::Error },
+    #[error("--{flag} {address}: {source}; choose an address of this machine that is free")]
+    Listen { flag: &'static str, address: SocketAddr, source: io::Error },
+    #[error("--xds {0}: without an identity xDS is served in clear, to this machine only; choose a loopback address")]
+    InClear(SocketAddr),
+    #[error("--issuer {}: {source}", path.display())]
+    Issuer { path: PathBuf, source: Box<UpkeepError> },
+    #[error("there is no cluster to watch: {0}; set KUBECONFIG, run in a Pod, or name a directory with --config")]
+    NoCluster(Box<dyn std::error::Error + Send + Sync>),
+    #[error("the control plane has no identity: {0}")]
+    Identity(#[from] Box<UpkeepError>),
+    #[error("a server ended: {0}")]
+    Serve(#[from] tonic::transport::Error),
+    #[error("the log could not start: {0}")]
+    Log(#[from] logging::StartError),
+    #[error("the control plane could not start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Runs the control plane until a signal ends it.
+pub(crate) fn run(options: Options) -> Result<(), RunError> {
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    LocalSet::new().block_on(&runtime, start(options))
+}
+
+async fn start(options: Options) -> Result<(), RunError> {
+    let log = logging::start(options.log.clone(), options.log_format)?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let ended = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    match options.config.clone() {
+        Some(directory) => local::serve(&directory, options, log, ended).await,
+        None => cluster::serve(&options, log, ended).await,
+    }
+}
+
+/// Listens where a flag says.
+pub(crate) async fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).await.map_err(|source| RunError::Listen { flag, address, source })
+}

@@ -1,0 +1,132 @@
+//! One watch for as long as the process runs, whatever happens to the API server.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::time::Instant;
+
+use futures_util::{Stream, StreamExt};
+use kube::Resource;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::backoff::Outage;
+use crate::index::{Change, Content, Kind, Name};
+
+/// HTTP's status for what is not there.
+const NOT_FOUND: u16 = 404;
+/// HTTP's status for a version that is too old to go on from.
+const GONE: u16 = 410;
+
+/// Tells the index what happens to objects of one kind.
+pub(super) struct Follower {
+    kind: Kind,
+    changes: mpsc::Sender<(Kind, Change)>,
+    /// What has been listed so far; nothing while no list is under way.
+    listing: HashSet<Name>,
+    was_listed: bool,
+    outage: Option<Outage>,
+}
+
+/// The index is gone.
+struct NobodyListens;
+
+impl Follower {
+    pub(super) fn new(kind: Kind, changes: mpsc::Sender<(Kind, Change)>) -> Self {
+        Self { kind, changes, listing: HashSet::new(), was_listed: false, outage: None }
+    }
+
+    /// Follows the streams that `watch` makes, one after the other; `read` takes what is needed of an object. Ends when
+    /// nobody listens.
+    pub(super) async fn run<K, S, R>(mut self, watch: impl Fn() -> S, read: R)
+    where
+        K: Resource,
+        S: Stream<Item = watcher::Result<Event<K>>>,
+        R: Fn(&Name, K) -> Content,
+    {
+        loop {
+            let mut events = pin!(watch());
+            while let Some(event) = events.next().await {
+                let event = match event {
+                    Ok(event) => event,
+                    Err(error) => {
+                        self.wait_out(&error).await;
+                        // Nothing but a new list helps here.
+                        if status(&error) == Some(GONE) {
+                            break;
+                        }
+                        continue;
+                    }
+                };
+                if self.take(event, &read).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn take<K: Resource>(
+        &mut self,
+        event: Event<K>,
+        read: &impl Fn(&Name, K) -> Content,
+    ) -> Result<(), NobodyListens> {
+        let change = match event {
+            Event::Init => {
+                self.listing.clear();
+                return Ok(());
+            }
+            Event::InitApply(object) => {
+                let name = name(&object);
+                self.listing.insert(name.clone());
+                let content = read(&name, object);
+                Change::Applied(name, content)
+            }
+            Event::InitDone => {
+                self.was_listed = true;
+                Change::Listed(std::mem::take(&mut self.listing))
+            }
+            Event::Apply(object) => {
+                let name = name(&object);
+                let content = read(&name, object);
+                Change::Applied(name, content)
+            }
+            Event::Delete(object) => Change::Removed(name(&object)),
+        };
+        if let Some(outage) = self.outage.take() {
+            let after_s = outage.lasted(Instant::now()).as_secs_f64();
+            tracing::info!(kind = %self.kind, after_s, "watched again");
+        }
+        self.changes.send((self.kind, change)).await.map_err(|_| NobodyListens)
+    }
+
+    async fn wait_out(&mut self, error: &watcher::Error) {
+        let outage = self.outage.get_or_insert_with(|| Outage::new(Instant::now()));
+        let wait = outage.wait();
+        if outage.is_new() && status(error) != Some(GONE) {
+            tracing::warn!(kind = %self.kind, %error, "cannot be watched; what is known of it stays in force");
+        } else {
+            tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "still cannot be watched");
+        }
+        // Its definition is there and it is not: another version of it, or not yet.
+        if status(error) == Some(NOT_FOUND) && !self.was_listed {
+            self.was_listed = true;
+            self.changes.send((self.kind, Change::NotInstalled)).await.ok();
+        }
+        sleep(wait).await;
+    }
+}
+
+fn name<K: Resource>(object: &K) -> Name {
+    Name::new(object.meta().namespace.as_deref().unwrap_or_default(), object.meta().name.as_deref().unwrap_or_default())
+}
+
+/// What the API server answered, if it did.
+fn status(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}

@@ -1,0 +1,138 @@
+//! What is taken of an object of each kind.
+
+use std::borrow::Cow;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
+use kube::{Resource, ResourceExt};
+use leno_model::manifest::read_object;
+use leno_model::typed;
+use serde::Deserialize;
+
+use crate::index::{self, Content, Kind, Name};
+
+/// The label of Pods that have a proxy.
+const INJECTED: &str = "leno.dev/injected";
+/// The annotation of Namespaces whose Pods get one.
+const INJECT: &str = "leno.dev/inject";
+/// The service account of a Pod that names none.
+const DEFAULT_SERVICE_ACCOUNT: &str = "default";
+
+/// As much of a Pod as is read off the wire.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Pod {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: PodSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    service_account_name: Option<Box<str>>,
+}
+
+impl Resource for Pod {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+pub(super) fn service(_: &Name, service: Service) -> Content {
+    Content::Object(typed::service(service))
+}
+
+pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
+    Content::Object(typed::endpoint_slice(slice))
+}
+
+pub(super) fn pod(_: &Name, pod: Pod) -> Content {
+    let is_injected = pod.labels().get(INJECTED).is_some_and(|value| value == "true");
+    let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
+    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account) })
+}
+
+pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {
+    let injects = namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled");
+    Content::Namespace(index::Namespace { injects })
+}
+
+/// A kind that a CustomResourceDefinition makes.
+#[derive(Clone, Copy)]
+pub(super) struct Custom {
+    pub(super) kind: Kind,
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+}
+
+/// Gateway API's group.
+const GATEWAY: &str = "gateway.networking.k8s.io";
+
+/// Every one of them.
+pub(super) const CUSTOM: [Custom; 4] = [
+    Custom { kind: Kind::AuthorizationPolicy, group: "leno.dev", version: "v1alpha1", plural: "authorizationpolicies" },
+    Custom { kind: Kind::HttpRoute, group: GATEWAY, version: "v1", plural: "httproutes" },
+    Custom { kind: Kind::GrpcRoute, group: GATEWAY, version: "v1", plural: "grpcroutes" },
+    Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
+];
+
+impl Custom {
+    /// What it is called in the API.
+    pub(super) fn resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: format!("{}/{}", self.group, self.version),
+            kind: self.kind.to_string(),
+            plural: self.plural.to_owned(),
+        }
+    }
+
+    /// The name of its CustomResourceDefinition.
+    pub(super) fn definition(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    /// Takes what is needed of one object.
+    pub(super) fn read(&self) -> impl Fn(&Name, DynamicObject) -> Content + use<> {
+        let api = self.resource();
+        move |_, mut object| {
+            // Nobody here wants it, and it is as long as the rest.
+            object.metadata.managed_fields = None;
+            // What is listed need not say again of which kind it is.
+            object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
+            Content::Object(read_object(serde_json::to_value(object).unwrap_or_default()))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "kinds_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! Watches the cluster: what happens to objects there, to [`Change`]s for the index.
+//!
+//! Each kind has a watch of its own, so that one that fails holds up no other. Objects are read as they arrive, and what
+//! the mesh does not need is dropped at once. Of kinds that only a CustomResourceDefinition makes, every object is parsed
+//! by itself: one that has a field we do not know how to read is that object's problem alone.
+
+mod backoff;
+mod definitions;
+mod follow;
+mod kinds;
+
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{Config, watcher};
+use kube::{Api, Client};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::index::{Change, Kind};
+use definitions::Definitions;
+use follow::Follower;
+
+/// Most changes that wait to be taken in; watches pause when there are as many.
+pub const CHANGES_MAX: usize = 1_024;
+
+/// How many objects the API server is asked for at once: what is listed is in memory as it came until it is read.
+const PAGE_SIZE: u32 = 200;
+
+/// Starts every watch. They go on for as long as the set that is returned.
+pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet<()> {
+    let mut watches = JoinSet::new();
+    let follower = |kind| Follower::new(kind, changes.clone());
+
+    let services: Api<Service> = Api::all(client.clone());
+    watches.spawn(follower(Kind::Service).run(move || watcher(services.clone(), everything()), kinds::service));
+    let slices: Api<EndpointSlice> = Api::all(client.clone());
+    watches
+        .spawn(follower(Kind::EndpointSlice).run(move || watcher(slices.clone(), everything()), kinds::endpoint_slice));
+    let pods: Api<kinds::Pod> = Api::all(client.clone());
+    watches.spawn(follower(Kind::Pod).run(move || watcher(pods.clone(), living()), kinds::pod));
+    let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
+    watches.spawn(follower(Kind::Namespace).run(move || watcher(namespaces.clone(), everything()), kinds::namespace));
+
+    let (publisher, definitions) = watch::channel(Definitions::None);
+    watches.spawn(definitions::follow(client.clone(), publisher));
+    for custom in kinds::CUSTOM {
+        watches.spawn(follow_custom(custom, client.clone(), definitions.clone(), changes.clone()));
+    }
+    watches
+}
+
+/// Watches a kind for as long as it is installed, whenever that is.
+async fn follow_custom(
+    custom: kinds::Custom,
+    client: Client,
+    mut definitions: watch::Receiver<Definitions>,
+    changes: mpsc::Sender<(Kind, Change)>,
+) {
+    let objects = Api::all_with(client, &custom.resource());
+    let definition = custom.definition();
+    loop {
+        let has = |known: &Definitions| known.as_ref().map(|names| names.contains(&definition));
+        let Ok(is_installed) = definitions.wait_for(|known| has(known).is_some()).await.map(|known| has(&known)) else {
+            return;
+        };
+        let follower = Follower::new(custom.kind, changes.clone());
+        if is_installed == Some(true) {
+            let objects = objects.clone();
+            tracing::info!(kind = %custom.kind, "is installed: watched");
+            tokio::select! {
+                () = follower.run(move || watcher(objects.clone(), everything()), custom.read()) => return,
+                gone = definitions.wait_for(|known| has(known) == Some(false)) => if gone.is_err() { return },
+            }
+        }
+        tracing::info!(kind = %custom.kind, "is not installed: there are none");
+        if changes.send((custom.kind, Change::NotInstalled)).await.is_err() {
+            return;
+        }
+        if definitions.wait_for(|known| has(known) == Some(true)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn everything() -> Config {
+    Config::default().page_size(PAGE_SIZE)
+}
+
+/// Pods that have ended, of which there may be many, serve nothing.
+fn living() -> Config {
+    everything().fields("status.phase!=Succeeded,status.phase!=Failed")
+}

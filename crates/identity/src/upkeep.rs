@@ -1,0 +1,198 @@
+//! Our identity over time: a first SVID at the start, renewed before it expires, with the trust bundle as it is now.
+//!
+//! Whatever fails later, the identity that was good last stays in use.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leno_model::spiffe::Workload;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::issuer::{IssueError, Issuer, Trust, obtain};
+use crate::renewal::Schedule;
+use crate::svid::Svid;
+use crate::tls::TlsIdentity;
+
+/// How often to look whether whom to trust has changed, and whether a renewal is due.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long an issuer may take to answer.
+const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no SVID, or no new one; it says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum UpkeepError {
+    /// The issuer gave none.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    /// The issuer did not answer in time.
+    #[error("the issuer gave no answer for {} s; look whether it runs and can be reached", ISSUE_TIMEOUT.as_secs())]
+    Timeout,
+}
+
+/// Numbers about our own certificate.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IdentityMetrics {
+    /// When the certificate in use expires.
+    pub expiration_since_1970: Duration,
+    /// When the certificate in use was issued.
+    pub last_refresh_since_1970: Duration,
+    /// Certificates that were issued, the first one included.
+    pub good_refreshes: u64,
+    /// Times that no certificate was issued.
+    pub bad_refreshes: u64,
+}
+
+impl IdentityMetrics {
+    /// These numbers after a certificate was issued.
+    #[must_use]
+    pub fn after_refresh(mut self, now: SystemTime, not_after: SystemTime) -> Self {
+        self.good_refreshes += 1;
+        self.last_refresh_since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.expiration_since_1970 = not_after.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self
+    }
+
+    /// These numbers after none was issued.
+    #[must_use]
+    pub fn after_failure(mut self) -> Self {
+        self.bad_refreshes += 1;
+        self
+    }
+}
+
+/// Keeps the identity of one workload good.
+pub struct Upkeep {
+    issuer: Box<dyn Issuer>,
+    workload: Workload,
+    svid: Svid,
+    trust: Trust,
+    schedule: Schedule,
+    /// What was wrong at the last look at whom to trust, so that it is logged once.
+    trust_problem: Option<String>,
+    metrics: Rc<Cell<IdentityMetrics>>,
+    publisher: watch::Sender<Arc<TlsIdentity>>,
+}
+
+impl Upkeep {
+    /// Gets the first SVID. Workloads with different seeds renew at different moments.
+    ///
+    /// # Errors
+    /// [`UpkeepError`] if there is none: a program that is to have an identity cannot start without.
+    pub async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, UpkeepError> {
+        let (svid, trust) = obtain_in_time(&*issuer, &workload).await?;
+        let now = SystemTime::now();
+        let metrics = IdentityMetrics::default().after_refresh(now, svid.not_after);
+        log_issued(&svid, now);
+        Ok(Self {
+            schedule: Schedule::new(now, svid.not_after, seed),
+            publisher: watch::Sender::new(Arc::new(TlsIdentity::new(&svid, &trust.bundle))),
+            metrics: Rc::new(Cell::new(metrics)),
+            trust_problem: None,
+            issuer,
+            workload,
+            svid,
+            trust,
+        })
+    }
+
+    /// The identity in use, and each one that replaces it.
+    pub fn identity(&self) -> watch::Receiver<Arc<TlsIdentity>> {
+        self.publisher.subscribe()
+    }
+
+    /// Its numbers, as they are at any time.
+    pub fn metrics(&self) -> Rc<Cell<IdentityMetrics>> {
+        self.metrics.clone()
+    }
+
+    /// Renews and follows changes for as long as the program runs.
+    pub async fn run(mut self) -> Infallible {
+        loop {
+            sleep(CHECK_INTERVAL).await;
+            self.check(SystemTime::now()).await;
+        }
+    }
+
+    async fn check(&mut self, now: SystemTime) {
+        match self.issuer.trust() {
+            Ok(trust) => {
+                self.trust_problem = None;
+                if trust != self.trust {
+                    self.follow(trust, now);
+                }
+            }
+            Err(error) => self.log_trust_problem(&error),
+        }
+        if self.schedule.is_due(now) {
+            self.renew(now).await;
+        }
+    }
+
+    /// Takes in whom to trust now. The SVID stays in use unless it does not pass the new bundle itself.
+    fn follow(&mut self, trust: Trust, now: SystemTime) {
+        tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
+        if trust.signer != self.trust.signer {
+            self.schedule.signer_changed(now);
+        }
+        match self.svid.verify(&trust.bundle, now) {
+            Ok(()) => self.publish(&trust),
+            Err(_) => self.schedule.hasten(now),
+        }
+        self.trust = trust;
+    }
+
+    async fn renew(&mut self, now: SystemTime) {
+        let refreshed = obtain_in_time(&*self.issuer, &self.workload).await;
+        let metrics = self.metrics.get();
+        match refreshed {
+            Ok((svid, trust)) => {
+                self.schedule.renewed(now, svid.not_after);
+                self.metrics.set(metrics.after_refresh(now, svid.not_after));
+                log_issued(&svid, now);
+                self.svid = svid;
+                self.publish(&trust);
+                self.trust = trust;
+            }
+            Err(error) => {
+                self.metrics.set(metrics.after_failure());
+                let retry_s = self.schedule.failed(now).as_secs_f64();
+                let expires_s = seconds_until(self.svid.not_after, now);
+                tracing::warn!(%error, retry_s, expires_s, "no new SVID was issued; the one in use stays");
+            }
+        }
+    }
+
+    fn publish(&self, trust: &Trust) {
+        self.publisher.send_replace(Arc::new(TlsIdentity::new(&self.svid, &trust.bundle)));
+    }
+
+    fn log_trust_problem(&mut self, error: &IssueError) {
+        let problem = error.to_string();
+        if self.trust_problem.as_ref() != Some(&problem) {
+            tracing::warn!(error = %problem, "the trust bundle cannot be read; the one in use stays");
+            self.trust_problem = Some(problem);
+        }
+    }
+}
+
+async fn obtain_in_time(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, Trust), UpkeepError> {
+    let answer = timeout(ISSUE_TIMEOUT, obtain(issuer, workload)).await.map_err(|_| UpkeepError::Timeout)?;
+    Ok(answer?)
+}
+
+fn log_issued(svid: &Svid, now: SystemTime) {
+    tracing::info!(id = %svid.id, expires_s = seconds_until(svid.not_after, now), "an SVID was issued");
+}
+
+fn seconds_until(then: SystemTime, now: SystemTime) -> u64 {
+    then.duration_since(now).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+#[path = "upkeep_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+//! The annotations by which people say whether and how a Pod is meshed, and what they may be.
+//!
+//! They stand on Pods (in a workload's Pod template) and on namespaces, whose Pods they hold for; a Pod's own comes
+//! first. Those of Services and EndpointSlices are `leno_model`'s.
+
+use std::fmt;
+
+use leno_model::problem::quoted;
+use leno_model::spelling::closest;
+use serde_json::{Map, Value};
+
+/// What the names of our annotations and labels begin with.
+pub const PREFIX: &str = "leno.dev/";
+/// Whether a Pod gets a proxy: `enabled` or `disabled`.
+pub const INJECT: &str = "leno.dev/inject";
+/// Label of Pods that have a proxy; its value is `true`.
+pub const INJECTED_LABEL: &str = "leno.dev/injected";
+
+pub(crate) const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
+pub(crate) const SKIP_INBOUND_PORTS: &str = "leno.dev/skip-inbound-ports";
+pub(crate) const SKIP_OUTBOUND_PORTS: &str = "leno.dev/skip-outbound-ports";
+pub(crate) const SKIP_SUBNETS: &str = "leno.dev/skip-subnets";
+pub(crate) const DEFAULT_INBOUND_POLICY: &str = "leno.dev/default-inbound-policy";
+pub(crate) const PROXY_IMAGE: &str = "leno.dev/proxy-image";
+pub(crate) const PROXY_VERSION: &str = "leno.dev/proxy-version";
+pub(crate) const PROXY_IMAGE_PULL_POLICY: &str = "leno.dev/proxy-image-pull-policy";
+pub(crate) const PROXY_CPU_REQUEST: &str = "leno.dev/proxy-cpu-request";
+pub(crate) const PROXY_CPU_LIMIT: &str = "leno.dev/proxy-cpu-limit";
+pub(crate) const PROXY_MEMORY_REQUEST: &str = "leno.dev/proxy-memory-request";
+pub(crate) const PROXY_MEMORY_LIMIT: &str = "leno.dev/proxy-memory-limit";
+pub(crate) const PROXY_WORKERS: &str = "leno.dev/proxy-workers";
+pub(crate) const PROXY_LOG_LEVEL: &str = "leno.dev/proxy-log-level";
+pub(crate) const PROXY_LOG_FORMAT: &str = "leno.dev/proxy-log-format";
+pub(crate) const ACCESS_LOG: &str = "leno.dev/access-log";
+pub(crate) const SHUTDOWN_GRACE: &str = "leno.dev/shutdown-grace";
+pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
+pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
+pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
+
+/// Every annotation: its name, what it may be, and what it says.
+pub const ALL: [(&str, &str, &str); 21] = [
+    (INJECT, "enabled, disabled", "whether Pods get a proxy"),
+    (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
+    (SKIP_INBOUND_PORTS, "ports and ranges, as 22,1000-2000", "ports of the Pod that others reach without the proxy"),
+    (SKIP_OUTBOUND_PORTS, "ports and ranges, as 25,1000-2000", "ports that the application calls without the proxy"),
+    (SKIP_SUBNETS, "networks, as 192.168.0.0/16,fd00::/8", "networks that the application calls without the proxy"),
+    (
+        DEFAULT_INBOUND_POLICY,
+        "all-unauthenticated, all-authenticated, cluster-authenticated, deny, audit",
+        "who may call where no AuthorizationPolicy is enforced",
+    ),
+    (PROXY_IMAGE, "an image without its tag", "the image of the proxy"),
+    (PROXY_VERSION, "a tag, as 0.1.0", "the tag of the proxy's image"),
+    (PROXY_IMAGE_PULL_POLICY, "Always, IfNotPresent, Never", "when the proxy's image is pulled"),
+    (PROXY_CPU_REQUEST, "a quantity, as 10m", "the proxy's CPU request"),
+    (PROXY_CPU_LIMIT, "a quantity, as 1", "the proxy's CPU limit"),
+    (PROXY_MEMORY_REQUEST, "a quantity, as 16Mi", "the proxy's memory request"),
+    (PROXY_MEMORY_LIMIT, "a quantity, as 128Mi", "the proxy's memory limit"),
+    (PROXY_WORKERS, "1 to 64", "how many processor cores may relay calls"),
+    (
+        PROXY_LOG_LEVEL,
+        "off, error, warn, info, debug, trace, also by target as info,leno_proxy=debug",
+        "what the proxy logs",
+    ),
+    (PROXY_LOG_FORMAT, "plain, json", "how its log lines look"),
+    (ACCESS_LOG, "off, json, apache", "whether and how the proxy logs each call"),
+    (
+        SHUTDOWN_GRACE,
+        "a duration, as 500ms, 30s or 2m, at most 60m",
+        "how long calls in flight may take once the Pod ends",
+    ),
+    (INBOUND_PORT, "1 to 65535", "where the proxy takes others' connections"),
+    (OUTBOUND_PORT, "1 to 65535", "where the proxy takes the application's connections"),
+    (ADMIN_PORT, "1 to 65535", "where the proxy answers probes and Prometheus"),
+];
+
+/// Whose annotation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// The namespace of the Pod.
+    Namespace,
+    /// The Pod, or the Pod template.
+    Pod,
+}
+
+/// Something in the way of a proxy that a person has to mend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// An annotation is not what it may be.
+    Annotation {
+        /// Whose it is.
+        bearer: Bearer,
+        /// Its name.
+        name: String,
+        /// What it says, quoted and cut.
+        value: String,
+        /// What to write.
+        fix: String,
+    },
+    /// The proxy and a container of the Pod want the same port or user.
+    Conflict {
+        /// What is wrong.
+        what: String,
+        /// What to write.
+        fix: String,
+    },
+}
+
+impl Mistake {
+    pub(crate) fn annotation(bearer: Bearer, name: &str, value: &str, fix: &str) -> Self {
+        Self::Annotation { bearer, name: name.to_owned(), value: quoted(value), fix: fix.to_owned() }
+    }
+}
+
+impl fmt::Display for Mistake {
+    /// One line, as `leno.dev/proxy-workers: "0" does not work; use 1 to 64`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation { bearer, name, value, fix } => {
+                let of = if *bearer == Bearer::Namespace { " of the namespace" } else { "" };
+                write!(f, "annotation {name}{of}: {value} does not work; use {fix}")
+            }
+            Self::Conflict { what, fix } => write!(f, "{what}; {fix}"),
+        }
+    }
+}
+
+/// Our annotations among `all`, each with its value; what is not text has none.
+pub(crate) fn ours(all: Option<&Map<String, Value>>) -> impl Iterator<Item = (&str, &str)> {
+    let ours = all.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX));
+    ours.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
+}
+
+/// What to tell about an annotation of ours that nothing reads.
+pub(crate) fn unknown(name: &str) -> Option<String> {
+    let names = ALL.map(|(name, ..)| name);
+    if names.contains(&name) {
+        return None;
+    }
+    let advice = match closest(name, names) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => "it is not read".to_owned(),
+    };
+    Some(format!("annotation {name}: there is no such annotation of Pods; {advice}"))
+}
+
+#[cfg(test)]
+#[path = "annotations_tests.rs"]
+mod tests;

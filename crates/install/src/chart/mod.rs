@@ -1,0 +1,123 @@
+//! The objects of an installation, from charts/leno: the very templates that Helm renders.
+//!
+//! values.yaml, the caller's values and the schema -> `values` -> `template` -> objects. Of Helm's language there is
+//! what the chart uses; anything else is an error, and a test compares both renderings.
+
+mod template;
+mod values;
+
+use serde_json::{Value, json};
+
+use crate::yaml::{self, Fault};
+use crate::{CONTROL_NAMESPACE, schema};
+
+pub use template::TemplateError;
+pub use values::{ValueError, merge};
+
+const VALUES: &str = include_str!("../../../../charts/leno/values.yaml");
+const HA_VALUES: &str = include_str!("../../../../charts/leno/values-ha.yaml");
+const SCHEMA: &str = include_str!("../../../../charts/leno/values.schema.json");
+const CHART: &str = include_str!("../../../../charts/leno/Chart.yaml");
+/// The chart's custom resource definitions, each with its file's name.
+const CRDS: [(&str, &str); 1] =
+    [("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml"))];
+/// The chart's templates in the order in which a cluster should see them.
+const TEMPLATES: [(&str, &str); 3] = [
+    ("rbac.yaml", include_str!("../../../../charts/leno/templates/rbac.yaml")),
+    ("control.yaml", include_str!("../../../../charts/leno/templates/control.yaml")),
+    ("webhooks.yaml", include_str!("../../../../charts/leno/templates/webhooks.yaml")),
+];
+
+/// Why there are no objects; one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChartError {
+    /// A value may not be what it is.
+    #[error("{0}")]
+    Value(#[from] ValueError),
+    /// A template does not work with these values.
+    #[error("{file}: {error}")]
+    Template {
+        /// Its file.
+        file: String,
+        /// What does not.
+        error: TemplateError,
+    },
+    /// A file of the chart, or what came of a template, is not YAML.
+    #[error("{file}: {fault}")]
+    Yaml {
+        /// The file.
+        file: String,
+        /// Where and why.
+        fault: Fault,
+    },
+}
+
+/// The values that hold where nobody says otherwise; with `is_ha`, those for production.
+///
+/// # Errors
+/// None that a chart with working tests has.
+pub fn default_values(is_ha: bool) -> Result<Value, ChartError> {
+    let mut values = read("values.yaml", VALUES)?;
+    if is_ha {
+        merge(&mut values, read("values-ha.yaml", HA_VALUES)?);
+    }
+    Ok(values)
+}
+
+/// Sets one value, written as `control.replicas=3`; text needs no quotes.
+///
+/// # Errors
+/// Where that is not NAME=VALUE. What the name or the value may be is looked at by [`objects`].
+pub fn set_value(values: &mut Value, text: &str) -> Result<(), ChartError> {
+    Ok(values::set(values, &read("values.schema.json", SCHEMA)?, text)?)
+}
+
+/// Every object of an installation: the namespace, the custom resource definitions, then the rest.
+///
+/// # Errors
+/// A value that may not be what it is.
+pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
+    let schema = read("values.schema.json", SCHEMA)?;
+    if let Some(violation) = schema::check(&schema, values).into_iter().next() {
+        return Err(ValueError::Schema(violation).into());
+    }
+    let mut objects = vec![namespace()];
+    for (file, text) in CRDS {
+        objects.push(read(file, text)?);
+    }
+    let chart = read("Chart.yaml", CHART)?;
+    let context = json!({
+        "Values": values,
+        "Release": {"Namespace": CONTROL_NAMESPACE},
+        "Chart": {"Name": chart["name"], "Version": chart["version"], "AppVersion": chart["appVersion"]},
+    });
+    for (file, text) in TEMPLATES {
+        let rendered =
+            template::render(text, &context).map_err(|error| ChartError::Template { file: file.to_owned(), error })?;
+        let documents = yaml::split(&rendered).map_err(|fault| ChartError::Yaml { file: file.to_owned(), fault })?;
+        objects.extend(documents.into_iter().map(|document| document.value).filter(|value| !value.is_null()));
+    }
+    Ok(objects)
+}
+
+/// Helm makes it by `--create-namespace`. The control plane needs no more than the strictest Pod security.
+fn namespace() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": CONTROL_NAMESPACE,
+            "labels": {
+                "app.kubernetes.io/part-of": "leno",
+                "pod-security.kubernetes.io/enforce": "restricted",
+            },
+        },
+    })
+}
+
+fn read(file: &str, text: &str) -> Result<Value, ChartError> {
+    yaml::read(text).map_err(|fault| ChartError::Yaml { file: file.to_owned(), fault })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::*;
+use crate::inject::{Options, Settings};
+
+fn chart_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/leno")
+}
+
+fn rendered(sets: &[&str], is_ha: bool) -> Result<Vec<Value>, String> {
+    let mut values = default_values(is_ha).expect("the chart is fine");
+    for set in sets {
+        set_value(&mut values, set).map_err(|error| error.to_string())?;
+    }
+    objects(&values).map_err(|error| error.to_string())
+}
+
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let is_it = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+    objects.iter().find(is_it).unwrap_or_else(|| panic!("there is no {kind} {name}"))
+}
+
+fn names(objects: &[Value]) -> Vec<String> {
+    let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]).replace('"', "");
+    objects.iter().map(name).collect()
+}
+
+#[test]
+fn every_file_of_the_chart_is_in_the_program() {
+    let listed = |dir: &str| {
+        let files = std::fs::read_dir(chart_dir().join(dir)).expect("the chart is there");
+        let mut names: Vec<_> =
+            files.map(|file| file.expect("it is readable").file_name().into_string().expect("text")).collect();
+        names.sort();
+        names
+    };
+    let mut templates = TEMPLATES.map(|(name, _)| name.to_owned());
+    templates.sort();
+    assert_eq!(listed("templates"), templates);
+    assert_eq!(listed("crds"), CRDS.map(|(name, _)| name.to_owned()));
+}
+
+#[test]
+fn an_installation_is_these_objects_in_an_order_that_a_cluster_can_take() {
+    let expected = [
+        "Namespace leno",
+        "CustomResourceDefinition authorizationpolicies.leno.dev",
+        "ServiceAccount leno-control",
+        "ClusterRole leno-control",
+        "ClusterRoleBinding leno-control",
+        "Role leno-control",
+        "RoleBinding leno-control",
+        "ConfigMap leno-config",
+        "Service leno-control",
+        "Deployment leno-control",
+        "MutatingWebhookConfiguration leno-injector",
+        "ValidatingWebhookConfiguration leno-validator",
+    ];
+    assert_eq!(names(&rendered(&[], false).expect("it renders")), expected);
+}
+
+#[test]
+fn high_availability_is_three_replicas_apart_of_which_two_always_run() {
+    let objects = rendered(&[], true).expect("it renders");
+    let deployment = find(&objects, "Deployment", "leno-control");
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    assert!(deployment.pointer("/spec/template/spec/affinity/podAntiAffinity").is_some());
+    assert_eq!(find(&objects, "PodDisruptionBudget", "leno-control")["spec"]["maxUnavailable"], 1);
+    assert_eq!(find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0]["failurePolicy"], "Fail");
+}
+
+/// Limits of schemas are floating point to Kubernetes' types.
+fn whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            yaml::read(number.to_string().trim_end_matches(".0")).expect("a number")
+        }
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, whole_numbers(value))).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn kubernetes_types_read_what_is_rendered() {
+    use k8s_openapi::api::{admissionregistration, apps, core, policy, rbac};
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
+    use serde::de::DeserializeOwned;
+
+    fn same<T: DeserializeOwned + serde::Serialize>(object: &Value) {
+        let read: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object:#}"));
+        // What a type does not know is lost on the way, so that it differs.
+        assert_eq!(whole_numbers(serde_json::to_value(read).expect("it is JSON")), *object);
+    }
+    let everything = [
+        "image.pullSecrets=[{name: a}]",
+        "control.nodeSelector={a: b}",
+        "control.tolerations=[{operator: Exists}]",
+        "webhook.excludedNamespaces=[ci, build]",
+    ];
+    for object in rendered(&everything, true).expect("it renders") {
+        match object["kind"].as_str().expect("it has a kind") {
+            "Namespace" => same::<core::v1::Namespace>(&object),
+            "CustomResourceDefinition" => same::<apiextensions::v1::CustomResourceDefinition>(&object),
+            "ServiceAccount" => same::<core::v1::ServiceAccount>(&object),
+            "ClusterRole" => same::<rbac::v1::ClusterRole>(&object),
+            "ClusterRoleBinding" => same::<rbac::v1::ClusterRoleBinding>(&object),
+            "Role" => same::<rbac::v1::Role>(&object),
+            "RoleBinding" => same::<rbac::v1::RoleBinding>(&object),
+            "ConfigMap" => same::<core::v1::ConfigMap>(&object),
+            "Service" => same::<core::v1::Service>(&object),
+            "Deployment" => same::<apps::v1::Deployment>(&object),
+            "PodDisruptionBudget" => same::<policy::v1::PodDisruptionBudget>(&object),
+            "MutatingWebhookConfiguration" => same::<admissionregistration::v1::MutatingWebhookConfiguration>(&object),
+            "ValidatingWebhookConfiguration" => {
+                same::<admissionregistration::v1::ValidatingWebhookConfiguration>(&object);
+            }
+            other => panic!("nobody checks a {other}"),
+        }
+    }
+}
+
+#[test]
+fn the_injectors_configuration_is_what_the_injector_reads() {
+    let options = |sets: &[&str]| -> Options {
+        let objects = rendered(sets, false).expect("it renders");
+        let text = find(&objects, "ConfigMap", "leno-config")["data"]["inject.yaml"].as_str().expect("text").to_owned();
+        serde_json::from_value(yaml::read(&text).expect("it is YAML")).expect("the injector takes it")
+    };
+    assert_eq!(options(&[]), Options::default());
+    let sets = [
+        "image.registry=registry.example/mesh",
+        "image.version=9",
+        "proxy.cpuLimit=1",
+        "proxy.accessLog=off",
+        "clusterDomain=c.local",
+    ];
+    let settings = Settings {
+        image: "registry.example/mesh/leno-proxy".to_owned(),
+        version: "9".to_owned(),
+        cpu_limit: "1".to_owned(),
+        ..Settings::default()
+    };
+    assert_eq!(options(&sets), Options { cluster_domain: "c.local".to_owned(), proxy: settings });
+}
+
+#[test]
+fn a_wrong_value_is_told_in_one_line() {
+    let wrong = [
+        ("control.replica=3", "control.replica: there is no such field; did you mean control.replicas?"),
+        ("control.replicas=many", "control.replicas: \"many\" is not a whole number"),
+        ("webhook.failurePolicy=Panic", "webhook.failurePolicy: \"Panic\" is not one of \"Ignore\", \"Fail\""),
+        ("proxy=1", "proxy: 1 is not a mapping"),
+        ("=1", "\"=1\" sets nothing; write NAME=VALUE"),
+        ("control", "\"control\" sets nothing"),
+    ];
+    for (set, expected) in wrong {
+        let error = rendered(&[set], false).expect_err(set);
+        assert!(error.starts_with(expected) && !error.contains('\n'), "{set}: {error}");
+    }
+}
+
+#[test]
+fn the_control_plane_never_writes_what_it_only_reads() {
+    let objects = rendered(&[], false).expect("it renders");
+    let writes = ["create", "update", "patch", "delete", "deletecollection", "*"];
+    let may_write = [
+        "httproutes/status",
+        "grpcroutes/status",
+        "authorizationpolicies/status",
+        "tokenreviews",
+        "configmaps",
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+    ];
+    let rules = find(&objects, "ClusterRole", "leno-control")["rules"].as_array().expect("rules");
+    for rule in rules {
+        let words =
+            |key: &str| -> Vec<&str> { rule[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect() };
+        assert!(!words("resources").contains(&"*") && !words("resources").contains(&"secrets"), "{rule}");
+        if words("verbs").iter().any(|verb| writes.contains(verb)) {
+            assert!(words("resources").iter().all(|resource| may_write.contains(resource)), "{rule}");
+        }
+    }
+}
+
+/// LENO_HELM names the program; without it this compares nothing and says so.
+#[test]
+fn helm_renders_the_same_objects() {
+    let Some(helm) = std::env::var_os("LENO_HELM") else {
+        println!("SKIPPED: set LENO_HELM to a helm 3 to compare with it");
+        return;
+    };
+    let cases: [(&[&str], bool); 3] = [
+        (&[], false),
+        (&[], true),
+        (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=2", "proxy.accessLog=json"], false),
+    ];
+    for (sets, is_ha) in cases {
+        let mut command = Command::new(&helm);
+        command.args(["template", "leno"]).arg(chart_dir()).args([
+            "--namespace",
+            "leno",
+            "--include-crds",
+            "--kube-version",
+            "1.34.0",
+        ]);
+        if is_ha {
+            command.arg("--values").arg(chart_dir().join("values-ha.yaml"));
+        }
+        command.args(sets.iter().flat_map(|set| ["--set", set]));
+        let output = command.output().expect("helm runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        let documents = yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value);
+        let mut theirs: Vec<_> = documents.filter(|value| !value.is_null()).collect();
+        // Helm makes the namespace itself.
+        let mut ours: Vec<_> = rendered(sets, is_ha).expect("it renders").split_off(1);
+        for objects in [&mut theirs, &mut ours] {
+            objects.sort_by_key(|object| names(std::slice::from_ref(object)));
+        }
+        assert_eq!(names(&theirs), names(&ours));
+        for (their, our) in theirs.iter().zip(&ours) {
+            assert_eq!(comparable(their), comparable(our));
+        }
+    }
+}
+
+/// Text that holds YAML is compared by what it says: Helm and we order keys differently.
+fn comparable(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(text) = object.pointer_mut("/data/inject.yaml") {
+        *text = yaml::read(text.as_str().expect("text")).expect("it is YAML");
+    }
+    object
+}

@@ -1,0 +1,70 @@
+//! What of a Pod the proxy cannot live with.
+
+use serde_json::Value;
+
+use super::containers::{INIT_CONTAINER, PROXY_CONTAINER, PROXY_UID};
+use super::settings::Settings;
+use super::skip::containers;
+use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
+
+/// Every conflict: ports that both want, and users that the redirection would take for the proxy's.
+pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
+    let mut found = own_ports(settings);
+    let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);
+    for container in containers(template) {
+        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+        if [INIT_CONTAINER, PROXY_CONTAINER].contains(&name) {
+            continue;
+        }
+        let ports = container.get("ports").and_then(Value::as_array).into_iter().flatten();
+        let numbers = ports.filter(|port| is_tcp(port)).filter_map(|port| port.get("containerPort")?.as_i64());
+        found.extend(numbers.filter_map(|port| port_conflict(name, port, settings)));
+        let user = container.pointer("/securityContext/runAsUser").and_then(Value::as_i64).or(whole);
+        if user == Some(PROXY_UID) {
+            found.push(Mistake::Conflict {
+                what: format!("container {name} runs as user {PROXY_UID}, whose connections are taken for the proxy's"),
+                fix: format!("give it another runAsUser, or annotate {INJECT}: disabled"),
+            });
+        }
+    }
+    found
+}
+
+/// The proxy's ports must differ from each other.
+fn own_ports(settings: &Settings) -> Vec<Mistake> {
+    let mut taken = Vec::new();
+    let mut twice = Vec::new();
+    for (annotation, port) in own(settings) {
+        match annotation {
+            Some(name) if taken.contains(&port) => {
+                let fix = "a port that the proxy does not use for something else";
+                twice.push(Mistake::annotation(Bearer::Pod, name, &port.to_string(), fix));
+            }
+            _ => taken.push(port),
+        }
+    }
+    twice
+}
+
+fn port_conflict(container: &str, port: i64, settings: &Settings) -> Option<Mistake> {
+    let (annotation, _) = own(settings).into_iter().find(|own| i64::from(own.1) == port)?;
+    let fix = match annotation {
+        Some(name) => format!("give the proxy another port with the annotation {name}"),
+        None => format!("let the container listen elsewhere, or annotate {INJECT}: disabled"),
+    };
+    Some(Mistake::Conflict { what: format!("container {container} listens on {port}, a port of the proxy's"), fix })
+}
+
+/// The proxy's ports, each with the annotation that changes it.
+fn own(settings: &Settings) -> [(Option<&'static str>, u16); 4] {
+    [
+        (None, Settings::TUNNEL_PORT),
+        (Some(INBOUND_PORT), settings.inbound_port),
+        (Some(OUTBOUND_PORT), settings.outbound_port),
+        (Some(ADMIN_PORT), settings.admin_port),
+    ]
+}
+
+fn is_tcp(port: &Value) -> bool {
+    port.get("protocol").is_none_or(|protocol| protocol == "TCP")
+}

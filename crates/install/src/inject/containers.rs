@@ -1,0 +1,223 @@
+//! The containers and the volume that a Pod gets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapProjection, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath,
+    ObjectFieldSelector, Probe, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecurityContext,
+    ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::{Options, Settings};
+use crate::CONTROL_NAMESPACE;
+
+/// The native sidecar.
+pub(super) const PROXY_CONTAINER: &str = "leno-proxy";
+/// The init container that redirects connections to it.
+pub(super) const INIT_CONTAINER: &str = "leno-init";
+/// The volume with what it proves its identity with, and trusts others by.
+pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
+/// The user that the proxy runs as, whose connections are not redirected.
+pub(super) const PROXY_UID: i64 = 2102;
+
+const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
+const TOKEN_FILE: &str = "token";
+const TRUST_BUNDLE_FILE: &str = "ca.crt";
+const TRUST_BUNDLE_CONFIG_MAP: &str = "leno-trust-bundle";
+/// Whom the token is for: it opens nothing else in the cluster.
+const TOKEN_AUDIENCE: &str = "leno.dev";
+const TOKEN_SECONDS: i64 = 3_600;
+
+/// Redirects the Pod's connections, once, before anything else runs in it.
+///
+/// It is root, because a capability counts for no other user of a container; of root's rights it has NET_ADMIN.
+pub(super) fn init(settings: &Settings) -> Container {
+    let mut args = vec![
+        format!("--proxy-uid={PROXY_UID}"),
+        format!("--inbound-port={}", settings.inbound_port),
+        format!("--outbound-port={}", settings.outbound_port),
+        format!("--admin-port={}", settings.admin_port),
+    ];
+    option(&mut args, "--skip-inbound-ports", &settings.skip_inbound_ports);
+    option(&mut args, "--skip-outbound-ports", &settings.skip_outbound_ports);
+    option(&mut args, "--skip-subnets", &settings.skip_subnets);
+    Container {
+        name: INIT_CONTAINER.to_owned(),
+        image: Some(image(settings)),
+        image_pull_policy: Some(settings.image_pull_policy.clone()),
+        command: Some(vec!["/leno-init".to_owned()]),
+        args: Some(args),
+        resources: Some(resources(settings)),
+        security_context: Some(SecurityContext {
+            capabilities: Some(Capabilities { add: Some(vec!["NET_ADMIN".to_owned()]), drop: Some(all()) }),
+            run_as_user: Some(0),
+            run_as_group: Some(0),
+            run_as_non_root: Some(false),
+            ..confined()
+        }),
+        ..Default::default()
+    }
+}
+
+/// The proxy: a native sidecar, so it is ready before the application starts and ends after it, in Jobs too.
+pub(super) fn proxy(settings: &Settings, options: &Options) -> Container {
+    Container {
+        name: PROXY_CONTAINER.to_owned(),
+        image: Some(image(settings)),
+        image_pull_policy: Some(settings.image_pull_policy.clone()),
+        restart_policy: Some("Always".to_owned()),
+        command: Some(vec!["/leno-proxy".to_owned()]),
+        args: Some(arguments(settings, options)),
+        env: Some(vec![
+            from_field("POD_NAME", "metadata.name"),
+            from_field("POD_NAMESPACE", "metadata.namespace"),
+            from_field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+            from_field("NODE_NAME", "spec.nodeName"),
+        ]),
+        ports: Some(vec![
+            port("leno-inbound", settings.inbound_port),
+            port("leno-tunnel", Settings::TUNNEL_PORT),
+            port("leno-admin", settings.admin_port),
+        ]),
+        // The application waits for this one, so it is asked for often: two minutes, every second.
+        startup_probe: Some(probe(settings, "/ready", 1, 120)),
+        readiness_probe: Some(probe(settings, "/ready", 5, 3)),
+        liveness_probe: Some(probe(settings, "/live", 10, 6)),
+        resources: Some(resources(settings)),
+        security_context: Some(SecurityContext {
+            capabilities: Some(Capabilities { add: None, drop: Some(all()) }),
+            run_as_user: Some(PROXY_UID),
+            run_as_group: Some(PROXY_UID),
+            run_as_non_root: Some(true),
+            ..confined()
+        }),
+        volume_mounts: Some(vec![VolumeMount {
+            name: IDENTITY_VOLUME.to_owned(),
+            mount_path: IDENTITY_DIR.to_owned(),
+            read_only: Some(true),
+            ..Default::default()
+        }]),
+        ..Default::default()
+    }
+}
+
+/// The token of the Pod's service account, for the mesh alone, and the trust bundle beside it.
+///
+/// Where the bundle's ConfigMap is not there yet the Pod waits for it, and starts when the control plane has put it there.
+pub(super) fn volume() -> Volume {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(TOKEN_AUDIENCE.to_owned()),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: TOKEN_FILE.to_owned(),
+    };
+    let bundle = ConfigMapProjection {
+        name: TRUST_BUNDLE_CONFIG_MAP.to_owned(),
+        items: Some(vec![KeyToPath {
+            key: TRUST_BUNDLE_FILE.to_owned(),
+            path: TRUST_BUNDLE_FILE.to_owned(),
+            ..Default::default()
+        }]),
+        ..Default::default()
+    };
+    Volume {
+        name: IDENTITY_VOLUME.to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(vec![
+                VolumeProjection { service_account_token: Some(token), ..Default::default() },
+                VolumeProjection { config_map: Some(bundle), ..Default::default() },
+            ]),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// The command line of the proxy. The kubelet puts values in place of `$(NAME)`.
+fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
+    let control = format!("leno-control.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
+    let mut args = vec![
+        format!("--control={control}:15010"),
+        format!("--issuer={control}:15012"),
+        format!("--token={IDENTITY_DIR}/{TOKEN_FILE}"),
+        format!("--trust-bundle={IDENTITY_DIR}/{TRUST_BUNDLE_FILE}"),
+        "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
+        format!("--inbound=0.0.0.0:{}", settings.inbound_port),
+        format!("--outbound=127.0.0.1:{}", settings.outbound_port),
+        format!("--tunnel=0.0.0.0:{}", Settings::TUNNEL_PORT),
+        format!("--admin=0.0.0.0:{}", settings.admin_port),
+        format!("--default-inbound-policy={}", settings.default_inbound_policy),
+        format!("--workers={}", settings.workers),
+        format!("--log={}", settings.log_level),
+        format!("--log-format={}", settings.log_format),
+        format!("--grace={}", settings.shutdown_grace),
+    ];
+    if settings.access_log != "off" {
+        args.push(format!("--access-log={}", settings.access_log));
+    }
+    option(&mut args, "--opaque-ports", &settings.opaque_ports);
+    args
+}
+
+fn option(args: &mut Vec<String>, name: &str, value: &str) {
+    if !value.is_empty() {
+        args.push(format!("{name}={value}"));
+    }
+}
+
+fn image(settings: &Settings) -> String {
+    format!("{}:{}", settings.image, settings.version)
+}
+
+fn confined() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        read_only_root_filesystem: Some(true),
+        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+fn all() -> Vec<String> {
+    vec!["ALL".to_owned()]
+}
+
+fn from_field(name: &str, path: &str) -> EnvVar {
+    let field = ObjectFieldSelector { field_path: path.to_owned(), ..Default::default() };
+    let source = EnvVarSource { field_ref: Some(field), ..Default::default() };
+    EnvVar { name: name.to_owned(), value_from: Some(source), ..Default::default() }
+}
+
+fn port(name: &str, number: u16) -> ContainerPort {
+    ContainerPort { name: Some(name.to_owned()), container_port: number.into(), ..Default::default() }
+}
+
+fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold: i32) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::Int(settings.admin_port.into()),
+            ..Default::default()
+        }),
+        period_seconds: Some(period_seconds),
+        failure_threshold: Some(failure_threshold),
+        ..Default::default()
+    }
+}
+
+/// The same for both containers, so that a Pod stays Guaranteed where the proxy's requests are its limits.
+fn resources(settings: &Settings) -> ResourceRequirements {
+    ResourceRequirements {
+        requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),
+        limits: quantities([("cpu", &settings.cpu_limit), ("memory", &settings.memory_limit)]),
+        ..Default::default()
+    }
+}
+
+/// Empty text asks for nothing.
+fn quantities<const N: usize>(all: [(&str, &str); N]) -> Option<BTreeMap<String, Quantity>> {
+    let given = all.into_iter().filter(|(_, quantity)| !quantity.is_empty());
+    let map: BTreeMap<_, _> = given.map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect();
+    (!map.is_empty()).then_some(map)
+}

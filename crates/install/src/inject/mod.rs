@@ -1,0 +1,117 @@
+//! A Pod template to the same with a proxy, as a patch; and back.
+//!
+//! `template` -> `skip`: not this one, and why -> `settings`: annotations -> `conflicts` -> `containers`,
+//! `plan`: the changes. Nothing that is there is changed or dropped: the proxy is added.
+
+mod conflicts;
+mod containers;
+mod plan;
+mod settings;
+mod skip;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use settings::Settings;
+pub use skip::Skipped;
+
+use crate::annotations::{Mistake, ours, unknown};
+use crate::patch::Operation;
+
+/// What an installation says about all of its proxies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Options {
+    /// The cluster's DNS domain.
+    pub cluster_domain: String,
+    /// What the settings of a proxy are where no annotation says otherwise.
+    pub proxy: Settings,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cluster_domain: "cluster.local".to_owned(), proxy: Settings::default() }
+    }
+}
+
+/// Who asks for a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A person, for this workload: only an annotation against it counts, and a proxy that is there is replaced.
+    ByName,
+    /// The cluster, for every Pod: only those that an annotation wants one for get one, and one that is there stays.
+    ByAnnotation,
+}
+
+/// The namespace of a Pod.
+#[derive(Clone, Debug, Default)]
+pub struct Namespace {
+    /// Its name; empty when it is not known.
+    pub name: String,
+    /// Its annotations, as far as they are known.
+    pub annotations: Map<String, Value>,
+}
+
+/// What comes of a Pod template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It gets a proxy.
+    Injected {
+        /// The changes to the template.
+        patch: Vec<Operation>,
+        /// Whether it had one of ours that is replaced.
+        replaced: bool,
+    },
+    /// It stays as it is.
+    Skipped(Skipped),
+}
+
+/// What is decided about a Pod template, and what else to tell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What comes of it.
+    pub outcome: Outcome,
+    /// What does no harm but was hardly meant, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Decides about a Pod template (or a Pod).
+///
+/// # Errors
+/// Every mistake that a person has to mend first.
+pub fn inject(
+    template: &Value,
+    namespace: &Namespace,
+    asked: Asked,
+    options: &Options,
+) -> Result<Decision, Vec<Mistake>> {
+    let annotations = template.pointer("/metadata/annotations").and_then(Value::as_object);
+    if let Some(skipped) = skip::reason(template, annotations, namespace, asked) {
+        let warnings = skip::warning(&skipped, annotations).into_iter().collect();
+        return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
+    }
+    let settings = options.proxy.with_annotations(Some(&namespace.annotations), annotations)?;
+    let conflicts = conflicts::find(template, &settings);
+    if !conflicts.is_empty() {
+        return Err(conflicts);
+    }
+    let additions = plan::Additions {
+        init: containers::init(&settings),
+        proxy: containers::proxy(&settings, options),
+        volume: containers::volume(),
+    };
+    let outcome = match plan::inject(template, &additions) {
+        Some((_, true)) if asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
+        Some((patch, replaced)) => Outcome::Injected { patch, replaced },
+        None => Outcome::Skipped(Skipped::Unchanged),
+    };
+    Ok(Decision { outcome, warnings: ours(annotations).filter_map(|(name, _)| unknown(name)).collect() })
+}
+
+/// The changes that take our proxy out of a Pod template; none if there is none.
+pub fn uninject(template: &Value) -> Vec<Operation> {
+    plan::uninject(template)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! How one Pod's proxy is set up: the installation's settings, the namespace's annotations, the Pod's own.
+
+use leno_model::policy::{DefaultInboundPolicy, Network};
+use leno_model::protocol::PortRanges;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::annotations::{
+    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS,
+    OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT,
+    PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE,
+    SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
+};
+
+/// Most worker threads of a proxy.
+const WORKERS_MAX: u16 = 64;
+/// Longest grace period of a proxy, in seconds.
+const GRACE_MAX_SECONDS: u64 = 3_600;
+
+/// Settings of a proxy, as its command line has them; empty text is a setting that is not made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Settings {
+    /// The image, without its tag.
+    pub image: String,
+    /// The tag of the image.
+    pub version: String,
+    /// When the image is pulled.
+    pub image_pull_policy: String,
+    /// Resources that are set aside, and the most that are given.
+    pub cpu_request: String,
+    /// See `cpu_request`.
+    pub cpu_limit: String,
+    /// See `cpu_request`.
+    pub memory_request: String,
+    /// See `cpu_request`.
+    pub memory_limit: String,
+    /// Processor cores that may relay calls.
+    pub workers: u16,
+    /// What is logged.
+    pub log_level: String,
+    /// How log lines look.
+    pub log_format: String,
+    /// How calls are logged, or `off`.
+    pub access_log: String,
+    /// How long calls in flight may take once the Pod ends.
+    pub shutdown_grace: String,
+    /// Who may call where no AuthorizationPolicy is enforced.
+    pub default_inbound_policy: String,
+    /// Ports of the Pod whose bytes are carried unread.
+    pub opaque_ports: String,
+    /// Ports of the Pod that others reach without the proxy.
+    pub skip_inbound_ports: String,
+    /// Ports that the application calls without the proxy.
+    pub skip_outbound_ports: String,
+    /// Networks that the application calls without the proxy.
+    pub skip_subnets: String,
+    /// Where the proxy takes others' connections.
+    pub inbound_port: u16,
+    /// Where the proxy takes the application's connections.
+    pub outbound_port: u16,
+    /// Where the proxy answers probes and Prometheus.
+    pub admin_port: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let none = String::new;
+        Self {
+            image: "leno-proxy".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            image_pull_policy: "IfNotPresent".to_owned(),
+            cpu_request: "10m".to_owned(),
+            cpu_limit: none(),
+            memory_request: "16Mi".to_owned(),
+            memory_limit: none(),
+            workers: 1,
+            log_level: "info".to_owned(),
+            log_format: "plain".to_owned(),
+            access_log: "off".to_owned(),
+            shutdown_grace: "30s".to_owned(),
+            default_inbound_policy: "all-unauthenticated".to_owned(),
+            opaque_ports: none(),
+            skip_inbound_ports: none(),
+            skip_outbound_ports: none(),
+            skip_subnets: none(),
+            inbound_port: 4143,
+            outbound_port: 4140,
+            admin_port: 4191,
+        }
+    }
+}
+
+impl Settings {
+    /// Where the proxy takes other proxies' tunnels, which all of them must know.
+    pub const TUNNEL_PORT: u16 = 15_008;
+
+    /// These settings, changed by the annotations of a namespace and then by those of a Pod.
+    ///
+    /// # Errors
+    /// Every annotation that does not work.
+    pub(super) fn with_annotations(
+        &self,
+        namespace: Option<&Map<String, Value>>,
+        pod: Option<&Map<String, Value>>,
+    ) -> Result<Self, Vec<Mistake>> {
+        let mut settings = self.clone();
+        let mut mistakes = Vec::new();
+        for (bearer, annotations) in [(Bearer::Namespace, namespace), (Bearer::Pod, pod)] {
+            for (name, value) in ours(annotations) {
+                if settings.set(name, value).is_none() {
+                    let may_be = ALL.iter().find(|known| known.0 == name).map_or("", |known| known.1);
+                    mistakes.push(Mistake::annotation(bearer, name, value, may_be));
+                }
+            }
+        }
+        if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+    }
+
+    /// `None` if the annotation may not be that; one that is not known sets nothing.
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        let value = value.trim();
+        match name {
+            INJECT => drop(one_of(value, &["enabled", "disabled"])?),
+            OPAQUE_PORTS => self.opaque_ports = ports(value)?,
+            SKIP_INBOUND_PORTS => self.skip_inbound_ports = ports(value)?,
+            SKIP_OUTBOUND_PORTS => self.skip_outbound_ports = ports(value)?,
+            SKIP_SUBNETS => self.skip_subnets = subnets(value)?,
+            DEFAULT_INBOUND_POLICY => {
+                value.parse::<DefaultInboundPolicy>().ok()?;
+                self.default_inbound_policy = value.to_owned();
+            }
+            PROXY_IMAGE => self.image = image(value)?,
+            PROXY_VERSION => self.version = tag(value)?,
+            PROXY_IMAGE_PULL_POLICY => self.image_pull_policy = one_of(value, &["Always", "IfNotPresent", "Never"])?,
+            PROXY_CPU_REQUEST => self.cpu_request = quantity(value)?,
+            PROXY_CPU_LIMIT => self.cpu_limit = quantity(value)?,
+            PROXY_MEMORY_REQUEST => self.memory_request = quantity(value)?,
+            PROXY_MEMORY_LIMIT => self.memory_limit = quantity(value)?,
+            PROXY_WORKERS => self.workers = number(value).filter(|count| *count <= WORKERS_MAX)?,
+            PROXY_LOG_LEVEL => self.log_level = log_levels(value)?,
+            PROXY_LOG_FORMAT => self.log_format = one_of(value, &["plain", "json"])?,
+            ACCESS_LOG => self.access_log = one_of(value, &["off", "json", "apache"])?,
+            SHUTDOWN_GRACE => self.shutdown_grace = grace(value)?,
+            INBOUND_PORT => self.inbound_port = number(value)?,
+            OUTBOUND_PORT => self.outbound_port = number(value)?,
+            ADMIN_PORT => self.admin_port = number(value)?,
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn one_of(value: &str, words: &[&str]) -> Option<String> {
+    words.contains(&value).then(|| value.to_owned())
+}
+
+/// 1 to 65535, in digits alone.
+fn number(value: &str) -> Option<u16> {
+    // `parse` would take a plus sign.
+    let digits = Some(value).filter(|value| value.bytes().all(|b| b.is_ascii_digit()));
+    digits?.parse().ok().filter(|number| *number != 0)
+}
+
+fn ports(value: &str) -> Option<String> {
+    value.parse::<PortRanges>().ok()?;
+    Some(without_spaces(value))
+}
+
+fn subnets(value: &str) -> Option<String> {
+    let is_subnet = |part: &str| part.contains('/') && part.trim().parse::<Network>().is_ok();
+    value.split(',').all(is_subnet).then(|| without_spaces(value))
+}
+
+fn without_spaces(value: &str) -> String {
+    value.chars().filter(|c| !c.is_whitespace()).collect()
+}
+
+/// A name as container registries have it, without a tag or a digest.
+fn image(value: &str) -> Option<String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"./:_-".contains(&b);
+    let last = value.rsplit('/').next().unwrap_or_default();
+    let fits = !last.is_empty() && !last.contains(':') && value.len() <= 255 && value.bytes().all(allowed);
+    fits.then(|| value.to_owned())
+}
+
+/// A tag of an image.
+fn tag(value: &str) -> Option<String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let starts = value.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    (starts && value.len() <= 128 && value.bytes().all(allowed)).then(|| value.to_owned())
+}
+
+/// A positive number with one of Kubernetes' suffixes.
+fn quantity(value: &str) -> Option<String> {
+    const SUFFIXES: [&str; 13] = ["", "m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let (number, suffix) = value.split_at(end);
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok_and(|n| n > 0.0);
+    (is_number && SUFFIXES.contains(&suffix)).then(|| value.to_owned())
+}
+
+fn log_levels(value: &str) -> Option<String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |part: &str| match part.split_once('=') {
+        Some((target, level)) => !target.is_empty() && LEVELS.contains(&level),
+        None => LEVELS.contains(&part),
+    };
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_:,=".contains(&b);
+    (value.bytes().all(allowed) && value.split(',').all(is_level)).then(|| value.to_owned())
+}
+
+fn grace(value: &str) -> Option<String> {
+    let (number, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit())?);
+    let number: u64 = number.parse().ok()?;
+    let milliseconds = match unit {
+        "ms" => number,
+        "s" => number.checked_mul(1_000)?,
+        "m" => number.checked_mul(60_000)?,
+        _ => return None,
+    };
+    (milliseconds <= GRACE_MAX_SECONDS * 1_000).then(|| value.to_owned())
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+use serde_json::json;
+
+use super::*;
+
+fn read(namespace: &Value, pod: &Value) -> Result<Settings, Vec<String>> {
+    let read = Settings::default().with_annotations(namespace.as_object(), pod.as_object());
+    read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_pods_annotation_comes_before_its_namespaces_and_that_before_the_installations() {
+    let namespace = json!({PROXY_LOG_LEVEL: "debug", PROXY_CPU_REQUEST: "1", "other.org/x": "y"});
+    let pod = json!({PROXY_LOG_LEVEL: "warn,leno_proxy=trace"});
+    let settings = read(&namespace, &pod).expect("all of them work");
+    let expected =
+        Settings { log_level: "warn,leno_proxy=trace".to_owned(), cpu_request: "1".to_owned(), ..Settings::default() };
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn every_annotation_takes_what_its_table_gives_as_an_example() {
+    let examples = [
+        (INJECT, "enabled"),
+        (OPAQUE_PORTS, "3306, 9000-9010"),
+        (SKIP_INBOUND_PORTS, "22"),
+        (SKIP_OUTBOUND_PORTS, "25,1000-2000"),
+        (SKIP_SUBNETS, "192.168.0.0/16, fd00::/8"),
+        (DEFAULT_INBOUND_POLICY, "deny"),
+        (PROXY_IMAGE, "registry.example:5000/mesh/leno-proxy"),
+        (PROXY_VERSION, "0.2.0-rc.1"),
+        (PROXY_IMAGE_PULL_POLICY, "Never"),
+        (PROXY_CPU_REQUEST, "0.5"),
+        (PROXY_CPU_LIMIT, "1500m"),
+        (PROXY_MEMORY_REQUEST, "20Mi"),
+        (PROXY_MEMORY_LIMIT, "1G"),
+        (PROXY_WORKERS, "64"),
+        (PROXY_LOG_LEVEL, "info,leno_proxy::worker=debug"),
+        (PROXY_LOG_FORMAT, "json"),
+        (ACCESS_LOG, "apache"),
+        (SHUTDOWN_GRACE, "60m"),
+        (INBOUND_PORT, "1"),
+        (OUTBOUND_PORT, "65535"),
+        (ADMIN_PORT, "9191"),
+    ];
+    assert_eq!(examples.map(|(name, _)| name), ALL.map(|(name, ..)| name), "each is here, in the table's order");
+    let defaults = Settings::default();
+    for (name, value) in examples {
+        let settings = read(&json!({}), &json!({name: value})).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        assert!(name == INJECT || settings != defaults, "{name} sets something");
+    }
+}
+
+#[test]
+fn what_does_not_work_is_told_in_one_line_with_what_would() {
+    let pod = json!({PROXY_WORKERS: "0", ADMIN_PORT: "http"});
+    let mistakes = read(&json!({INJECT: "yes"}), &pod).expect_err("none of them works");
+    let expected = [
+        r#"annotation leno.dev/inject of the namespace: "yes" does not work; use enabled, disabled"#,
+        r#"annotation leno.dev/proxy-workers: "0" does not work; use 1 to 64"#,
+        r#"annotation leno.dev/proxy-admin-port: "http" does not work; use 1 to 65535"#,
+    ];
+    assert_eq!(mistakes, expected);
+}
+
+#[test]
+fn values_that_almost_work_do_not() {
+    let wrong = [
+        (OPAQUE_PORTS, "3306;25"),
+        (SKIP_INBOUND_PORTS, "2000-1000"),
+        (SKIP_SUBNETS, "10.0.0.1"),
+        (SKIP_SUBNETS, ""),
+        (DEFAULT_INBOUND_POLICY, "allow"),
+        (PROXY_IMAGE, "leno-proxy:1.0"),
+        (PROXY_IMAGE, "a b"),
+        (PROXY_VERSION, "-x"),
+        (PROXY_IMAGE_PULL_POLICY, "always"),
+        (PROXY_CPU_REQUEST, "0"),
+        (PROXY_CPU_LIMIT, "-1"),
+        (PROXY_MEMORY_REQUEST, "16MB"),
+        (PROXY_MEMORY_LIMIT, "Mi"),
+        (PROXY_WORKERS, "65"),
+        (PROXY_WORKERS, "+1"),
+        (PROXY_LOG_LEVEL, "loud"),
+        (PROXY_LOG_LEVEL, "=info"),
+        (PROXY_LOG_FORMAT, "xml"),
+        (ACCESS_LOG, "on"),
+        (SHUTDOWN_GRACE, "30"),
+        (SHUTDOWN_GRACE, "61m"),
+        (SHUTDOWN_GRACE, "s"),
+        (INBOUND_PORT, "65536"),
+        (OUTBOUND_PORT, ""),
+    ];
+    for (name, value) in wrong {
+        assert!(read(&json!({}), &json!({name: value})).is_err(), "{name}: {value:?}");
+    }
+    assert!(read(&json!({}), &json!({PROXY_WORKERS: 2})).is_err(), "annotations are text");
+}

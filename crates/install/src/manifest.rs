@@ -1,0 +1,202 @@
+//! Files of Kubernetes objects to the same files with proxies in them, or without.
+//!
+//! A document that is not changed goes out byte for byte, with its comments; one that is keeps the comments above it.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+
+use serde_json::{Map, Value};
+
+use crate::annotations::Mistake;
+use crate::inject::{Asked, Decision, Namespace, Options, Outcome, Skipped, inject, uninject};
+use crate::patch::{self, Operation};
+use crate::workload::{Workload, workloads};
+use crate::yaml::{self, Document, Fault};
+
+/// How objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// YAML documents.
+    Yaml,
+    /// JSON objects, one after the other.
+    Json,
+}
+
+/// A file, rewritten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rewritten {
+    /// Its text.
+    pub text: String,
+    /// What came of each of its workloads, in order.
+    pub reports: Vec<Report>,
+}
+
+/// What came of one workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Its kind and name.
+    pub workload: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// What else to tell.
+    pub warnings: Vec<String>,
+}
+
+/// What came of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It has a proxy now.
+    Injected,
+    /// It has another proxy now.
+    Replaced,
+    /// It has no proxy any more.
+    Uninjected,
+    /// It stays as it is, and why.
+    Skipped(Skipped),
+    /// It had no proxy to take out.
+    NothingToDo,
+    /// It stays as it is, because somebody has to mend something first.
+    Failed(Vec<Mistake>),
+}
+
+impl Report {
+    /// Whether somebody has to mend something.
+    pub fn is_failure(&self) -> bool {
+        matches!(self.verdict, Verdict::Failed(_))
+    }
+}
+
+impl fmt::Display for Report {
+    /// One line for what came of it, and one for each warning or mistake.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, verdict, warnings } = self;
+        match verdict {
+            Verdict::Injected => write!(f, "{workload}: injected")?,
+            Verdict::Replaced => write!(f, "{workload}: injected anew")?,
+            Verdict::Uninjected => write!(f, "{workload}: uninjected")?,
+            Verdict::Skipped(reason) => write!(f, "{workload}: skipped: {reason}")?,
+            Verdict::NothingToDo => write!(f, "{workload}: skipped: it has no proxy of ours")?,
+            Verdict::Failed(mistakes) => {
+                let lines: Vec<_> = mistakes.iter().map(|mistake| format!("{workload}: error: {mistake}")).collect();
+                f.write_str(&lines.join("\n"))?;
+            }
+        }
+        warnings.iter().try_for_each(|warning| write!(f, "\n{workload}: warning: {warning}"))
+    }
+}
+
+/// Puts a proxy into every workload of a file. Objects that do not name a namespace are in `default_namespace`, which is
+/// empty if nobody knows; annotations of namespaces count where the file holds the namespaces too.
+///
+/// # Errors
+/// Where the file is not readable.
+pub fn inject_file(
+    text: &str,
+    default_namespace: &str,
+    options: &Options,
+    format: Option<Format>,
+) -> Result<Rewritten, Fault> {
+    let documents = yaml::split(text)?;
+    let namespaces = namespaces(&documents);
+    Ok(rewrite(documents, format, |workload, template| {
+        let name = Some(workload.namespace.as_str()).filter(|name| !name.is_empty()).unwrap_or(default_namespace);
+        let annotations = namespaces.get(name).cloned().unwrap_or_default();
+        let namespace = Namespace { name: name.to_owned(), annotations };
+        match inject(template, &namespace, Asked::ByName, options) {
+            Ok(Decision { outcome: Outcome::Injected { patch, replaced }, warnings }) => {
+                (patch, if replaced { Verdict::Replaced } else { Verdict::Injected }, warnings)
+            }
+            Ok(Decision { outcome: Outcome::Skipped(reason), warnings }) => {
+                (Vec::new(), Verdict::Skipped(reason), warnings)
+            }
+            Err(mistakes) => (Vec::new(), Verdict::Failed(mistakes), Vec::new()),
+        }
+    }))
+}
+
+/// Takes our proxy out of every workload of a file.
+///
+/// # Errors
+/// Where the file is not readable.
+pub fn uninject_file(text: &str, format: Option<Format>) -> Result<Rewritten, Fault> {
+    Ok(rewrite(yaml::split(text)?, format, |_, template| {
+        let patch = uninject(template);
+        let verdict = if patch.is_empty() { Verdict::NothingToDo } else { Verdict::Uninjected };
+        (patch, verdict, Vec::new())
+    }))
+}
+
+/// The annotations of the namespaces in a file.
+fn namespaces(documents: &[Document<'_>]) -> HashMap<String, Map<String, Value>> {
+    let objects = documents.iter().flat_map(|document| match document.value.get("items").and_then(Value::as_array) {
+        Some(items) => items.as_slice(),
+        None => std::slice::from_ref(&document.value),
+    });
+    let namespaces = objects.filter(|object| object["apiVersion"] == "v1" && object["kind"] == "Namespace");
+    namespaces
+        .filter_map(|object| {
+            let name = object.pointer("/metadata/name")?.as_str()?;
+            let annotations = object.pointer("/metadata/annotations")?.as_object()?;
+            Some((name.to_owned(), annotations.clone()))
+        })
+        .collect()
+}
+
+type Changed = (Vec<Operation>, Verdict, Vec<String>);
+
+fn rewrite(
+    documents: Vec<Document<'_>>,
+    format: Option<Format>,
+    change: impl Fn(&Workload, &Value) -> Changed,
+) -> Rewritten {
+    let mut rewritten = Rewritten { text: String::new(), reports: Vec::new() };
+    for mut document in documents {
+        let mut is_changed = false;
+        for workload in workloads(&document.value) {
+            let template = document.value.pointer(&workload.template).unwrap_or(&Value::Null);
+            let (patch, mut verdict, warnings) = change(&workload, template);
+            is_changed |= !patch.is_empty();
+            let patch: Vec<_> = patch.into_iter().map(|operation| operation.within(&workload.template)).collect();
+            if let Err(misfit) = patch::apply(&mut document.value, &patch) {
+                let what = misfit.to_string();
+                verdict = Verdict::Failed(vec![Mistake::Conflict { what, fix: "check its Pod template".to_owned() }]);
+            }
+            rewritten.reports.push(Report { workload: workload.to_string(), verdict, warnings });
+        }
+        append(&mut rewritten.text, &document, is_changed, format);
+    }
+    rewritten
+}
+
+fn append(text: &mut String, document: &Document<'_>, is_changed: bool, format: Option<Format>) {
+    if format == Some(Format::Json) {
+        if !document.value.is_null() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{:#}", document.value);
+        }
+        return;
+    }
+    let is_json = document.body.trim_start().starts_with('{');
+    let must_write = is_changed || (format == Some(Format::Yaml) && is_json);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    if !text.is_empty()
+        && !document.head.starts_with("---")
+        && !document.body.starts_with("---")
+        && !document.value.is_null()
+    {
+        text.push_str("---\n");
+    }
+    if must_write {
+        text.push_str(document.head);
+        text.push_str(&yaml::write(&document.value));
+    } else {
+        text.push_str(document.head);
+        text.push_str(document.body);
+    }
+}
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

@@ -1,0 +1,85 @@
+//! JSON Patch (RFC 6902): changes to an object, in order.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// One change. Paths are JSON Pointers (RFC 6901).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Operation {
+    /// Puts a value where there is none, or in place of an object's member; into a list before the item of that index,
+    /// or with `-` after its last.
+    Add {
+        /// Where.
+        path: String,
+        /// What.
+        value: Value,
+    },
+    /// Takes away what is there.
+    Remove {
+        /// Where.
+        path: String,
+    },
+}
+
+/// The patch does not fit the object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {0} to change")]
+pub struct Misfit(String);
+
+impl Operation {
+    /// The same change to an object that holds the first one at `prefix`.
+    #[must_use]
+    pub fn within(self, prefix: &str) -> Self {
+        match self {
+            Self::Add { path, value } => Self::Add { path: format!("{prefix}{path}"), value },
+            Self::Remove { path } => Self::Remove { path: format!("{prefix}{path}") },
+        }
+    }
+}
+
+/// Changes `document`.
+///
+/// # Errors
+/// The first path that leads nowhere; changes before it have been made.
+pub fn apply(document: &mut Value, operations: &[Operation]) -> Result<(), Misfit> {
+    operations.iter().try_for_each(|operation| {
+        let (Operation::Add { path, .. } | Operation::Remove { path }) = operation;
+        change(document, path, operation).ok_or_else(|| Misfit(path.clone()))
+    })
+}
+
+fn change(document: &mut Value, path: &str, operation: &Operation) -> Option<()> {
+    let (parent, last) = path.rsplit_once('/')?;
+    match (document.pointer_mut(parent)?, operation) {
+        (Value::Object(members), Operation::Add { value, .. }) => {
+            members.insert(unescape(last), value.clone());
+        }
+        (Value::Object(members), Operation::Remove { .. }) => {
+            members.shift_remove(&unescape(last))?;
+        }
+        (Value::Array(items), Operation::Add { value, .. }) => {
+            let at = if last == "-" { items.len() } else { last.parse().ok().filter(|at| *at <= items.len())? };
+            items.insert(at, value.clone());
+        }
+        (Value::Array(items), Operation::Remove { .. }) => {
+            let at = last.parse().ok().filter(|at| *at < items.len())?;
+            items.remove(at);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// A member's name as a path has it (RFC 6901 section 3).
+pub fn escape(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+fn unescape(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+#[path = "patch_tests.rs"]
+mod tests;

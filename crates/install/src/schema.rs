@@ -1,0 +1,137 @@
+//! Whether a value fits a JSON schema, as far as our own schemas go: the chart's and those of custom resources.
+//!
+//! Keywords: type, properties, required, additionalProperties: false, items, enum, minimum, maximum, minItems, maxItems,
+//! minLength, maxLength, x-kubernetes-int-or-string. Others say nothing here.
+
+use std::fmt;
+
+use leno_model::problem::quoted;
+use leno_model::spelling::closest;
+use serde_json::{Map, Value};
+
+/// Where a value does not fit; one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The field's path, as `control.replicas`; empty for the whole value.
+    pub field: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() { f.write_str(&self.what) } else { write!(f, "{}: {}", self.field, self.what) }
+    }
+}
+
+/// Every place where `value` does not fit `schema`. Fields that a schema does not have do not fit.
+pub fn check(schema: &Value, value: &Value) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    check_at("", schema, value, &mut violations);
+    violations
+}
+
+fn check_at(field: &str, schema: &Value, value: &Value, violations: &mut Vec<Violation>) {
+    let mut violation = |what: String| violations.push(Violation { field: field.to_owned(), what });
+    if let Some(wanted) = schema.get("type").and_then(Value::as_str)
+        && !is_type(wanted, value)
+    {
+        violation(format!("{} is not {}", shown(value), noun(wanted)));
+        return;
+    }
+    if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<_> = allowed.iter().map(shown).collect();
+        violation(format!("{} is not one of {}", shown(value), allowed.join(", ")));
+    }
+    let limit = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    if let Some((size, unit, least, most)) = size(value) {
+        if let Some(least) = limit(least).filter(|least| size < *least) {
+            violation(format!("{} is less than {least}{unit}", shown(value)));
+        }
+        if let Some(most) = limit(most).filter(|most| size > *most) {
+            violation(format!("{} is more than {most}{unit}", shown(value)));
+        }
+    }
+    match value {
+        Value::Object(members) => check_members(field, schema, members, violations),
+        Value::Array(items) => {
+            let of_items = schema.get("items").unwrap_or(&Value::Null);
+            let each = items.iter().enumerate();
+            each.for_each(|(index, item)| check_at(&format!("{field}[{index}]"), of_items, item, violations));
+        }
+        _ => {}
+    }
+}
+
+fn check_members(field: &str, schema: &Value, members: &Map<String, Value>, violations: &mut Vec<Violation>) {
+    let within = |name: &str| if field.is_empty() { name.to_owned() } else { format!("{field}.{name}") };
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    for name in required.filter(|name| !members.contains_key(*name)) {
+        violations.push(Violation { field: within(name), what: "missing".to_owned() });
+    }
+    // Without any, it is a mapping of free form.
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    for (name, value) in members {
+        if let Some(schema) = properties.get(name) {
+            check_at(&within(name), schema, value, violations);
+            continue;
+        }
+        let what = match closest(name, properties.keys().map(String::as_str)) {
+            Some(meant) => format!("there is no such field; did you mean {}?", within(meant)),
+            None => "there is no such field".to_owned(),
+        };
+        violations.push(Violation { field: within(name), what });
+    }
+}
+
+fn is_type(wanted: &str, value: &Value) -> bool {
+    match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        _ => false,
+    }
+}
+
+fn noun(wanted: &str) -> &str {
+    match wanted {
+        "object" => "a mapping",
+        "array" => "a list",
+        "string" => "text",
+        "boolean" => "true or false",
+        "integer" => "a whole number",
+        other => other,
+    }
+}
+
+/// What limits are about: the size, its unit, and the keywords of the least and the most.
+fn size(value: &Value) -> Option<(f64, &'static str, &'static str, &'static str)> {
+    match value {
+        Value::Number(number) => Some((number.as_f64()?, "", "minimum", "maximum")),
+        Value::Array(items) => Some((length(items.len()), " items", "minItems", "maxItems")),
+        Value::String(text) => Some((length(text.chars().count()), " letters", "minLength", "maxLength")),
+        _ => None,
+    }
+}
+
+fn length(count: usize) -> f64 {
+    u32::try_from(count).unwrap_or(u32::MAX).into()
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(_) => "the list".to_owned(),
+        Value::Object(_) => "the mapping".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;

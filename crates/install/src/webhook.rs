@@ -1,0 +1,161 @@
+//! What an API server asks (admission.k8s.io/v1) and what it is answered, purely.
+//!
+//! [`mutate`] gives a Pod its proxy; [`validate`] refuses objects that the mesh would refuse to read.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use leno_model::manifest::{SourceFile, parse_file};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject};
+
+/// The `apiVersion` of a review.
+pub const API_VERSION: &str = "admission.k8s.io/v1";
+/// The `kind` of a review.
+pub const KIND: &str = "AdmissionReview";
+/// The most problems that an answer names.
+const PROBLEMS_MAX: usize = 5;
+
+/// What comes in and goes out: a request one way, a response the other.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionReview {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// [`KIND`].
+    pub kind: String,
+    /// What is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<AdmissionRequest>,
+    /// What is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<AdmissionResponse>,
+}
+
+/// What somebody wants to do to an object.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AdmissionRequest {
+    /// Names the request; the response has the same.
+    pub uid: String,
+    /// The object's namespace; empty for an object of the whole cluster.
+    pub namespace: String,
+    /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    pub operation: String,
+    /// The object as it would be; nothing where it is deleted.
+    pub object: Value,
+}
+
+/// Whether it may be done, and how the object is to be changed first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionResponse {
+    /// The request's.
+    pub uid: String,
+    /// Whether it may be done.
+    pub allowed: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// A JSON Patch, in base64 as the API has bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<ByteString>,
+    /// `JSONPatch` where there is a patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch_type: Option<String>,
+    /// Shown to whoever asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// For the audit log.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub audit_annotations: BTreeMap<String, String>,
+}
+
+/// Why something may not be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// One line for the person who asked.
+    pub message: String,
+    /// The HTTP status that the API server answers with.
+    pub code: u16,
+}
+
+impl AdmissionReview {
+    /// The answer, as it goes out.
+    pub fn answer(response: AdmissionResponse) -> Self {
+        Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), request: None, response: Some(response) }
+    }
+}
+
+/// Answers for a Pod that is created in `namespace`: the request knows the namespace's name, the caller its annotations.
+pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Options) -> AdmissionResponse {
+    if request.operation != "CREATE" {
+        return allowed(request);
+    }
+    let decision = match inject(&request.object, namespace, Asked::ByAnnotation, options) {
+        Ok(decision) => decision,
+        Err(mistakes) => return refused(request, "this Pod cannot get its proxy", &mistakes),
+    };
+    let mut response = AdmissionResponse { warnings: decision.warnings, ..allowed(request) };
+    let told = match decision.outcome {
+        Outcome::Skipped(Skipped::NotAsked) => return response,
+        Outcome::Skipped(reason) => format!("skipped: {reason}"),
+        Outcome::Injected { patch, .. } => {
+            response.patch = serde_json::to_vec(&patch).ok().map(ByteString);
+            response.patch_type = Some("JSONPatch".to_owned());
+            "injected".to_owned()
+        }
+    };
+    response.audit_annotations = BTreeMap::from([("proxy".to_owned(), told)]);
+    response
+}
+
+/// Answers for an object that the mesh reads: a leno.dev one, or a Service with annotations of ours.
+pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
+    if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
+        return allowed(request);
+    }
+    let file = SourceFile { path: String::new(), text: what_counts(&request.object).to_string() };
+    let problems = parse_file(&file, &request.namespace).err().unwrap_or_default();
+    let lines: Vec<_> = problems
+        .iter()
+        .map(|problem| match problem.place.field.as_str() {
+            "" => format!("{}; {}", problem.what, problem.fix),
+            field => format!("{field}: {}; {}", problem.what, problem.fix),
+        })
+        .collect();
+    if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
+}
+
+/// Our own objects whole. Of a Service our annotations are ours to judge; the API server knows the rest better.
+fn what_counts(object: &Value) -> Value {
+    if object["apiVersion"] != "v1" {
+        return object.clone();
+    }
+    let metadata = json!({"name": object["metadata"]["name"], "annotations": object["metadata"]["annotations"]});
+    json!({"apiVersion": "v1", "kind": object["kind"], "metadata": metadata, "spec": {"ports": [{"port": 80}]}})
+}
+
+fn allowed(request: &AdmissionRequest) -> AdmissionResponse {
+    AdmissionResponse { uid: request.uid.clone(), allowed: true, ..AdmissionResponse::default() }
+}
+
+fn refused<T: ToString>(request: &AdmissionRequest, what: &str, reasons: &[T]) -> AdmissionResponse {
+    let mut named: Vec<_> = reasons.iter().take(PROBLEMS_MAX).map(T::to_string).collect();
+    if let Some(more @ 1..) = reasons.len().checked_sub(PROBLEMS_MAX) {
+        named.push(format!("and {more} more"));
+    }
+    let message = format!("{what}: {}", named.join(". "));
+    AdmissionResponse {
+        uid: request.uid.clone(),
+        allowed: false,
+        status: Some(Status { message, code: 422 }),
+        ..AdmissionResponse::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "webhook_tests.rs"]
+mod tests;

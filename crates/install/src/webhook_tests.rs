@@ -1,0 +1,136 @@
+use serde_json::json;
+
+use super::*;
+use crate::patch::{self, Operation};
+
+fn pod() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "web-", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    })
+}
+
+fn create(object: Value) -> AdmissionRequest {
+    AdmissionRequest { uid: "7".to_owned(), namespace: "shop".to_owned(), operation: "CREATE".to_owned(), object }
+}
+
+fn shop(annotations: Value) -> Namespace {
+    let Value::Object(annotations) = annotations else { panic!("annotations are an object") };
+    Namespace { name: "shop".to_owned(), annotations }
+}
+
+fn message(response: &AdmissionResponse) -> &str {
+    assert!(!response.allowed);
+    &response.status.as_ref().expect("a refusal says why").message
+}
+
+#[test]
+fn a_pod_of_an_enabled_namespace_gets_a_patch_that_adds_the_proxy() {
+    let response = mutate(&create(pod()), &shop(json!({"leno.dev/inject": "enabled"})), &Options::default());
+    assert!(response.allowed && response.uid == "7" && response.warnings.is_empty());
+    assert_eq!(response.patch_type.as_deref(), Some("JSONPatch"));
+    let patch: Vec<Value> = serde_json::from_slice(&response.patch.expect("there is one").0).expect("it is JSON");
+    let added: Vec<_> = patch.iter().map(|operation| operation["path"].as_str().expect("a path")).collect();
+    assert_eq!(added, ["/spec/initContainers", "/spec/volumes", "/metadata/labels/leno.dev~1injected"]);
+    assert!(patch.iter().all(|operation| operation["op"] == "add"));
+    let operations = patch.into_iter().map(|operation| Operation::Add {
+        path: operation["path"].as_str().expect("a path").to_owned(),
+        value: operation["value"].clone(),
+    });
+    let mut patched = pod();
+    patch::apply(&mut patched, &operations.collect::<Vec<_>>()).expect("it fits");
+    assert_eq!(patched["spec"]["initContainers"][1]["name"], "leno-proxy");
+}
+
+#[test]
+fn a_pod_that_nobody_wants_a_proxy_for_is_let_through_in_silence() {
+    let response = mutate(&create(pod()), &shop(json!({})), &Options::default());
+    assert_eq!(response, AdmissionResponse { uid: "7".to_owned(), allowed: true, ..AdmissionResponse::default() });
+}
+
+#[test]
+fn a_pod_with_a_wrong_annotation_is_refused_with_the_fix() {
+    let mut pod = pod();
+    pod["metadata"]["annotations"] = json!({"leno.dev/inject": "enabled", "leno.dev/proxy-workers": "many"});
+    let response = mutate(&create(pod), &shop(json!({})), &Options::default());
+    let expected = "this Pod cannot get its proxy: annotation leno.dev/proxy-workers: \"many\" does not work; \
+                    use 1 to 64";
+    assert_eq!(message(&response), expected);
+}
+
+#[test]
+fn a_pod_on_its_nodes_network_is_let_through_with_a_warning_if_it_asked_itself() {
+    let mut pod = pod();
+    pod["spec"]["hostNetwork"] = json!(true);
+    let quiet = mutate(&create(pod.clone()), &shop(json!({"leno.dev/inject": "enabled"})), &Options::default());
+    assert!(quiet.allowed && quiet.patch.is_none() && quiet.warnings.is_empty());
+    pod["metadata"]["annotations"] = json!({"leno.dev/inject": "enabled"});
+    let response = mutate(&create(pod), &shop(json!({})), &Options::default());
+    assert!(response.allowed && response.patch.is_none());
+    assert!(response.warnings[0].contains("hostNetwork"), "{:?}", response.warnings);
+}
+
+#[test]
+fn a_policy_is_validated_as_the_mesh_reads_it() {
+    let policy = |allow: Value| {
+        create(json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "AuthorizationPolicy",
+            "metadata": {"name": "cart"},
+            "spec": {"allow": allow},
+        }))
+    };
+    assert!(validate(&policy(json!([{"identities": ["ns/shop/sa/web"]}]))).allowed);
+    let response = validate(&policy(json!([{"identities": ["web"]}, {}])));
+    let said = message(&response);
+    assert!(
+        said.starts_with("the mesh cannot read it: spec.allow[0].identities[0]: \"web\" is not an identity; "),
+        "{said}"
+    );
+    assert!(said.contains("spec.allow[1]: names nobody"), "{said}");
+    let deleted = AdmissionRequest { operation: "DELETE".to_owned(), ..policy(json!(7)) };
+    assert!(validate(&deleted).allowed);
+}
+
+#[test]
+fn an_answer_names_only_so_many_problems() {
+    let networks: Vec<_> = (0..9).map(|_| "nowhere").collect();
+    let spec = json!({"allow": [{"networks": networks}]});
+    let object = json!({
+        "apiVersion": "leno.dev/v1alpha1", "kind": "AuthorizationPolicy", "metadata": {"name": "cart"}, "spec": spec,
+    });
+    assert!(message(&validate(&create(object))).ends_with(". and 4 more"));
+}
+
+#[test]
+fn a_review_of_an_api_server_is_read_and_its_answer_is_of_the_same_version() {
+    let text = json!({
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "request": {"uid": "7", "operation": "CREATE", "namespace": "shop", "object": pod(), "dryRun": false},
+    });
+    let review: AdmissionReview = serde_json::from_value(text).expect("fields that are not ours are passed over");
+    let request = review.request.expect("there is one");
+    let answer = AdmissionReview::answer(mutate(&request, &shop(json!({})), &Options::default()));
+    let answer = serde_json::to_value(answer).expect("it is JSON");
+    assert_eq!(answer, json!({"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": "7", "allowed": true}}));
+}
+
+#[test]
+fn of_a_service_only_our_annotations_count() {
+    let service = |value: &str| {
+        create(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "cart", "annotations": {"leno.dev/balancer": value}, "managedFields": [{"manager": "x"}]},
+            "spec": {"ports": [{"port": 80}], "fieldOfTheFuture": 1},
+            "status": {"loadBalancer": {}},
+        }))
+    };
+    assert!(validate(&service("round-robin")).allowed);
+    let response = validate(&service("roundrobin"));
+    let said = message(&response);
+    assert!(said.contains("leno.dev/balancer") && !said.contains("fieldOfTheFuture"), "{said}");
+}

@@ -1,0 +1,96 @@
+//! Hands rules to the kernel, by a netlink socket.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
+
+use crate::{Redirection, transaction};
+
+/// How long the kernel may take to load modules and rules.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// Room for what the kernel says at once.
+const ANSWERS_BYTES: usize = 64 * 1024;
+const HEADER_BYTES: usize = 16;
+/// The type of a message that says what became of another.
+const ERROR: u16 = 2;
+/// Error numbers are negative in answers, and end here.
+const LAST_ERROR: i32 = -4095;
+
+/// Why connections are not redirected; one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The caller may not.
+    #[error("redirecting connections needs the capability NET_ADMIN; add it to the container's securityContext")]
+    NotPermitted,
+    /// The kernel cannot.
+    #[error("the kernel has no nf_tables that can redirect ({0}); it needs Linux 5.2 with nft_redir and nft_fib_inet")]
+    NotSupported(Errno),
+    /// Something else.
+    #[error("netfilter: {0}")]
+    Failed(Errno),
+    /// The answer is not one.
+    #[error("netfilter gave an answer that is cut off")]
+    BadAnswer,
+}
+
+impl From<Errno> for LoadError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::PERM | Errno::ACCESS => Self::NotPermitted,
+            Errno::OPNOTSUPP | Errno::NOENT | Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT => Self::NotSupported(errno),
+            other => Self::Failed(other),
+        }
+    }
+}
+
+/// Puts a redirection in force in the network namespace of the calling thread, in place of one that was.
+///
+/// # Errors
+/// Where the caller may not or the kernel cannot; then nothing has changed.
+pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;
+    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+    let (messages, mut answers) = transaction(redirection);
+    sendto(&socket, &messages, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut buffer = vec![0; ANSWERS_BYTES];
+    while answers > 0 {
+        let (_, length) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+        let acknowledged = read_answers(buffer.get(..length).ok_or(LoadError::BadAnswer)?)?;
+        answers = answers.saturating_sub(acknowledged.max(1));
+    }
+    Ok(())
+}
+
+/// How many messages the kernel has acknowledged.
+///
+/// # Errors
+/// The first that it refused.
+fn read_answers(mut answers: &[u8]) -> Result<u32, LoadError> {
+    let mut acknowledged = 0;
+    while !answers.is_empty() {
+        let length = u32::from_ne_bytes(field(answers, 0)?);
+        let length = usize::try_from(length).ok().filter(|length| *length >= HEADER_BYTES);
+        let length = length.ok_or(LoadError::BadAnswer)?;
+        if u16::from_ne_bytes(field(answers, 4)?) == ERROR {
+            match i32::from_ne_bytes(field(answers, HEADER_BYTES)?) {
+                0 => acknowledged += 1,
+                code @ LAST_ERROR..0 => return Err(Errno::from_raw_os_error(-code).into()),
+                _ => return Err(LoadError::BadAnswer),
+            }
+        }
+        answers = answers.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(acknowledged)
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], LoadError> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or(LoadError::BadAnswer)
+}
+
+#[cfg(test)]
+#[path = "kernel_tests.rs"]
+mod tests;

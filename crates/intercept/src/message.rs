@@ -1,0 +1,97 @@
+//! Netlink messages and attributes: length, type, payload, padded to four bytes.
+
+/// Everything in netlink is aligned to this many bytes.
+const ALIGNMENT_BYTES: usize = 4;
+/// Length, type, flags, sequence number, port.
+const HEADER_BYTES: usize = 16;
+/// Marks attributes that hold attributes.
+const NESTED: u16 = 0x8000;
+
+const REQUEST: u16 = 0x1;
+const ACK: u16 = 0x4;
+
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+/// nf_tables among netfilter's subsystems.
+const SUBSYSTEM: u8 = 10;
+
+/// Messages that take effect together or not at all.
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    /// How many messages the kernel will answer.
+    answers: u32,
+    sequence: u32,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        let mut batch = Self { bytes: Vec::new(), answers: 0, sequence: 0 };
+        batch.edge(BATCH_BEGIN);
+        batch
+    }
+
+    /// Adds a message of nf_tables about `family`.
+    pub(crate) fn add(&mut self, kind: u8, flags: u16, family: u8, attributes: &Attributes) {
+        let kind = u16::from(SUBSYSTEM) << 8 | u16::from(kind);
+        self.message(kind, REQUEST | ACK | flags, [family, 0, 0, 0], &attributes.0);
+        self.answers += 1;
+    }
+
+    /// The bytes, and how many messages will be answered.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, u32) {
+        self.edge(BATCH_END);
+        (self.bytes, self.answers)
+    }
+
+    fn edge(&mut self, kind: u16) {
+        self.message(kind, REQUEST, [0, 0, 0, SUBSYSTEM], &[]);
+    }
+
+    fn message(&mut self, kind: u16, flags: u16, netfilter: [u8; 4], attributes: &[u8]) {
+        let length = u32::try_from(HEADER_BYTES + netfilter.len() + attributes.len()).unwrap_or(u32::MAX);
+        self.bytes.extend(length.to_ne_bytes());
+        self.bytes.extend(kind.to_ne_bytes());
+        self.bytes.extend(flags.to_ne_bytes());
+        self.bytes.extend(self.sequence.to_ne_bytes());
+        // The kernel's own port.
+        self.bytes.extend([0; 4]);
+        self.bytes.extend(netfilter);
+        self.bytes.extend(attributes);
+        self.sequence += 1;
+    }
+}
+
+/// Attributes, one after the other.
+#[derive(Clone, Default)]
+pub(crate) struct Attributes(Vec<u8>);
+
+impl Attributes {
+    pub(crate) fn text(self, kind: u16, text: &str) -> Self {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.push(0);
+        self.bytes(kind, &bytes)
+    }
+
+    /// A number, most significant byte first, as nf_tables has them.
+    pub(crate) fn number(self, kind: u16, number: u32) -> Self {
+        self.bytes(kind, &number.to_be_bytes())
+    }
+
+    pub(crate) fn nested(self, kind: u16, inner: &Attributes) -> Self {
+        self.bytes(kind | NESTED, &inner.0)
+    }
+
+    pub(crate) fn bytes(mut self, kind: u16, payload: &[u8]) -> Self {
+        const HEADER_BYTES: usize = 4;
+        let length = u16::try_from(HEADER_BYTES + payload.len()).unwrap_or(u16::MAX);
+        self.0.extend(length.to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(payload);
+        self.0.resize(self.0.len().next_multiple_of(ALIGNMENT_BYTES), 0);
+        self
+    }
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

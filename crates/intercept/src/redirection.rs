@@ -1,0 +1,127 @@
+//! Which connections are redirected, and where to.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::str::FromStr;
+
+/// Where the proxy takes connections from elsewhere, as a rule.
+const INBOUND_PORT: NonZeroU16 = NonZeroU16::new(4143).expect("not zero");
+/// Where the proxy takes connections of the application, as a rule.
+const OUTBOUND_PORT: NonZeroU16 = NonZeroU16::new(4140).expect("not zero");
+/// Where the proxy answers probes and Prometheus, as a rule.
+const ADMIN_PORT: NonZeroU16 = NonZeroU16::new(4191).expect("not zero");
+/// Where the proxy takes HBONE tunnels.
+const TUNNEL_PORT: u16 = 15008;
+
+/// What is redirected, as options of a command.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Redirection {
+    /// The user id that the proxy runs as; its own connections are left alone
+    #[arg(long, value_name = "UID")]
+    pub proxy_uid: u32,
+    /// Where the proxy takes connections from elsewhere
+    #[arg(long, value_name = "PORT", default_value_t = INBOUND_PORT)]
+    pub inbound_port: NonZeroU16,
+    /// Where the proxy takes connections of the application
+    #[arg(long, value_name = "PORT", default_value_t = OUTBOUND_PORT)]
+    pub outbound_port: NonZeroU16,
+    /// Where the proxy answers probes and Prometheus
+    #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT)]
+    pub admin_port: NonZeroU16,
+    /// Ports of this namespace that others reach without the proxy: 22,1000-2000
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    pub skip_inbound_ports: Vec<PortRange>,
+    /// Ports that the application calls without the proxy: 25,1000-2000
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    pub skip_outbound_ports: Vec<PortRange>,
+    /// Networks that the application calls without the proxy: 192.168.0.0/16,fd00::/8
+    #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
+    pub skip_subnets: Vec<Subnet>,
+}
+
+/// Both sides of the proxy cannot share a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("--inbound-port and --outbound-port are both {0}; give the proxy's two sides different ports")]
+pub struct SamePort(u16);
+
+/// TCP ports, both ends included; `first` <= `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The lowest.
+    pub first: NonZeroU16,
+    /// The highest.
+    pub last: NonZeroU16,
+}
+
+/// A network; `prefix_bits` is at most the length of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// An address of it.
+    pub address: IpAddr,
+    /// How many leading bits its addresses share.
+    pub prefix_bits: u8,
+}
+
+impl Redirection {
+    /// Redirection to the usual ports, with no exceptions but the proxy's.
+    pub fn new(proxy_uid: u32) -> Self {
+        Self {
+            proxy_uid,
+            inbound_port: INBOUND_PORT,
+            outbound_port: OUTBOUND_PORT,
+            admin_port: ADMIN_PORT,
+            skip_inbound_ports: Vec::new(),
+            skip_outbound_ports: Vec::new(),
+            skip_subnets: Vec::new(),
+        }
+    }
+
+    /// Checks what the single options cannot.
+    ///
+    /// # Errors
+    /// When the proxy's two sides have the same port.
+    pub fn check(&self) -> Result<(), SamePort> {
+        if self.inbound_port == self.outbound_port { Err(SamePort(self.inbound_port.get())) } else { Ok(()) }
+    }
+
+    /// The proxy's own ports: redirected to the inbound port, they would lead the proxy to itself.
+    pub fn proxy_ports(&self) -> [u16; 4] {
+        [self.inbound_port.get(), self.outbound_port.get(), TUNNEL_PORT, self.admin_port.get()]
+    }
+}
+
+impl FromStr for PortRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Self { first, last }),
+            _ => Err("write ports of 1 to 65535, as 22 or 1000-2000".to_owned()),
+        }
+    }
+}
+
+impl FromStr for Subnet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write a network such as 192.168.0.0/16 or fd00::/8";
+        let (address, prefix_bits) = text.split_once('/').ok_or(FORM)?;
+        let address: IpAddr = address.parse().map_err(|_| FORM)?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = prefix_bits.parse().ok().filter(|bits| *bits <= most).ok_or(FORM)?;
+        Ok(Self { address, prefix_bits })
+    }
+}
+
+impl fmt::Display for Subnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix_bits)
+    }
+}
+
+#[cfg(test)]
+#[path = "redirection_tests.rs"]
+mod tests;

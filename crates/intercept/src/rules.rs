@@ -1,0 +1,232 @@
+//! The rules as nf_tables has them: a table of our own, for both families, with a chain for each direction.
+//!
+//! A rule is a row of expressions: load something into the register, compare it, go on while it is equal, and at the
+//! end return or redirect. The numbers are those of Linux' `linux/netfilter/nf_tables.h`.
+
+use std::net::IpAddr;
+
+use crate::message::{Attributes, Batch};
+use crate::redirection::{PortRange, Redirection, Subnet};
+
+/// The name of the table.
+pub const TABLE: &str = "leno";
+/// Both families of addresses in one table.
+const INET: u8 = 1;
+/// Just before the chains that others have at netfilter's usual place for destination NAT (-100), so that an address is
+/// seen as the application called it.
+const PRIORITY: i32 = -101;
+
+const CREATE: u16 = 0x400;
+const APPEND: u16 = 0x800;
+
+const NEW_TABLE: u8 = 0;
+const DELETE_TABLE: u8 = 2;
+const NEW_CHAIN: u8 = 3;
+const NEW_RULE: u8 = 6;
+
+/// Where a chain looks at packets.
+#[derive(Clone, Copy)]
+enum Hook {
+    Prerouting = 0,
+    Output = 3,
+}
+
+/// What the kernel knows of a packet besides its bytes.
+#[derive(Clone, Copy)]
+enum Meta {
+    InputInterface = 6,
+    OutputInterface = 7,
+    SocketUser = 10,
+    Family = 15,
+    Transport = 16,
+}
+
+/// Which header an offset is in.
+#[derive(Clone, Copy)]
+enum Header {
+    Network = 1,
+    Transport = 2,
+}
+
+#[derive(Clone, Copy)]
+enum Comparison {
+    Equal = 0,
+    NotEqual = 1,
+}
+
+const TCP: u8 = 6;
+/// How long the name of an interface is, with zeros after it.
+const INTERFACE_BYTES: usize = 16;
+const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// The type of an address that is the namespace's own.
+const LOCAL: u32 = 2;
+const REGISTER: u32 = 1;
+const VERDICT_REGISTER: u32 = 0;
+const RETURN: i32 = -5;
+
+/// One transaction that puts the redirection in force, whether or not one is already, and the number of answers to it.
+pub fn transaction(redirection: &Redirection) -> (Vec<u8>, u32) {
+    let mut batch = Batch::new();
+    let table = Attributes::default().text(1, TABLE);
+    // Deleting what is not there would fail, so it is made first.
+    batch.add(NEW_TABLE, CREATE, INET, &table);
+    batch.add(DELETE_TABLE, 0, INET, &table);
+    batch.add(NEW_TABLE, CREATE, INET, &table);
+    chain(&mut batch, "inbound", Hook::Prerouting, inbound(redirection));
+    chain(&mut batch, "outbound", Hook::Output, outbound(redirection));
+    batch.finish()
+}
+
+fn inbound(redirection: &Redirection) -> Vec<Rule> {
+    let mut rules = vec![
+        Rule::new().meta(Meta::InputInterface).equals(LOOPBACK).then_return(),
+        Rule::new().address_type().differs(&LOCAL.to_ne_bytes()).then_return(),
+    ];
+    rules.extend(redirection.proxy_ports().map(|port| Rule::new().port(port..=port).then_return()));
+    rules.extend(redirection.skip_inbound_ports.iter().map(skip_ports));
+    rules.push(Rule::new().tcp().then_redirect(redirection.inbound_port.get()));
+    rules
+}
+
+fn outbound(redirection: &Redirection) -> Vec<Rule> {
+    let mut rules = vec![
+        Rule::new().meta(Meta::SocketUser).equals(&redirection.proxy_uid.to_ne_bytes()).then_return(),
+        Rule::new().meta(Meta::OutputInterface).equals(LOOPBACK).then_return(),
+    ];
+    rules.extend(redirection.skip_outbound_ports.iter().map(skip_ports));
+    rules.extend(redirection.skip_subnets.iter().map(skip_subnet));
+    rules.push(Rule::new().tcp().then_redirect(redirection.outbound_port.get()));
+    rules
+}
+
+fn skip_ports(range: &PortRange) -> Rule {
+    Rule::new().port(range.first.get()..=range.last.get()).then_return()
+}
+
+fn skip_subnet(subnet: &Subnet) -> Rule {
+    Rule::new().destination(subnet).then_return()
+}
+
+fn chain(batch: &mut Batch, name: &str, hook: Hook, rules: Vec<Rule>) {
+    const ACCEPT: u32 = 1;
+    let place = Attributes::default().number(1, hook as u32).number(2, PRIORITY.cast_unsigned());
+    let chain = Attributes::default().text(1, TABLE).text(3, name).nested(4, &place).number(5, ACCEPT).text(7, "nat");
+    batch.add(NEW_CHAIN, CREATE, INET, &chain);
+    for Rule(expressions) in rules {
+        let rule = Attributes::default().text(1, TABLE).text(2, name).nested(4, &expressions);
+        batch.add(NEW_RULE, CREATE | APPEND, INET, &rule);
+    }
+}
+
+/// Expressions, in order.
+struct Rule(Attributes);
+
+impl Rule {
+    fn new() -> Self {
+        Self(Attributes::default())
+    }
+
+    fn expression(self, name: &str, data: &Attributes) -> Self {
+        const ELEMENT: u16 = 1;
+        let expression = Attributes::default().text(1, name).nested(2, data);
+        Self(self.0.nested(ELEMENT, &expression))
+    }
+
+    fn meta(self, key: Meta) -> Self {
+        self.expression("meta", &Attributes::default().number(1, REGISTER).number(2, key as u32))
+    }
+
+    /// What type the destination's address has.
+    fn address_type(self) -> Self {
+        const ADDRESS_TYPE: u32 = 3;
+        const DESTINATION: u32 = 2;
+        let fib = Attributes::default().number(1, REGISTER).number(2, ADDRESS_TYPE).number(3, DESTINATION);
+        self.expression("fib", &fib)
+    }
+
+    fn payload(self, header: Header, offset: u32, length: u32) -> Self {
+        let payload =
+            Attributes::default().number(1, REGISTER).number(2, header as u32).number(3, offset).number(4, length);
+        self.expression("payload", &payload)
+    }
+
+    fn equals(self, value: &[u8]) -> Self {
+        self.compare(Comparison::Equal, value)
+    }
+
+    fn differs(self, value: &[u8]) -> Self {
+        self.compare(Comparison::NotEqual, value)
+    }
+
+    fn compare(self, comparison: Comparison, value: &[u8]) -> Self {
+        let compare = Attributes::default().number(1, REGISTER).number(2, comparison as u32).nested(3, &data(value));
+        self.expression("cmp", &compare)
+    }
+
+    fn tcp(self) -> Self {
+        self.meta(Meta::Transport).equals(&[TCP])
+    }
+
+    /// TCP to a port within `range`.
+    fn port(self, range: std::ops::RangeInclusive<u16>) -> Self {
+        let (first, last) = range.into_inner();
+        let loaded = self.tcp().payload(Header::Transport, 2, 2);
+        if first == last {
+            return loaded.equals(&first.to_be_bytes());
+        }
+        let [first, last] = [first, last].map(|port| data(&port.to_be_bytes()));
+        let range = Attributes::default().number(1, REGISTER).number(2, Comparison::Equal as u32);
+        loaded.expression("range", &range.nested(3, &first).nested(4, &last))
+    }
+
+    /// To an address within `subnet`.
+    fn destination(self, subnet: &Subnet) -> Self {
+        let (family, offset, address) = match subnet.address {
+            IpAddr::V4(address) => (2, 16, address.octets().to_vec()),
+            IpAddr::V6(address) => (10, 24, address.octets().to_vec()),
+        };
+        let length = u32::from(subnet.address.is_ipv6()) * 12 + 4;
+        let mask: Vec<u8> = (0..address.len()).map(|index| mask_byte(subnet.prefix_bits, index)).collect();
+        let masked: Vec<u8> = address.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
+        let zeros = vec![0; address.len()];
+        let bitwise = Attributes::default().number(1, REGISTER).number(2, REGISTER).number(3, length);
+        let bitwise = bitwise.nested(4, &data(&mask)).nested(5, &data(&zeros));
+        self.meta(Meta::Family)
+            .equals(&[family])
+            .payload(Header::Network, offset, length)
+            .expression("bitwise", &bitwise)
+            .equals(&masked)
+    }
+
+    fn then_return(self) -> Self {
+        let verdict = Attributes::default().number(1, RETURN.cast_unsigned());
+        let value = Attributes::default().nested(2, &verdict);
+        self.expression("immediate", &Attributes::default().number(1, VERDICT_REGISTER).nested(2, &value))
+    }
+
+    fn then_redirect(self, port: u16) -> Self {
+        const HAS_PORT: u32 = 2;
+        let load = Attributes::default().number(1, REGISTER).nested(2, &data(&port.to_be_bytes()));
+        let redirect = Attributes::default().number(1, REGISTER).number(3, HAS_PORT);
+        self.expression("immediate", &load).expression("redir", &redirect)
+    }
+}
+
+/// A value as expressions take it.
+fn data(value: &[u8]) -> Attributes {
+    Attributes::default().bytes(1, value)
+}
+
+/// The byte at `index` of a mask whose first `bits` are set.
+fn mask_byte(bits: u8, index: usize) -> u8 {
+    let before = u8::try_from(index * 8).unwrap_or(u8::MAX);
+    match bits.saturating_sub(before) {
+        0 => 0,
+        set @ 1..8 => !(u8::MAX >> set),
+        8.. => u8::MAX,
+    }
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+//! What the kernel makes of our messages, seen by nft, in a network namespace of its own.
+//!
+//! Needs root and nft, as they are where the system tests run; elsewhere it says that it tests nothing.
+
+use std::process::Command;
+
+const INIT: &str = env!("CARGO_BIN_EXE_leno-init");
+
+/// Runs a script in a network namespace of its own.
+fn in_namespace(script: &str) -> Option<(bool, String)> {
+    let can = Command::new("unshare").args(["--net", "nft", "list", "ruleset"]).output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: needs root, unshare and nft");
+        return None;
+    }
+    let output =
+        Command::new("unshare").args(["--net", "sh", "-c", script]).env("INIT", INIT).output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    Some((output.status.success(), String::from_utf8(text).expect("it is text")))
+}
+
+#[test]
+fn the_kernel_has_the_rules_that_were_asked_for() {
+    let script = "$INIT --proxy-uid=2102 --skip-inbound-ports=22,1000-2000 --skip-outbound-ports=25 \
+                  --skip-subnets=10.0.0.0/8,172.16.0.0/12,fd00::/8 >/dev/null && nft list ruleset";
+    let Some((worked, text)) = in_namespace(script) else { return };
+    assert!(worked, "{text}");
+    let expected = "\
+table inet leno {
+	chain inbound {
+		type nat hook prerouting priority -101; policy accept;
+		iifname \"lo\" return
+		fib daddr type != local return
+		tcp dport 4143 return
+		tcp dport 4140 return
+		tcp dport 15008 return
+		tcp dport 4191 return
+		tcp dport 22 return
+		tcp dport 1000-2000 return
+		meta l4proto tcp redirect to :4143
+	}
+
+	chain outbound {
+		type nat hook output priority -101; policy accept;
+		meta skuid 2102 return
+		oifname \"lo\" return
+		tcp dport 25 return
+		ip daddr 10.0.0.0/8 return
+		ip daddr 172.16.0.0/12 return
+		ip6 daddr fd00::/8 return
+		meta l4proto tcp redirect to :4140
+	}
+}
+";
+    assert_eq!(text.replace("priority dstnat - 1;", "priority -101;"), expected);
+}
+
+#[test]
+fn a_second_time_replaces_the_first() {
+    let script = "$INIT --proxy-uid=1 && $INIT --proxy-uid=2 && nft list ruleset";
+    let Some((worked, text)) = in_namespace(script) else { return };
+    assert!(worked && text.matches("table inet leno").count() == 1, "{text}");
+    assert!(text.contains("skuid 2 ") && !text.contains("skuid 1 "), "{text}");
+}
+
+#[test]
+fn without_the_capability_nothing_changes_and_the_fix_is_named() {
+    let script =
+        "setpriv --bounding-set -net_admin --inh-caps -net_admin --reuid 2102 --clear-groups $INIT --proxy-uid=2102";
+    let Some((worked, text)) = in_namespace(script) else { return };
+    assert!(!worked && text.contains("NET_ADMIN") && text.lines().count() == 1, "{text}");
+}
+
+#[test]
+fn a_connection_is_redirected_in_both_families() {
+    // Whoever is on the outbound port answers for an address that is nobody's.
+    let script = "
+        ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
+        ip addr add 192.0.2.1/24 dev d0; ip addr add fd00:2::1/64 dev d0 nodad
+        $INIT --proxy-uid=2102 >/dev/null || exit 1
+        for family in 4:192.0.2.77 6:[fd00:2::77]; do
+            version=${family%%:*}
+            echo redirected | timeout 5 socat -u - TCP$version-LISTEN:4140,reuseaddr &
+            sleep 0.3
+            timeout 5 socat -u TCP$version:${family#*:}:80 - || exit 1
+        done";
+    let Some((worked, text)) = in_namespace(script) else { return };
+    assert!(worked, "{text}");
+    assert_eq!(text, "redirected\nredirected\n");
+}

@@ -1,0 +1,60 @@
+//! Kubernetes' own kinds as its API gives them, to [`Object`]s: the checks of [`crate::manifest`], for what is not a text.
+//!
+//! An API server may be newer than our types and has checked what it stores, so fields that we do not know are its own
+//! business; of other kinds, which [`crate::manifest::read_object`] reads, they are mistakes. What Kubernetes allows and a
+//! mesh has no use for, as Services that are aliases, is no mistake: there is no object then.
+
+use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::manifest::{Findings, Manifest, Review};
+use crate::object::{Object, endpoint_slice, service};
+use crate::problem::Problem;
+
+/// Reads a Service.
+///
+/// # Errors
+/// Every mistake found.
+pub fn service(service: Service) -> Result<Manifest, Vec<Problem>> {
+    let spec = service.spec.as_ref();
+    let is_alias = spec.and_then(|spec| spec.type_.as_deref()) == Some("ExternalName");
+    let has_ports = spec.and_then(|spec| spec.ports.as_ref()).is_some_and(|ports| !ports.is_empty());
+    if is_alias || !has_ports {
+        return Ok(Manifest::default());
+    }
+    let name = name_of(&service.metadata);
+    read("Service", &name, service, service::review)
+}
+
+/// Reads an EndpointSlice.
+///
+/// # Errors
+/// Every mistake found.
+pub fn endpoint_slice(slice: EndpointSlice) -> Result<Manifest, Vec<Problem>> {
+    if slice.address_type == "FQDN" {
+        return Ok(Manifest::default());
+    }
+    let name = name_of(&slice.metadata);
+    read("EndpointSlice", &name, slice, endpoint_slice::review)
+}
+
+fn read<T>(
+    kind: &str,
+    name: &str,
+    written: T,
+    review: fn(T, &mut Review<'_>) -> Option<Object>,
+) -> Result<Manifest, Vec<Problem>> {
+    let mut findings = Findings::new("");
+    let object = review(written, &mut Review::of_typed(&mut findings, kind, name));
+    let (problems, notices) = findings.into_parts();
+    if problems.is_empty() { Ok(Manifest { objects: object.into_iter().collect(), notices }) } else { Err(problems) }
+}
+
+fn name_of(metadata: &ObjectMeta) -> String {
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
+    format!("{}/{}", text(&metadata.namespace), text(&metadata.name))
+}
+
+#[cfg(test)]
+#[path = "typed_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+//! A control plane without a network, for the tests.
+
+use leno_model::discovery::Subject;
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::mesh::Mesh;
+use leno_model::translate::translate;
+use leno_wire::name::{cluster_key, listener_subject};
+use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
+use prost::Message;
+
+/// A Service with two endpoints.
+pub(super) const ECHO: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: echo}
+spec: {clusterIP: 10.96.0.10, ports: [{port: 50051}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: echo, labels: {kubernetes.io/service-name: echo}}
+addressType: IPv4
+ports: [{port: 50061}]
+endpoints: [{addresses: [127.0.0.1]}, {addresses: [127.0.0.2]}]
+";
+
+/// A Service on port 80 with one endpoint on port 8080.
+pub(super) fn service(name: &str, cluster_ip: &str, endpoint: &str) -> String {
+    ECHO.replace("name: echo", &format!("name: {name}"))
+        .replace("service-name: echo", &format!("service-name: {name}"))
+        .replace("10.96.0.10", cluster_ip)
+        .replace("50051", "80")
+        .replace("50061", "8080")
+        .replace("{addresses: [127.0.0.1]}, {addresses: [127.0.0.2]}", &format!("{{addresses: [{endpoint}]}}"))
+}
+
+/// What a control plane with these manifests serves.
+pub(super) struct Server(Mesh);
+
+impl Server {
+    pub(super) fn new(manifests: &[&str]) -> Self {
+        let file = SourceFile { path: "mesh.yaml".to_owned(), text: manifests.join("---") };
+        let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
+        let translation = translate(&objects, "default");
+        assert!(translation.problems.is_empty(), "{:?}", translation.problems);
+        Self(translation.mesh)
+    }
+
+    /// The bytes of a resource, if there is one of that name.
+    pub(super) fn resource(&self, kind: Kind, name: &str) -> Option<Vec<u8>> {
+        let view = View { dialect: Dialect::Envoy, mutual_tls: None };
+        let cluster_of = |name: &str| cluster_key(name).and_then(|key| self.0.cluster(&key));
+        Some(match kind {
+            Kind::Cluster => cluster::write(cluster_of(name)?, view).encode_to_vec(),
+            Kind::Endpoints => endpoints::write(cluster_of(name)?, view).encode_to_vec(),
+            Kind::Route => {
+                let cluster = cluster_of(name)?;
+                let table = self.0.routes(&cluster.key, "default");
+                routes::write(&cluster.key, table.map(AsRef::as_ref), Dialect::Envoy).encode_to_vec()
+            }
+            Kind::Listener => {
+                let subject = listener_subject(name, "default")?;
+                let cluster = match &subject {
+                    Subject::Service(key) => Some(self.0.cluster(key)?),
+                    Subject::Address(address) => self.0.cluster_by_address(*address),
+                };
+                match (cluster, &subject) {
+                    (Some(cluster), _) => listener::write(name, &subject, cluster).encode_to_vec(),
+                    (None, Subject::Address(address)) => {
+                        listener::write_endpoint(name, &self.0.endpoint_by_address(*address)?.0.key).encode_to_vec()
+                    }
+                    (None, Subject::Service(_)) => return None,
+                }
+            }
+        })
+    }
+}

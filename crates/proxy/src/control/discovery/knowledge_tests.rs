@@ -1,0 +1,168 @@
+use std::sync::Arc;
+
+use leno_model::discovery::Subject;
+use leno_model::mesh::Mesh;
+use leno_wire::{Kind, Unreadable};
+
+use super::super::fixtures::{ECHO, Server, service};
+use super::{Knowledge, Resource};
+
+/// Gives all that is wanted, kind by kind, until nothing more is; the server has everything.
+fn learn(knowledge: &mut Knowledge, server: &Server) {
+    loop {
+        let mut news = false;
+        for kind in Kind::ALL {
+            for name in knowledge.wanted(kind) {
+                let before = format!("{knowledge:?}");
+                let resource = server.resource(kind, &name);
+                take(knowledge, kind, &name, resource.as_deref()).expect("a resource of the server's");
+                news |= format!("{knowledge:?}") != before;
+            }
+        }
+        if !news {
+            return;
+        }
+    }
+}
+
+fn take(knowledge: &mut Knowledge, kind: Kind, name: &str, bytes: Option<&[u8]>) -> Result<(), Unreadable> {
+    knowledge.take(kind, name, bytes.map(|bytes| Resource { version: "1", bytes }))
+}
+
+fn subject(mesh: &Mesh, authority: &str) -> Option<Subject> {
+    mesh.unanswered_authority(authority.as_bytes())
+}
+
+/// Knowledge of somebody in the namespace `default` who has asked for these.
+fn asked(authorities: &[&str]) -> Knowledge {
+    let mut knowledge = Knowledge::new("default");
+    for authority in authorities {
+        let subject = subject(&knowledge.mesh(), authority).expect("a question");
+        assert!(knowledge.ask(subject));
+    }
+    knowledge
+}
+
+fn endpoints(mesh: &Mesh, authority: &str) -> Vec<String> {
+    let cluster = mesh.cluster_by_authority(authority.as_bytes()).expect("a Service");
+    cluster.endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect()
+}
+
+#[test]
+fn a_service_is_answered_when_its_cluster_endpoints_and_routes_are_there() {
+    let server = Server::new(&[ECHO]);
+    let mut knowledge = asked(&["echo:50051"]);
+    let steps = [Kind::Listener, Kind::Cluster, Kind::Endpoints, Kind::Route];
+    for kind in steps {
+        assert!(subject(&knowledge.mesh(), "echo:50051").is_some(), "before {kind:?}");
+        let wanted = knowledge.wanted(kind);
+        assert_eq!(Vec::from_iter(&wanted), ["echo.default:50051"]);
+        let resource = server.resource(kind, "echo.default:50051").expect("the server has it");
+        take(&mut knowledge, kind, "echo.default:50051", Some(&resource)).expect("it can be read");
+    }
+    let mesh = knowledge.mesh();
+    assert_eq!(subject(&mesh, "echo:50051"), None);
+    assert_eq!(endpoints(&mesh, "echo:50051"), ["127.0.0.1:50061", "127.0.0.2:50061"]);
+}
+
+#[test]
+fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
+    let server = Server::new(&[ECHO]);
+    let mut knowledge = asked(&["10.96.0.10:50051", "127.0.0.2:50061", "192.0.2.1:443"]);
+    learn(&mut knowledge, &server);
+    let mesh = knowledge.mesh();
+    let address = |text: &str| text.parse().expect("an address");
+    assert_eq!(
+        mesh.cluster_by_address(address("10.96.0.10:50051")).map(|c| c.key.to_string()).as_deref(),
+        Some("echo.default:50051")
+    );
+    assert!(mesh.cluster_by_address(address("127.0.0.2:50061")).is_none());
+    assert!(mesh.endpoint_by_address(address("127.0.0.2:50061")).is_some());
+    // There is no such thing, which is an answer too.
+    assert_eq!(mesh.unanswered_address(address("192.0.2.1:443")), None);
+    assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
+}
+
+#[test]
+fn a_route_takes_effect_when_all_its_backends_are_known() {
+    let route = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: canary, namespace: default}
+spec:
+  parentRefs: [{group: '', kind: Service, name: echo}]
+  rules:
+  - backendRefs: [{name: v1, port: 80, weight: 9}, {name: v2, port: 80, weight: 1}]
+";
+    let (v1, v2) = (service("v1", "10.96.0.11", "127.0.1.1"), service("v2", "10.96.0.12", "127.0.1.2"));
+    let before = Server::new(&[ECHO]);
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &before);
+    let table = |knowledge: &Knowledge| {
+        let mesh = knowledge.mesh();
+        assert_eq!(subject(&mesh, "echo:50051"), None, "what has been answered stays answered");
+        let cluster = mesh.cluster_by_authority(b"echo:50051").expect("a Service").key.clone();
+        mesh.routes(&cluster, "default").map(Arc::clone)
+    };
+    assert!(table(&knowledge).is_none());
+
+    let after = Server::new(&[ECHO, route, &v1, &v2]);
+    let resource = after.resource(Kind::Route, "echo.default:50051").expect("routes");
+    take(&mut knowledge, Kind::Route, "echo.default:50051", Some(&resource)).expect("they can be read");
+    assert!(table(&knowledge).is_none(), "its backends are not known yet");
+    assert_eq!(
+        Vec::from_iter(knowledge.wanted(Kind::Cluster)),
+        ["echo.default:50051", "v1.default:80", "v2.default:80"]
+    );
+    learn(&mut knowledge, &after);
+    assert_eq!(table(&knowledge).map(|table| table.entries().len()), Some(1));
+    assert_eq!(endpoints(&knowledge.mesh(), "v2.default:80"), ["127.0.1.2:8080"]);
+
+    learn(&mut knowledge, &before);
+    assert!(table(&knowledge).is_none(), "the route has gone");
+    assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051"]);
+}
+
+#[test]
+fn a_resource_that_cannot_be_read_leaves_what_was_known() {
+    let server = Server::new(&[ECHO]);
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &server);
+    for kind in Kind::ALL {
+        assert!(take(&mut knowledge, kind, "echo.default:50051", Some(b"\xff\xff")).is_err(), "{kind:?}");
+    }
+    assert!(knowledge.take(Kind::Cluster, "no cluster's name", None).is_err());
+    assert_eq!(endpoints(&knowledge.mesh(), "echo:50051").len(), 2);
+}
+
+#[test]
+fn a_service_that_is_gone_is_no_longer_known() {
+    let server = Server::new(&[ECHO]);
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &server);
+    learn(&mut knowledge, &Server::new(&[]));
+    let mesh = knowledge.mesh();
+    assert_eq!(subject(&mesh, "echo:50051"), None);
+    assert!(mesh.cluster_by_authority(b"echo:50051").is_err());
+}
+
+#[test]
+fn what_nothing_leads_to_any_more_is_forgotten_with_its_version() {
+    let mut knowledge = asked(&["echo:50051"]);
+    learn(&mut knowledge, &Server::new(&[ECHO]));
+    // The control plane takes away what names others first.
+    take(&mut knowledge, Kind::Listener, "echo.default:50051", None).expect("nothing to read");
+    assert!(Kind::ALL.iter().all(|kind| knowledge.versions(*kind).count() == 0));
+    assert!(knowledge.mesh().clusters().is_empty());
+}
+
+#[test]
+fn there_are_no_more_questions_than_are_answered() {
+    let mut knowledge = Knowledge::new("default");
+    let address = |n: usize| Subject::Address(([10, 0, (n >> 8) as u8, n as u8], 80).into());
+    for n in 0..super::SUBJECTS_MAX {
+        assert!(knowledge.ask(address(n)));
+    }
+    assert!(!knowledge.ask(address(super::SUBJECTS_MAX)));
+    assert!(knowledge.ask(address(0)), "it was asked before");
+}

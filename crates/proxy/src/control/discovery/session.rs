@@ -1,0 +1,98 @@
+//! One stream of incremental xDS, from the client's side: requests out, responses in. No sockets, no clock.
+
+use std::collections::BTreeSet;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use envoy_types::pb::google::rpc::Status;
+use leno_wire::Kind;
+
+use super::knowledge::{Knowledge, Resource};
+
+/// gRPC's INVALID_ARGUMENT, with which a resource is refused.
+const INVALID_ARGUMENT: i32 = 3;
+
+/// What has been said on one stream.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Sent with the first request only.
+    node: Option<Node>,
+    subscribed: [BTreeSet<String>; Kind::ALL.len()],
+}
+
+impl Session {
+    /// A stream on which nothing has been said.
+    pub(super) fn new(node: Node) -> Self {
+        Self { node: Some(node), subscribed: Default::default() }
+    }
+
+    /// Asks for what is needed now and has not been asked for on this stream.
+    pub(super) fn requests(&mut self, knowledge: &Knowledge) -> Vec<DeltaDiscoveryRequest> {
+        Kind::ALL.into_iter().filter_map(|kind| self.request(kind, knowledge)).collect()
+    }
+
+    fn request(&mut self, kind: Kind, knowledge: &Knowledge) -> Option<DeltaDiscoveryRequest> {
+        let wanted = knowledge.wanted(kind);
+        let subscribed = self.subscribed.get_mut(kind.index())?;
+        let added: Vec<String> = wanted.difference(subscribed).cloned().collect();
+        let removed: Vec<String> = subscribed.difference(&wanted).cloned().collect();
+        if added.is_empty() && removed.is_empty() {
+            return None;
+        }
+        // Only the first request of a kind says what is there from an earlier stream.
+        let have = subscribed.is_empty().then(|| knowledge.versions(kind));
+        let initial_resource_versions = have.into_iter().flatten().map(|(n, v)| (n.clone(), v.clone())).collect();
+        *subscribed = wanted;
+        Some(DeltaDiscoveryRequest {
+            node: self.node.take(),
+            type_url: kind.type_url().to_owned(),
+            resource_names_subscribe: added,
+            resource_names_unsubscribe: removed,
+            initial_resource_versions,
+            ..Default::default()
+        })
+    }
+
+    /// Takes in a response; the request that acknowledges it says what could not be read.
+    pub(super) fn respond(
+        &mut self,
+        response: &DeltaDiscoveryResponse,
+        knowledge: &mut Knowledge,
+    ) -> DeltaDiscoveryRequest {
+        let problem = match Kind::from_type_url(&response.type_url) {
+            Some(kind) => take(kind, response, knowledge),
+            None => Some(format!("{} was never asked for", response.type_url.escape_debug())),
+        };
+        DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            error_detail: problem.map(|message| Status { code: INVALID_ARGUMENT, message, ..Default::default() }),
+            ..Default::default()
+        }
+    }
+}
+
+/// Takes in the resources of a response; says what is wrong with the first one that is refused.
+fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
+    let wanted = knowledge.wanted(kind);
+    let mut problem = None;
+    for resource in &response.resources {
+        // A resource that nobody asked for is no answer to anything, and must not fill our memory.
+        let Some(any) = resource.resource.as_ref().filter(|_| wanted.contains(&resource.name)) else { continue };
+        let taken = Resource { version: &resource.version, bytes: &any.value };
+        if let Err(unreadable) = knowledge.take(kind, &resource.name, Some(taken)) {
+            tracing::warn!("the control plane's {} is refused: {unreadable}", kind.name());
+            problem.get_or_insert_with(|| unreadable.to_string());
+        }
+    }
+    for name in response.removed_resources.iter().filter(|name| wanted.contains(*name)) {
+        if let Err(unreadable) = knowledge.take(kind, name, None) {
+            problem.get_or_insert_with(|| unreadable.to_string());
+        }
+    }
+    problem
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,115 @@
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Resource};
+use envoy_types::pb::google::protobuf::Any;
+use leno_model::discovery::Subject;
+use leno_wire::Kind;
+
+use super::super::fixtures::{ECHO, Server};
+use super::super::knowledge::Knowledge;
+use super::Session;
+
+const ECHO_PORT: &str = "echo.default:50051";
+
+fn knowledge() -> Knowledge {
+    let mut knowledge = Knowledge::new("default");
+    let question = knowledge.mesh().unanswered_authority(b"echo:50051").expect("a question");
+    knowledge.ask(question);
+    knowledge
+}
+
+fn response(kind: Kind, name: &str, value: Vec<u8>) -> DeltaDiscoveryResponse {
+    let resource = Some(Any { type_url: kind.type_url().to_owned(), value });
+    DeltaDiscoveryResponse {
+        type_url: kind.type_url().to_owned(),
+        nonce: "7".to_owned(),
+        resources: vec![Resource { name: name.to_owned(), version: "v1".to_owned(), resource, ..Default::default() }],
+        ..Default::default()
+    }
+}
+
+/// Goes through a whole exchange with a server; the kinds in the order in which they were asked for.
+fn exchange(session: &mut Session, knowledge: &mut Knowledge, server: &Server) -> Vec<Kind> {
+    let mut asked = Vec::new();
+    loop {
+        let requests = session.requests(knowledge);
+        if requests.is_empty() {
+            return asked;
+        }
+        for request in requests {
+            let kind = Kind::from_type_url(&request.type_url).expect("a kind");
+            asked.push(kind);
+            for name in &request.resource_names_subscribe {
+                let value = server.resource(kind, name).expect("the server has it");
+                let answer = session.respond(&response(kind, name, value), knowledge);
+                assert_eq!((answer.response_nonce.as_str(), &answer.error_detail), ("7", &None));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_kind_is_asked_for_once_its_names_are_known_and_nothing_twice() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    let server = Server::new(&[ECHO]);
+    let asked = exchange(&mut session, &mut knowledge, &server);
+    assert_eq!(asked, [Kind::Listener, Kind::Cluster, Kind::Endpoints, Kind::Route]);
+    assert_eq!(knowledge.mesh().unanswered_authority(b"echo:50051"), None);
+    assert!(session.requests(&knowledge).is_empty());
+}
+
+#[test]
+fn only_the_first_request_of_a_stream_says_who_we_are() {
+    let node = super::Node { id: "cart-1".to_owned(), ..Default::default() };
+    let (mut session, mut knowledge) = (Session::new(node), knowledge());
+    let first = session.requests(&knowledge);
+    assert_eq!(first[0].node.as_ref().map(|node| node.id.as_str()), Some("cart-1"));
+    knowledge.ask(Subject::Address(([10, 0, 0, 1], 80).into()));
+    let second = session.requests(&knowledge);
+    assert_eq!(
+        (&second[0].node, second[0].resource_names_subscribe.as_slice()),
+        (&None, &["10.0.0.1:80".to_owned()][..])
+    );
+}
+
+#[test]
+fn a_new_stream_says_what_is_there_from_the_one_before() {
+    let mut knowledge = knowledge();
+    let server = Server::new(&[ECHO]);
+    exchange(&mut Session::new(Default::default()), &mut knowledge, &server);
+    let requests = Session::new(Default::default()).requests(&knowledge);
+    assert_eq!(requests.len(), 4);
+    for request in requests {
+        assert_eq!(request.resource_names_subscribe, [ECHO_PORT]);
+        assert_eq!(request.initial_resource_versions.get(ECHO_PORT).map(String::as_str), Some("v1"));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_the_reason_and_what_nobody_asked_for_is_passed_over() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    session.requests(&knowledge);
+    let bad = response(Kind::Listener, ECHO_PORT, b"\xff\xff".to_vec());
+    let refusal = session.respond(&bad, &mut knowledge).error_detail.expect("a refusal");
+    assert_eq!(refusal.code, 3);
+    assert!(refusal.message.contains("Listener"), "{}", refusal.message);
+
+    let stranger = response(Kind::Listener, "other.default:1", b"\xff\xff".to_vec());
+    assert_eq!(session.respond(&stranger, &mut knowledge).error_detail, None);
+    assert_eq!(knowledge.versions(Kind::Listener).count(), 0);
+
+    let unknown = DeltaDiscoveryResponse { type_url: "x/y".to_owned(), nonce: "8".to_owned(), ..Default::default() };
+    assert!(session.respond(&unknown, &mut knowledge).error_detail.is_some());
+}
+
+#[test]
+fn a_resource_that_is_removed_is_forgotten_with_its_version() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    exchange(&mut session, &mut knowledge, &Server::new(&[ECHO]));
+    let gone = DeltaDiscoveryResponse {
+        type_url: Kind::Cluster.type_url().to_owned(),
+        removed_resources: vec![ECHO_PORT.to_owned()],
+        ..Default::default()
+    };
+    assert_eq!(session.respond(&gone, &mut knowledge).error_detail, None);
+    assert_eq!(knowledge.versions(Kind::Cluster).count(), 0);
+    assert!(knowledge.mesh().cluster_by_authority(b"echo:50051").is_err());
+}

@@ -1,0 +1,232 @@
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use leno_admin::logging::LogLevels;
+use leno_admin::{CONNECTIONS_MAX, serve};
+use leno_config::Directory;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::timeout;
+use tracing_subscriber::{Registry, filter::Targets, reload};
+
+use super::answer;
+use crate::control::shared::{Phase, Shared};
+use crate::limits::Limits;
+use crate::metrics::{ConfigMetrics, WorkerMetrics};
+
+/// An admin endpoint on loopback, of a proxy with one Service and no worker thread.
+struct Admin {
+    address: SocketAddr,
+    shared: Rc<Shared>,
+    _log: reload::Layer<Targets, Registry>,
+}
+
+impl Admin {
+    async fn start() -> Self {
+        let manifests = TempDir::new().expect("there is room");
+        let service = "apiVersion: v1\nkind: Service\nmetadata: {name: echo}\nspec: {ports: [{port: 50051}]}\n";
+        std::fs::write(manifests.path().join("echo.yaml"), service).expect("there is room");
+        let configuration = Directory::open(manifests.path()).expect("it is there").configuration();
+        let (log, layer) = LogLevels::new("info".parse().expect("it is a level"));
+        let shared = Rc::new(Shared {
+            phase: Cell::new(Phase::Serving),
+            configuration: RefCell::new(configuration),
+            config_metrics: Cell::new(ConfigMetrics::default().after_read(0, SystemTime::now())),
+            log,
+            limits: Arc::new(Limits::default()),
+            workers: Vec::new(),
+            worker_metrics: vec![WorkerMetrics::new()],
+            identity_metrics: None,
+            started: SystemTime::now(),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it is bound");
+        let serving = shared.clone();
+        spawn_local(serve(listener, async move |request| answer(request, &serving).await));
+        Self { address, shared, _log: layer }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("it listens")
+    }
+
+    /// Sends bytes and gives everything that comes back until the connection ends.
+    async fn exchange(&self, request: &[u8]) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request).await.expect("it reads");
+        let mut answer = String::new();
+        let reading = stream.read_to_string(&mut answer);
+        timeout(Duration::from_secs(20), reading).await.expect("it ends").expect("it is text");
+        answer
+    }
+
+    async fn send(&self, method: &str, path: &str, body: &str) -> String {
+        let length = body.len();
+        let request = format!("{method} {path} HTTP/1.1\r\nhost: admin\r\ncontent-length: {length}\r\n\r\n{body}");
+        self.exchange(request.as_bytes()).await
+    }
+
+    async fn get(&self, path: &str) -> String {
+        self.send("GET", path, "").await
+    }
+}
+
+/// Runs a test with an admin endpoint.
+fn with_admin<F: Future<Output = ()>>(test: impl FnOnce(Rc<Admin>) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
+    LocalSet::new().block_on(&runtime, async {
+        test(Rc::new(Admin::start().await)).await;
+    });
+}
+
+#[track_caller]
+fn assert_status(answer: &str, status: u16) {
+    assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "not {status}: {answer}");
+}
+
+#[track_caller]
+fn json(answer: &str) -> serde_json::Value {
+    assert_status(answer, 200);
+    assert!(answer.contains("content-type: application/json\r\n"), "{answer}");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("it has a body");
+    serde_json::from_str(body).expect("it is JSON")
+}
+
+#[test]
+fn ready_turns_to_503_while_draining_and_live_does_not() {
+    with_admin(|admin| async move {
+        assert_status(&admin.get("/ready").await, 200);
+        admin.shared.phase.set(Phase::Draining);
+        let answer = admin.get("/ready").await;
+        assert_status(&answer, 503);
+        assert!(answer.contains("draining"), "{answer}");
+        assert_status(&admin.get("/live").await, 200);
+    });
+}
+
+#[test]
+fn metrics_come_as_openmetrics() {
+    with_admin(|admin| async move {
+        admin.shared.worker_metrics[0].count_abuse("rapid_reset");
+        let answer = admin.get("/metrics").await;
+        assert_status(&answer, 200);
+        assert!(
+            answer.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"),
+            "{answer}"
+        );
+        assert!(answer.contains("\nleno_abuse_closed_total{kind=\"rapid_reset\"} 1\n"), "{answer}");
+        assert!(answer.ends_with("# EOF\n"), "{answer}");
+    });
+}
+
+#[test]
+fn config_shows_the_mesh_and_the_files() {
+    with_admin(|admin| async move {
+        let config = json(&admin.get("/config").await);
+        assert_eq!(config["mesh"]["clusters"][0]["key"], "echo.default:50051");
+        assert_eq!(config["files"][0]["serving"], "current");
+        assert_eq!(config["problems"], serde_json::json!([]));
+    });
+}
+
+#[test]
+fn balancer_and_limits_are_json() {
+    with_admin(|admin| async move {
+        let balancer = json(&admin.get("/balancer").await);
+        assert_eq!(balancer, serde_json::json!({"clusters": [], "silent_workers": []}));
+        assert_eq!(json(&admin.get("/limits").await).as_array().map(Vec::len), Some(Limits::default().list().len()));
+    });
+}
+
+#[test]
+fn log_levels_can_be_read_and_changed() {
+    with_admin(|admin| async move {
+        assert!(admin.get("/log-level").await.ends_with("\r\n\r\ninfo\n"));
+        assert_status(&admin.send("PUT", "/log-level", "info,leno_proxy=debug\n").await, 200);
+        assert!(admin.get("/log-level").await.ends_with("\r\n\r\ninfo,leno_proxy=debug\n"));
+
+        let answer = admin.send("PUT", "/log-level", "loud").await;
+        assert_status(&answer, 400);
+        assert!(answer.contains("off, error, warn"), "{answer}");
+        assert!(admin.get("/log-level").await.ends_with("info,leno_proxy=debug\n"));
+    });
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    with_admin(|admin| async move {
+        let answer = admin.send("PUT", "/log-level", &"x".repeat(5_000)).await;
+        assert_status(&answer, 413);
+    });
+}
+
+#[test]
+fn the_first_page_lists_pages_that_exist() {
+    with_admin(|admin| async move {
+        let contents = admin.get("/").await;
+        let paths: Vec<_> = contents.lines().filter_map(|line| line.strip_prefix("GET ")).collect();
+        assert_eq!(paths.len(), 7);
+        for path in paths.iter().filter_map(|line| line.split_whitespace().next()) {
+            assert_status(&admin.get(path).await, 200);
+        }
+    });
+}
+
+#[test]
+fn unknown_pages_are_404_and_wrong_methods_405_with_the_right_ones() {
+    with_admin(|admin| async move {
+        assert_status(&admin.get("/nothing").await, 404);
+        assert_status(&admin.send("POST", "/nothing", "").await, 404);
+        let answer = admin.send("DELETE", "/config", "").await;
+        assert_status(&answer, 405);
+        assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
+        let answer = admin.send("POST", "/log-level", "debug").await;
+        assert_status(&answer, 405);
+        assert!(answer.contains("allow: GET, HEAD, PUT\r\n"), "{answer}");
+    });
+}
+
+#[test]
+fn head_answers_like_get_without_a_body() {
+    with_admin(|admin| async move {
+        let answer = admin.send("HEAD", "/ready", "").await;
+        assert_status(&answer, 200);
+        assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+    });
+}
+
+#[test]
+fn a_header_that_never_ends_closes_the_connection() {
+    with_admin(|admin| async move {
+        let endless = [b"GET / HTTP/1.1\r\nx: ".as_slice(), &[b'a'; 100_000]].concat();
+        let mut stream = admin.connect().await;
+        // The rest of the header may no longer find a reader.
+        let _ = stream.write_all(&endless).await;
+        let mut answer = Vec::new();
+        let _ = timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it ends");
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431 "));
+        assert_status(&admin.get("/live").await, 200);
+    });
+}
+
+#[test]
+fn connections_that_say_nothing_are_closed_and_make_room() {
+    with_admin(|admin| async move {
+        let mut silent = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            silent.push(admin.connect().await);
+        }
+        // Waits for a place, which there is once the silent ones were closed.
+        assert_status(&admin.get("/live").await, 200);
+        for mut stream in silent {
+            let mut nothing = Vec::new();
+            let _ = stream.read_to_end(&mut nothing).await;
+            assert!(nothing.is_empty());
+        }
+    });
+}

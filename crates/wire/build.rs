@@ -1,0 +1,12 @@
+//! Compiles Leno's own protobuf, without needing `protoc`.
+
+use std::error::Error;
+
+const PROTO: &str = "proto/leno/identity/v1/identity.proto";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={PROTO}");
+    let descriptors = protox::compile([PROTO], ["proto"])?;
+    tonic_prost_build::configure().build_transport(false).compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! What an xDS client must be told to find the control plane: its bootstrap, as JSON.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde_json::{Value, json};
+
+use crate::facts::{self, MUTUAL_TLS, NAMESPACE};
+use crate::name::RouteName;
+use crate::tls;
+
+/// The kinds of clients that need one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// Envoy, beside an application.
+    Envoy,
+    /// gRPC without a proxy.
+    Grpc,
+}
+
+/// What a bootstrap depends on.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    /// Where the control plane serves xDS.
+    pub control: SocketAddr,
+    /// What the client calls itself.
+    pub node: String,
+    /// The namespace that the client is in.
+    pub namespace: String,
+    /// Where Envoy takes its application's connections.
+    pub outbound: SocketAddr,
+    /// Where Envoy's own admin endpoint is.
+    pub admin: SocketAddr,
+    /// The client's certificates of the mesh. Without them it reaches the control plane and all endpoints in clear.
+    pub certificates: Option<Certificates>,
+}
+
+/// PEM files of an SVID, as `leno ca issue` writes them.
+#[derive(Clone, Debug)]
+pub struct Certificates {
+    /// The certificate chain.
+    pub chain: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The trust bundle.
+    pub bundle: PathBuf,
+}
+
+/// The text names no [`Client`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a client that needs a bootstrap; use envoy or grpc")]
+pub struct UnknownClient;
+
+impl FromStr for Client {
+    type Err = UnknownClient;
+
+    fn from_str(text: &str) -> Result<Self, UnknownClient> {
+        match text {
+            "envoy" => Ok(Self::Envoy),
+            "grpc" => Ok(Self::Grpc),
+            _ => Err(UnknownClient),
+        }
+    }
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Envoy => "envoy",
+            Self::Grpc => "grpc",
+        })
+    }
+}
+
+/// The bootstrap of a client, as it reads it from a file.
+pub fn bootstrap(client: Client, options: &Bootstrap) -> Value {
+    match client {
+        Client::Envoy => envoy(options),
+        Client::Grpc => grpc(options),
+    }
+}
+
+fn node(options: &Bootstrap) -> Value {
+    let own = json!({ MUTUAL_TLS: options.certificates.is_some(), NAMESPACE: options.namespace });
+    json!({ "id": options.node, "cluster": options.namespace, "metadata": { facts::KEY: own } })
+}
+
+/// For GRPC_XDS_BOOTSTRAP. With certificates, programs need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies tell by the server
+/// name what is theirs. A control plane on the same machine is reached in clear.
+fn grpc(options: &Bootstrap) -> Value {
+    let credentials = match &options.certificates {
+        Some(files) if !options.control.ip().is_loopback() => json!({ "type": "tls", "config": grpc_files(files) }),
+        _ => json!({ "type": "insecure" }),
+    };
+    let mut bootstrap = json!({
+        "xds_servers": [{
+            "server_uri": options.control.to_string(),
+            "channel_creds": [credentials],
+            "server_features": ["xds_v3"],
+        }],
+        "node": node(options),
+    });
+    if let Some(files) = &options.certificates {
+        let provider = json!({ "plugin_name": "file_watcher", "config": grpc_files(files) });
+        bootstrap["certificate_providers"] = json!({ tls::PROVIDER: provider });
+    }
+    bootstrap
+}
+
+fn grpc_files(files: &Certificates) -> Value {
+    json!({
+        "certificate_file": files.chain,
+        "private_key_file": files.key,
+        "ca_certificate_file": files.bundle,
+        "refresh_interval": "60s",
+    })
+}
+
+/// One Envoy takes all connections of its application: those that interception redirected go to the listener of the
+/// address that they were for, HTTP that was sent to Envoy itself goes by its authority, and anything else goes on to
+/// where it was going.
+fn envoy(options: &Bootstrap) -> Value {
+    let mut static_resources = json!({
+        "clusters": [control_cluster(options), passthrough_cluster()],
+        "listeners": [outbound_listener(options.outbound)],
+    });
+    if let Some(files) = &options.certificates {
+        let file = |path: &PathBuf| json!({ "filename": path });
+        static_resources["secrets"] = json!([
+            { "name": tls::CERTIFICATE,
+              "tls_certificate": { "certificate_chain": file(&files.chain), "private_key": file(&files.key) } },
+            { "name": tls::TRUST, "validation_context": { "trusted_ca": file(&files.bundle) } },
+        ]);
+    }
+    json!({
+        "node": node(options),
+        "admin": { "address": socket(options.admin) },
+        "dynamic_resources": {
+            "ads_config": {
+                "api_type": "DELTA_GRPC",
+                "transport_api_version": "V3",
+                "grpc_services": [{ "envoy_grpc": { "cluster_name": CONTROL } }],
+            },
+            "cds_config": ads(),
+            "lds_config": ads(),
+        },
+        "static_resources": static_resources,
+    })
+}
+
+/// The cluster of Envoy that is the control plane.
+const CONTROL: &str = "leno-control";
+/// The cluster of Envoy that is wherever a connection was going.
+const PASSTHROUGH: &str = "leno-passthrough";
+
+fn ads() -> Value {
+    json!({ "resource_api_version": "V3", "ads": {} })
+}
+
+fn socket(address: SocketAddr) -> Value {
+    json!({ "socket_address": { "address": address.ip().to_string(), "port_value": address.port() } })
+}
+
+fn control_cluster(options: &Bootstrap) -> Value {
+    let endpoint = json!({ "endpoint": { "address": socket(options.control) } });
+    let http2 = json!({ "connection_keepalive": { "interval": "30s", "timeout": "5s" } });
+    let mut cluster = json!({
+        "name": CONTROL,
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "load_assignment": { "cluster_name": CONTROL, "endpoints": [{ "lb_endpoints": [endpoint] }] },
+        "typed_extension_protocol_options": { "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+            "explicit_http_config": { "http2_protocol_options": http2 },
+        } },
+    });
+    if options.certificates.is_some() {
+        cluster["transport_socket"] = json!({
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+                "common_tls_context": {
+                    "tls_params": { "tls_minimum_protocol_version": "TLSv1_3", "tls_maximum_protocol_version": "TLSv1_3" },
+                    "alpn_protocols": ["h2"],
+                    "tls_certificate_sds_secret_configs": [{ "name": tls::CERTIFICATE }],
+                    "validation_context_sds_secret_config": { "name": tls::TRUST },
+                },
+            },
+        });
+    }
+    cluster
+}
+
+fn passthrough_cluster() -> Value {
+    json!({ "name": PASSTHROUGH, "type": "ORIGINAL_DST", "lb_policy": "CLUSTER_PROVIDED", "connect_timeout": "1s" })
+}
+
+fn outbound_listener(address: SocketAddr) -> Value {
+    let manager = json!({
+        "@type":
+            "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "leno-outbound",
+        "rds": { "route_config_name": RouteName::Mesh.to_string(), "config_source": ads() },
+        "strip_trailing_host_dot": true,
+        "stream_idle_timeout": "0s",
+        "upgrade_configs": [{ "upgrade_type": "websocket" }],
+        "http_filters": [{
+            "name": "envoy.filters.http.router",
+            "typed_config": { "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" },
+        }],
+    });
+    let relay = json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+        "stat_prefix": PASSTHROUGH,
+        "cluster": PASSTHROUGH,
+    });
+    let listener_filter = |name: &str, kind: &str| {
+        let url = format!("type.googleapis.com/envoy.extensions.filters.listener.{kind}");
+        json!({ "name": name, "typed_config": { "@type": url } })
+    };
+    json!({
+        "name": "leno-outbound",
+        "address": socket(address),
+        "use_original_dst": true,
+        "traffic_direction": "OUTBOUND",
+        "listener_filters": [
+            listener_filter("envoy.filters.listener.original_dst", "original_dst.v3.OriginalDst"),
+            listener_filter("envoy.filters.listener.http_inspector", "http_inspector.v3.HttpInspector"),
+        ],
+        "filter_chains": [{
+            "filter_chain_match": { "application_protocols": ["http/1.0", "http/1.1", "h2c"] },
+            "filters": [{ "name": "envoy.filters.network.http_connection_manager", "typed_config": manager }],
+        }],
+        "default_filter_chain": {
+            "filters": [{ "name": "envoy.filters.network.tcp_proxy", "typed_config": relay }],
+        },
+    })
+}
+
+#[cfg(test)]
+#[path = "bootstrap_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+//! Meshes for the tests.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use leno_model::balance::Policy;
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
+use leno_model::protocol::Protocol;
+use leno_model::settings::Settings;
+use leno_model::translate::translate;
+
+use crate::view::{Dialect, View};
+
+/// As Envoy without certificates, and leno-proxy, get it.
+pub(crate) const ENVOY: View<'_> = View { dialect: Dialect::Envoy, mutual_tls: None };
+/// As gRPC without certificates gets it.
+pub(crate) const GRPC: View<'_> = View { dialect: Dialect::Grpc, mutual_tls: None };
+
+/// A Service with one port and no endpoint.
+pub(crate) fn cluster(name: &str) -> Cluster {
+    Cluster {
+        key: ClusterKey { namespace: "shop".into(), service: name.into(), port: 50051 },
+        balancer: Policy::Latency,
+        protocol: Protocol::Http2,
+        settings: Settings::default(),
+        cluster_ips: [IpAddr::from([10, 96, 0, 10])].into(),
+        endpoints: Vec::new(),
+        unready_endpoints: Vec::new(),
+    }
+}
+
+/// An endpoint of which nothing but the address is known.
+pub(crate) fn endpoint(address: &str) -> Endpoint {
+    let address = address.parse().expect("an address");
+    Endpoint { address, zone: None, hostname: None, pod: None, proxy: None }
+}
+
+/// An endpoint behind a proxy of the workload `shop/cart`.
+pub(crate) fn meshed(address: &str, inbound_port: Option<u16>) -> Endpoint {
+    let identity = "ns/shop/sa/cart".parse().expect("a workload");
+    let proxy = EndpointProxy { identity, inbound_port, tunnel_port: EndpointProxy::TUNNEL_PORT };
+    Endpoint { proxy: Some(proxy), ..endpoint(address) }
+}
+
+/// The mesh that manifests describe; their references may lead nowhere.
+pub(crate) fn mesh(text: &str) -> Mesh {
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text: text.to_owned() };
+    let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
+    translate(&objects, "default").mesh
+}
+
+/// Any mesh at all.
+pub(crate) fn random_mesh(random: &mut Rng) -> Mesh {
+    let clusters: Vec<_> = (0..random.u8(0..6)).map(|number| Arc::new(random_cluster(random, number))).collect();
+    let addresses = clusters.iter().flat_map(|cluster| {
+        let at = |ip: &IpAddr| (SocketAddr::new(*ip, cluster.key.port), cluster.key.clone());
+        cluster.cluster_ips.iter().map(at).collect::<Vec<_>>()
+    });
+    let addresses: Vec<_> = addresses.collect();
+    Mesh::new("default", clusters, addresses, Vec::new(), Vec::new())
+}
+
+fn random_cluster(random: &mut Rng, number: u8) -> Cluster {
+    let (ready, all) = (random.u8(0..6), random.u8(0..12));
+    let mut endpoints: Vec<_> = (0..all).map(|endpoint| random_endpoint(random, endpoint)).collect();
+    endpoints.sort_by_key(|endpoint| endpoint.address);
+    let unready_endpoints = endpoints.split_off(endpoints.len().min(ready.into()));
+    let balancers = Policy::ALL;
+    let protocols = [Protocol::Detect, Protocol::Http2, Protocol::Http1, Protocol::Opaque];
+    let ip = IpAddr::V4(Ipv4Addr::new(10, 96, 0, number));
+    let ip6 = IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()));
+    Cluster {
+        key: ClusterKey {
+            namespace: random.choice(["shop", "default"]).expect("one").into(),
+            service: format!("service-{number}").into(),
+            port: random.u16(1..),
+        },
+        balancer: random.choice(balancers).expect("one"),
+        protocol: random.choice(protocols).expect("one"),
+        settings: Settings {
+            connect_timeout: Duration::from_millis(random.u64(10..60_000)),
+            max_connections_per_endpoint: random.u16(1..1_024),
+            idle_timeout: Duration::from_millis(random.u64(1_000..86_400_000)),
+            max_connection_age: random.bool().then(|| Duration::from_secs(random.u64(1..604_800))),
+        },
+        cluster_ips: [ip, ip6].into_iter().take(random.usize(0..3)).collect(),
+        endpoints,
+        unready_endpoints,
+    }
+}
+
+fn random_endpoint(random: &mut Rng, number: u8) -> Endpoint {
+    let some = |random: &mut Rng, text: &str| random.bool().then(|| format!("{text}-{number}").into());
+    let ip = if random.bool() { format!("10.244.1.{number}") } else { format!("[fd00::1:{number}]") };
+    let mut any = if random.bool() { endpoint(&format!("{ip}:50061")) } else { meshed(&format!("{ip}:50061"), None) };
+    if let Some(proxy) = &mut any.proxy {
+        proxy.inbound_port = random.bool().then(|| random.u16(1..));
+        proxy.tunnel_port = random.u16(1..);
+    }
+    Endpoint {
+        zone: random.bool().then(|| random.choice(["a", "b"]).expect("one").into()),
+        hostname: some(random, "host"),
+        pod: some(random, "pod"),
+        ..any
+    }
+}

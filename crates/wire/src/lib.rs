@@ -1,0 +1,33 @@
+//! The only place where protobuf meets the model, both ways; pure: no sockets, no files, no clock.
+//!
+//! A [`leno_model::mesh::Cluster`] travels as four xDS resources, each named by [`name`]: a Cluster ([`cluster`]), a
+//! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to it
+//! ([`listener`]). What xDS has a field for is in that field, so that Envoy and gRPC understand it; what only Leno knows is
+//! in the resource's metadata ([`facts`]). [`bootstrap`] writes what clients need to find the control plane. Each module writes for one [`View`] and reads what a control plane sends, which
+//! may be anything: an answer is a value or an [`Unreadable`], within [`limits`].
+#![forbid(unsafe_code)]
+
+pub mod bootstrap;
+pub mod cluster;
+pub mod endpoints;
+mod error;
+pub mod facts;
+pub mod identity;
+pub mod kind;
+pub mod limits;
+pub mod listener;
+pub mod name;
+mod pb;
+mod proto;
+pub mod routes;
+mod tls;
+mod view;
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod round_trip_tests;
+
+pub use error::Unreadable;
+pub use kind::Kind;
+pub use view::{Dialect, View};

@@ -1,0 +1,85 @@
+//! The names of resources. One scheme for all clients:
+//!
+//! | kind | name | example |
+//! |---|---|---|
+//! | Cluster, ClusterLoadAssignment | a cluster's key | `echo.shop:50051` |
+//! | | `nowhere`, which has no endpoints, for gRPC | |
+//! | RouteConfiguration | a cluster's key, or `mesh` for all by authority | `echo.shop:50051` |
+//! | Listener | any authority that leads to a Service | `echo`, `echo.shop.svc.cluster.local:50051` |
+//! | | the address that was dialled | `10.96.0.10:50051` |
+//!
+//! Whatever is asked for comes back under the very name that was asked for.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use leno_model::authority::{self, Authority, Host};
+use leno_model::discovery::Subject;
+use leno_model::mesh::ClusterKey;
+
+use crate::limits::NAME_MAX_BYTES;
+
+/// What a RouteConfiguration's name says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RouteName {
+    /// The routes of calls that are known to be for one cluster.
+    Cluster(ClusterKey),
+    /// The routes of all clusters, told apart by `:authority`.
+    Mesh,
+}
+
+/// The cluster of a route's backend that leads nowhere; no Service has this name. Envoy answers calls to a cluster that it was
+/// not told of; gRPC waits for it, and so is told of one that has no endpoints.
+pub const NOWHERE: &str = "nowhere";
+/// The name of [`RouteName::Mesh`].
+const MESH: &str = "mesh";
+
+/// Reads the name of a Cluster or a ClusterLoadAssignment.
+pub fn cluster_key(text: &str) -> Option<ClusterKey> {
+    if text.len() > NAME_MAX_BYTES {
+        return None;
+    }
+    let (service, rest) = text.split_once('.')?;
+    let (namespace, port) = rest.split_once(':')?;
+    let is_label = |label: &str| {
+        let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(allowed)
+    };
+    // The one form that a port is written in.
+    let is_number = port.bytes().all(|b| b.is_ascii_digit()) && !port.starts_with('0');
+    let port = port.parse().ok().filter(|_| is_number && is_label(service) && is_label(namespace))?;
+    Some(ClusterKey { namespace: namespace.into(), service: service.into(), port })
+}
+
+/// Reads the name of a Listener as whoever is in `namespace` means it.
+pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
+    let Authority { host, port } = authority::parse(text.as_bytes()).ok()?;
+    Some(match host {
+        Host::Address(ip) => Subject::Address(SocketAddr::new(ip.to_canonical(), port)),
+        Host::Service { name, namespace: named } => Subject::Service(ClusterKey {
+            namespace: named.unwrap_or(namespace).to_ascii_lowercase().into(),
+            service: name.to_ascii_lowercase().into(),
+            port,
+        }),
+    })
+}
+
+impl RouteName {
+    /// Reads the name of a RouteConfiguration.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == MESH { Some(Self::Mesh) } else { cluster_key(text).map(Self::Cluster) }
+    }
+}
+
+impl fmt::Display for RouteName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cluster(key) => key.fmt(f),
+            Self::Mesh => f.write_str(MESH),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "name_tests.rs"]
+mod tests;

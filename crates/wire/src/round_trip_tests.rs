@@ -1,0 +1,99 @@
+//! What a client reads is what the control plane knows.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use leno_model::discovery::Subject;
+use leno_model::mesh::{Cluster, ClusterKey, Mesh};
+use leno_model::spiffe::TrustDomain;
+use prost::Message;
+
+use crate::fixtures::{ENVOY, GRPC, random_mesh};
+use crate::listener::Target;
+use crate::view::{Dialect, View};
+use crate::{cluster, endpoints, listener};
+
+/// Meshes that are tried.
+const MESHES: u64 = 300;
+
+/// A mesh as a client has it that subscribed to everything.
+fn received(mesh: &Mesh, view: View<'_>) -> Mesh {
+    let clusters = mesh.clusters().iter().map(|cluster| Arc::new(received_cluster(cluster, view))).collect();
+    let addresses: Vec<_> = mesh.addresses().map(|(address, cluster)| received_address(address, cluster)).collect();
+    Mesh::new("default", clusters, addresses, Vec::new(), Vec::new())
+}
+
+fn received_cluster(cluster: &Cluster, view: View<'_>) -> Cluster {
+    let read = cluster::read(&cluster::write(cluster, view).encode_to_vec()).expect("ours");
+    let endpoints = endpoints::read(&endpoints::write(cluster, view).encode_to_vec()).expect("ours");
+    assert_eq!(endpoints.key, read.key);
+    Cluster { endpoints: endpoints.ready, unready_endpoints: endpoints.unready, ..read }
+}
+
+fn received_address(address: SocketAddr, cluster: &Cluster) -> (SocketAddr, ClusterKey) {
+    let written = listener::write(&address.to_string(), &Subject::Address(address), cluster);
+    let lead = listener::read(&written.encode_to_vec()).expect("ours");
+    let Target::Cluster(key) = lead.target else { panic!("{lead:?} is no cluster") };
+    (lead.name.parse().expect("an address"), key)
+}
+
+#[test]
+fn a_mesh_is_the_same_after_its_way_over_the_wire() {
+    let trust_domain: TrustDomain = "cluster.local".parse().expect("a trust domain");
+    let secure = |dialect| View { dialect, mutual_tls: Some(&trust_domain) };
+    for seed in 0..MESHES {
+        let mesh = random_mesh(&mut Rng::with_seed(seed));
+        for view in [ENVOY, GRPC, secure(Dialect::Envoy), secure(Dialect::Grpc)] {
+            let received = received(&mesh, view);
+            assert_eq!(received.clusters(), mesh.clusters(), "seed {seed}, {view:?}");
+            assert!(received.addresses().eq(mesh.addresses()), "seed {seed}, {view:?}");
+        }
+    }
+}
+
+#[test]
+fn equal_resources_are_equal_bytes() {
+    for seed in 0..MESHES {
+        let mesh = random_mesh(&mut Rng::with_seed(seed));
+        for cluster in mesh.clusters() {
+            let bytes = || {
+                [
+                    cluster::write(cluster, ENVOY).encode_to_vec(),
+                    endpoints::write(cluster, ENVOY).encode_to_vec(),
+                    listener::write("a", &Subject::Service(cluster.key.clone()), cluster).encode_to_vec(),
+                ]
+            };
+            assert_eq!(bytes(), bytes(), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
+    for seed in 0..MESHES {
+        let mut random = Rng::with_seed(seed);
+        let mesh = random_mesh(&mut random);
+        for cluster in mesh.clusters() {
+            let name = Subject::Service(cluster.key.clone());
+            let mut all = [
+                cluster::write(cluster, ENVOY).encode_to_vec(),
+                endpoints::write(cluster, ENVOY).encode_to_vec(),
+                listener::write("a", &name, cluster).encode_to_vec(),
+            ];
+            for bytes in &mut all {
+                for _ in 0..8 {
+                    let place = random.usize(..bytes.len());
+                    bytes[place] = random.u8(..);
+                }
+                bytes.truncate(random.usize(..=bytes.len()));
+            }
+            // Whether they are still good is chance; that an answer comes is not.
+            let [a, b, c] = all;
+            let errors = [cluster::read(&a).err(), endpoints::read(&b).err(), listener::read(&c).err()];
+            for error in errors.into_iter().flatten() {
+                assert!(!error.to_string().contains('\n'), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a rule does, as a Route.
+//!
+//! What Envoy cannot do is left out: of a backend's own filters it takes changes of headers and the host, of the others
+//! only leno-proxy knows.
+
+use leno_model::route::{
+    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Rule, ValueMatch,
+};
+
+use super::matching::{escaped, regex, route_match};
+use crate::facts::{
+    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE,
+};
+use crate::name::NOWHERE;
+use crate::pb::core::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent, header_value_option};
+use crate::pb::matcher::RegexMatchAndSubstitute;
+use crate::pb::route::route_action::{
+    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, MaxStreamDuration, RequestMirrorPolicy,
+};
+use crate::pb::route::weighted_cluster::{ClusterWeight, cluster_weight};
+use crate::pb::route::{
+    DirectResponseAction, RedirectAction, Route, RouteAction, WeightedCluster, redirect_action, route,
+};
+use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
+use crate::proto::{duration, uint32};
+use crate::view::Dialect;
+
+/// Writes one match of a rule.
+pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
+    let request = Changes::of(rule.filters.request_headers.as_ref());
+    let response = Changes::of(rule.filters.response_headers.as_ref());
+    Route {
+        name: rule.route.to_string(),
+        r#match: Some(route_match(matches, dialect)),
+        metadata: facts(&matches.path, rule).metadata(),
+        request_headers_to_add: request.add,
+        request_headers_to_remove: request.remove,
+        response_headers_to_add: response.add,
+        response_headers_to_remove: response.remove,
+        action: Some(action(&matches.path, rule)),
+        ..Default::default()
+    }
+}
+
+/// What the fields of a Route do not tell.
+fn facts(path: &PathMatch, rule: &Rule) -> Facts {
+    let milliseconds = |limit: Option<std::time::Duration>| limit.map(|limit| limit.as_millis());
+    let mut facts = Facts::default()
+        .with(ROUTE, &rule.route)
+        .with_some(RULE, rule.name.as_deref())
+        .with_some(REQUEST_TIMEOUT, milliseconds(rule.timeouts.request))
+        .with_some(BACKEND_TIMEOUT, milliseconds(rule.timeouts.backend_request));
+    if let PathMatch::Grpc(grpc) = path {
+        let value = |value: &Option<ValueMatch>| {
+            value.as_ref().map(|value| match value {
+                ValueMatch::Exact(exact) => format!("={exact}"),
+                ValueMatch::Pattern(pattern) => format!("~{}", pattern.as_str()),
+            })
+        };
+        facts = facts
+            .with(GRPC, &true)
+            .with_some(GRPC_SERVICE, value(&grpc.service))
+            .with_some(GRPC_METHOD, value(&grpc.method));
+    }
+    for (number, backend) in rule.backends.iter().enumerate() {
+        if let BackendTarget::Invalid(why) = &backend.to {
+            facts = facts.with(format!("{INVALID}{number}"), why);
+        }
+    }
+    for (number, Mirror { numerator, denominator, .. }) in rule.filters.mirrors.iter().enumerate() {
+        facts = facts.with(format!("{MIRROR}{number}"), &format!("{numerator}/{denominator}"));
+    }
+    facts
+}
+
+fn action(path: &PathMatch, rule: &Rule) -> route::Action {
+    if let Some(redirect) = &rule.filters.redirect {
+        return route::Action::Redirect(redirected(redirect, path));
+    }
+    let weights: u64 = rule.backends.iter().map(|backend| u64::from(backend.weight)).sum();
+    if weights == 0 {
+        return route::Action::DirectResponse(DirectResponseAction { status: 500, ..Default::default() });
+    }
+    // Nothing is tried twice, so the time for one attempt, which is the shorter one, is the time for all.
+    let timeout = rule.timeouts.backend_request.or(rule.timeouts.request);
+    let mut action = RouteAction {
+        cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
+            clusters: rule.backends.iter().map(weighted).collect(),
+            ..Default::default()
+        })),
+        cluster_not_found_response_code: ClusterNotFoundResponseCode::InternalServerError.into(),
+        // Zero is no limit; without it, Envoy's would be 15 s.
+        timeout: Some(duration(timeout.unwrap_or_default())),
+        max_stream_duration: timeout
+            .map(|timeout| MaxStreamDuration { max_stream_duration: Some(duration(timeout)), ..Default::default() }),
+        request_mirror_policies: rule.filters.mirrors.iter().map(mirror).collect(),
+        ..Default::default()
+    };
+    if let Some(rewrite) = &rule.filters.rewrite {
+        action.host_rewrite_specifier =
+            rewrite.hostname.as_ref().map(|host| HostRewriteSpecifier::HostRewriteLiteral(host.to_string()));
+        match (&rewrite.path, path) {
+            (Some(PathRewrite::Full(full)), _) => action.regex_rewrite = Some(whole_path(full)),
+            (Some(PathRewrite::Prefix(new)), PathMatch::Prefix(old)) => match new.trim_end_matches('/') {
+                "" => action.regex_rewrite = Some(without_prefix(old)),
+                new => new.clone_into(&mut action.prefix_rewrite),
+            },
+            (Some(PathRewrite::Prefix(_)) | None, _) => {}
+        }
+    }
+    route::Action::Route(action)
+}
+
+fn weighted(backend: &Backend) -> ClusterWeight {
+    let Filters { request_headers, response_headers, rewrite, .. } = &backend.filters;
+    let (request, response) = (Changes::of(request_headers.as_ref()), Changes::of(response_headers.as_ref()));
+    let host = rewrite.as_ref().and_then(|rewrite| rewrite.hostname.as_ref());
+    ClusterWeight {
+        name: match &backend.to {
+            BackendTarget::Cluster(key) => key.to_string(),
+            BackendTarget::Invalid(_) => NOWHERE.to_owned(),
+        },
+        weight: Some(uint32(backend.weight)),
+        request_headers_to_add: request.add,
+        request_headers_to_remove: request.remove,
+        response_headers_to_add: response.add,
+        response_headers_to_remove: response.remove,
+        host_rewrite_specifier: host
+            .map(|host| cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host.to_string())),
+        ..Default::default()
+    }
+}
+
+/// How header fields are changed, in the words of Envoy.
+#[derive(Default)]
+struct Changes {
+    add: Vec<HeaderValueOption>,
+    remove: Vec<String>,
+}
+
+impl Changes {
+    fn of(modifier: Option<&HeaderModifier>) -> Self {
+        use header_value_option::HeaderAppendAction::{AppendIfExistsOrAdd, OverwriteIfExistsOrAdd};
+        let Some(modifier) = modifier else {
+            return Self::default();
+        };
+        let option = |header: &leno_model::route::Header, action: header_value_option::HeaderAppendAction| {
+            // A percent sign would begin one of Envoy's variables.
+            let value = header.value.replace('%', "%%");
+            HeaderValueOption {
+                header: Some(HeaderValue { key: header.name.to_string(), value, ..Default::default() }),
+                append_action: action.into(),
+                keep_empty_value: true,
+                ..Default::default()
+            }
+        };
+        let set = modifier.set.iter().map(|header| option(header, OverwriteIfExistsOrAdd));
+        let add = modifier.add.iter().map(|header| option(header, AppendIfExistsOrAdd));
+        Self { add: set.chain(add).collect(), remove: modifier.remove.iter().map(ToString::to_string).collect() }
+    }
+}
+
+fn mirror(mirror: &Mirror) -> RequestMirrorPolicy {
+    const MILLION: u64 = 1_000_000;
+    let numerator = u64::from(mirror.numerator) * MILLION / u64::from(mirror.denominator.max(1));
+    let share = FractionalPercent {
+        numerator: u32::try_from(numerator).unwrap_or(u32::MAX),
+        denominator: DenominatorType::Million.into(),
+    };
+    RequestMirrorPolicy {
+        cluster: mirror.to.to_string(),
+        runtime_fraction: Some(RuntimeFractionalPercent { default_value: Some(share), ..Default::default() }),
+        disable_shadow_host_suffix_append: true,
+        ..Default::default()
+    }
+}
+
+fn redirected(redirect: &Redirect, path: &PathMatch) -> RedirectAction {
+    use redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier};
+    let code = match redirect.status {
+        301 => RedirectResponseCode::MovedPermanently,
+        303 => RedirectResponseCode::SeeOther,
+        307 => RedirectResponseCode::TemporaryRedirect,
+        308 => RedirectResponseCode::PermanentRedirect,
+        _ => RedirectResponseCode::Found,
+    };
+    let path = redirect.path.as_ref().and_then(|new| match (new, path) {
+        (PathRewrite::Full(full), _) => Some(PathRewriteSpecifier::PathRedirect(full.to_string())),
+        (PathRewrite::Prefix(new), PathMatch::Prefix(old)) => Some(match new.trim_end_matches('/') {
+            "" => PathRewriteSpecifier::RegexRewrite(without_prefix(old)),
+            new => PathRewriteSpecifier::PrefixRewrite(new.to_owned()),
+        }),
+        (PathRewrite::Prefix(_), _) => None,
+    });
+    RedirectAction {
+        host_redirect: redirect.hostname.as_deref().unwrap_or_default().to_owned(),
+        port_redirect: redirect.port.unwrap_or_default().into(),
+        response_code: code.into(),
+        scheme_rewrite_specifier: redirect
+            .scheme
+            .map(|scheme| SchemeRewriteSpecifier::SchemeRedirect(scheme.name().to_owned())),
+        path_rewrite_specifier: path,
+        ..Default::default()
+    }
+}
+
+/// What every path matches.
+pub(super) const WHOLE_PATH: &str = "^.*$";
+
+/// Any path becomes this one.
+fn whole_path(path: &str) -> RegexMatchAndSubstitute {
+    RegexMatchAndSubstitute { pattern: Some(regex(WHOLE_PATH.to_owned())), substitution: path.replace('\\', "\\\\") }
+}
+
+/// What follows the prefix stays, below the root.
+fn without_prefix(prefix: &str) -> RegexMatchAndSubstitute {
+    RegexMatchAndSubstitute { pattern: Some(regex(format!("^{}/*", escaped(prefix)))), substitution: "/".to_owned() }
+}

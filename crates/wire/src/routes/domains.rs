@@ -1,0 +1,49 @@
+//! Every way to write the authority of a Service.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use leno_model::authority::DEFAULT_PORT;
+use leno_model::mesh::{ClusterKey, Mesh};
+
+/// The domains that lead clients in `namespace` to each cluster; no domain leads to two.
+pub(super) fn of_mesh(mesh: &Mesh, namespace: &str) -> HashMap<ClusterKey, Vec<String>> {
+    let mut domains: HashMap<ClusterKey, Vec<String>> = HashMap::new();
+    for cluster in mesh.clusters() {
+        domains.insert(cluster.key.clone(), of_service(&cluster.key, namespace));
+    }
+    for (address, cluster) in mesh.addresses() {
+        domains.entry(cluster.key.clone()).or_default().extend(of_address(address));
+    }
+    domains
+}
+
+fn of_service(key: &ClusterKey, client_namespace: &str) -> Vec<String> {
+    let ClusterKey { service, namespace, port } = key;
+    let mut hosts = vec![
+        format!("{service}.{namespace}"),
+        format!("{service}.{namespace}.svc"),
+        format!("{service}.{namespace}.svc.cluster.local"),
+    ];
+    if **namespace == *client_namespace {
+        hosts.insert(0, service.to_string());
+    }
+    with_port(hosts, *port)
+}
+
+fn of_address(address: SocketAddr) -> Vec<String> {
+    let host = match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    };
+    with_port(vec![host], address.port())
+}
+
+/// The hosts with their port, and without where it is the one that needs not be said.
+fn with_port(hosts: Vec<String>, port: u16) -> Vec<String> {
+    let mut domains: Vec<String> = hosts.iter().map(|host| format!("{host}:{port}")).collect();
+    if port == DEFAULT_PORT {
+        domains.extend(hosts);
+    }
+    domains
+}

@@ -1,0 +1,105 @@
+//! Which requests a rule is about, as a RouteMatch.
+
+use leno_model::route::{GrpcMethod, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+
+use crate::pb::matcher::{RegexMatcher, StringMatcher, string_matcher};
+use crate::pb::route::{
+    HeaderMatcher, QueryParameterMatcher, RouteMatch, header_matcher, query_parameter_matcher, route_match,
+};
+use crate::view::Dialect;
+
+/// A part of a gRPC path that nothing is said about.
+const ANY_PART: &str = "[^/]+";
+
+/// Writes a match.
+pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
+    let method = matches.method.as_ref().map(|method| header(":method", exactly(method)));
+    RouteMatch {
+        path_specifier: Some(path(&matches.path, dialect)),
+        headers: method.into_iter().chain(matches.headers.iter().map(header_match)).collect(),
+        query_parameters: matches.query.iter().map(query_match).collect(),
+        ..Default::default()
+    }
+}
+
+fn path(path: &PathMatch, dialect: Dialect) -> route_match::PathSpecifier {
+    use route_match::PathSpecifier;
+    match path {
+        PathMatch::Exact(path) => PathSpecifier::Path(path.to_string()),
+        PathMatch::Prefix(prefix) if prefix.is_empty() => PathSpecifier::Prefix(String::new()),
+        PathMatch::Prefix(prefix) => match dialect {
+            Dialect::Envoy => PathSpecifier::PathSeparatedPrefix(prefix.to_string()),
+            Dialect::Grpc => PathSpecifier::SafeRegex(regex(format!("{}(/.*)?", escaped(prefix)))),
+        },
+        PathMatch::Pattern(pattern) => PathSpecifier::SafeRegex(regex(pattern.as_str().to_owned())),
+        PathMatch::Grpc(GrpcMethod { service: None, method: None }) => PathSpecifier::Prefix(String::new()),
+        PathMatch::Grpc(GrpcMethod { service: Some(ValueMatch::Exact(service)), method }) => match method {
+            Some(ValueMatch::Exact(method)) => PathSpecifier::Path(format!("/{service}/{method}")),
+            method => PathSpecifier::SafeRegex(regex(format!("/{}/{}", escaped(service), part(method.as_ref())))),
+        },
+        PathMatch::Grpc(GrpcMethod { service, method }) => {
+            PathSpecifier::SafeRegex(regex(format!("/{}/{}", part(service.as_ref()), part(method.as_ref()))))
+        }
+    }
+}
+
+/// What matches one part of a gRPC path.
+fn part(value: Option<&ValueMatch>) -> String {
+    match value {
+        None => ANY_PART.to_owned(),
+        Some(ValueMatch::Exact(exact)) => escaped(exact),
+        Some(ValueMatch::Pattern(pattern)) => format!("(?:{})", pattern.as_str()),
+    }
+}
+
+fn header_match(matches: &HeaderMatch) -> HeaderMatcher {
+    let name = if &*matches.name == "host" { ":authority" } else { &matches.name };
+    header(name, string_matcher(&matches.value))
+}
+
+fn header(name: &str, value: StringMatcher) -> HeaderMatcher {
+    HeaderMatcher {
+        name: name.to_owned(),
+        header_match_specifier: Some(header_matcher::HeaderMatchSpecifier::StringMatch(value)),
+        ..Default::default()
+    }
+}
+
+fn query_match(matches: &QueryMatch) -> QueryParameterMatcher {
+    use query_parameter_matcher::QueryParameterMatchSpecifier::StringMatch;
+    QueryParameterMatcher {
+        name: matches.name.to_string(),
+        query_parameter_match_specifier: Some(StringMatch(string_matcher(&matches.value))),
+    }
+}
+
+fn string_matcher(value: &ValueMatch) -> StringMatcher {
+    match value {
+        ValueMatch::Exact(exact) => exactly(exact),
+        ValueMatch::Pattern(pattern) => StringMatcher {
+            match_pattern: Some(string_matcher::MatchPattern::SafeRegex(regex(pattern.as_str().to_owned()))),
+            ..Default::default()
+        },
+    }
+}
+
+fn exactly(text: &str) -> StringMatcher {
+    StringMatcher { match_pattern: Some(string_matcher::MatchPattern::Exact(text.to_owned())), ..Default::default() }
+}
+
+/// A regular expression, which in xDS matches from end to end.
+pub(super) fn regex(regex: String) -> RegexMatcher {
+    RegexMatcher { regex, ..Default::default() }
+}
+
+/// The text as a regular expression that matches it.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !matches!(c, '/' | '_' | '-') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}

@@ -1,0 +1,69 @@
+//! Which cluster a request is for: the RouteConfiguration resource.
+//!
+//! Of a call that is known to be for one cluster, its `:authority` says nothing more: that cluster's configuration has one
+//! virtual host for all. Only the configuration of the whole mesh, for proxies that are dialled themselves, tells
+//! authorities apart.
+
+mod action;
+mod domains;
+mod matching;
+mod read;
+mod read_rule;
+
+use leno_model::mesh::{ClusterKey, Mesh};
+use leno_model::route::{Match, PathMatch, RouteTable};
+
+use crate::name::RouteName;
+use crate::pb::route::{Route, RouteAction, RouteConfiguration, VirtualHost, route, route_action};
+use crate::proto::duration;
+use crate::view::Dialect;
+
+pub use read::{Routes, read};
+
+/// Writes the routes of calls that are for the cluster; without a table they go to it.
+pub fn write(key: &ClusterKey, table: Option<&RouteTable>, dialect: Dialect) -> RouteConfiguration {
+    RouteConfiguration {
+        name: key.to_string(),
+        virtual_hosts: vec![virtual_host(key, vec!["*".to_owned()], table, dialect)],
+        ..Default::default()
+    }
+}
+
+/// Writes the routes of all clusters, as clients in `namespace` have them, by every way to write each Service's authority.
+pub fn write_mesh(mesh: &Mesh, namespace: &str, dialect: Dialect) -> RouteConfiguration {
+    let mut domains = domains::of_mesh(mesh, namespace);
+    let hosts = mesh.clusters().iter().map(|cluster| {
+        let table = mesh.routes(&cluster.key, namespace);
+        let domains = domains.remove(&cluster.key).unwrap_or_default();
+        virtual_host(&cluster.key, domains, table.map(AsRef::as_ref), dialect)
+    });
+    RouteConfiguration { name: RouteName::Mesh.to_string(), virtual_hosts: hosts.collect(), ..Default::default() }
+}
+
+fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTable>, dialect: Dialect) -> VirtualHost {
+    let routes = match table {
+        None => vec![to_the_cluster(key)],
+        Some(table) => {
+            table.entries().iter().map(|entry| action::route(&entry.matches, &entry.rule, dialect)).collect()
+        }
+    };
+    VirtualHost { name: key.to_string(), domains, routes, ..Default::default() }
+}
+
+fn to_the_cluster(key: &ClusterKey) -> Route {
+    let action = RouteAction {
+        cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(key.to_string())),
+        // A stream may take as long as its client lets it; Envoy would end it after 15 s.
+        timeout: Some(duration(std::time::Duration::ZERO)),
+        ..Default::default()
+    };
+    let everything = Match { path: PathMatch::Prefix("".into()), ..Match::any() };
+    Route {
+        r#match: Some(matching::route_match(&everything, Dialect::Envoy)),
+        action: Some(route::Action::Route(action)),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

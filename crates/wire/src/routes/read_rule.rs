@@ -1,0 +1,170 @@
+//! Reading a rule back: where requests go, and what is done to them.
+
+use std::time::Duration;
+
+use leno_model::route::{
+    Backend, BackendTarget, Filters, Header, HeaderModifier, Mirror, PathRewrite, Redirect, Rewrite, RouteKind,
+    RouteName, Rule, Scheme, Timeouts,
+};
+
+use super::read::Fault;
+use crate::facts::{BACKEND_TIMEOUT, Facts, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE};
+use crate::name::{NOWHERE, cluster_key};
+use crate::pb::core::{HeaderValueOption, header_value_option::HeaderAppendAction};
+use crate::pb::matcher::RegexMatchAndSubstitute;
+use crate::pb::route::route_action::{ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy};
+use crate::pb::route::weighted_cluster::{ClusterWeight, cluster_weight};
+use crate::pb::route::{RedirectAction, Route, RouteAction, redirect_action, route};
+
+/// Reads the rule that a Route is of.
+pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
+    let name = facts.get(ROUTE).and_then(route_name);
+    let mut rule = Rule {
+        route: name.ok_or_else(|| (ROUTE, "names no route".to_owned()))?,
+        name: facts.get(RULE).map(Into::into),
+        filters: Filters {
+            request_headers: modifier(&route.request_headers_to_add, &route.request_headers_to_remove),
+            response_headers: modifier(&route.response_headers_to_add, &route.response_headers_to_remove),
+            ..Filters::default()
+        },
+        backends: Box::default(),
+        timeouts: Timeouts {
+            request: milliseconds(facts, REQUEST_TIMEOUT)?,
+            backend_request: milliseconds(facts, BACKEND_TIMEOUT)?,
+        },
+    };
+    match &route.action {
+        Some(route::Action::Redirect(action)) => rule.filters.redirect = Some(redirect(action)?),
+        Some(route::Action::Route(action)) => {
+            rule.filters.rewrite = rewrite(action);
+            let mirrors = action.request_mirror_policies.iter().enumerate();
+            rule.filters.mirrors =
+                mirrors.map(|(number, policy)| mirror(policy, number, facts)).collect::<Result<_, _>>()?;
+            let Some(ClusterSpecifier::WeightedClusters(weighted)) = &action.cluster_specifier else {
+                return Err(("cluster_specifier", "is not a list with weights".to_owned()));
+            };
+            let backends = weighted.clusters.iter().enumerate();
+            rule.backends =
+                backends.map(|(number, cluster)| backend(cluster, number, facts)).collect::<Result<_, _>>()?;
+        }
+        // A rule that has nowhere to go.
+        Some(route::Action::DirectResponse(_)) => {}
+        _ => return Err(("action", "is none that Leno writes".to_owned())),
+    }
+    Ok(rule)
+}
+
+/// Reads `HTTPRoute namespace/name`.
+fn route_name(text: &str) -> Option<RouteName> {
+    let (kind, name) = text.split_once(' ')?;
+    let (namespace, name) = name.split_once('/')?;
+    let kind = [RouteKind::Http, RouteKind::Grpc].into_iter().find(|known| known.name() == kind)?;
+    Some(RouteName { kind, namespace: namespace.into(), name: name.into() })
+}
+
+fn milliseconds(facts: &Facts, name: &'static str) -> Result<Option<Duration>, Fault> {
+    let number = facts.get(name).map(str::parse).transpose();
+    Ok(number.map_err(|_| (name, "is no number".to_owned()))?.map(Duration::from_millis))
+}
+
+fn modifier(options: &[HeaderValueOption], remove: &[String]) -> Option<HeaderModifier> {
+    if options.is_empty() && remove.is_empty() {
+        return None;
+    }
+    let of = |wanted: HeaderAppendAction| {
+        let options = options.iter().filter(move |option| option.append_action == i32::from(wanted));
+        let header = |option: &HeaderValueOption| {
+            let header = option.header.as_ref()?;
+            Some(Header { name: header.key.as_str().into(), value: header.value.replace("%%", "%").into() })
+        };
+        options.filter_map(header).collect()
+    };
+    Some(HeaderModifier {
+        set: of(HeaderAppendAction::OverwriteIfExistsOrAdd),
+        add: of(HeaderAppendAction::AppendIfExistsOrAdd),
+        remove: remove.iter().map(|name| name.as_str().into()).collect(),
+    })
+}
+
+fn backend(cluster: &ClusterWeight, number: usize, facts: &Facts) -> Result<Backend, Fault> {
+    let to = if cluster.name == NOWHERE {
+        BackendTarget::Invalid(facts.get(&format!("{INVALID}{number}")).unwrap_or_default().into())
+    } else {
+        let key = cluster_key(&cluster.name);
+        BackendTarget::Cluster(key.ok_or_else(|| ("clusters", "have a name that is no cluster's".to_owned()))?)
+    };
+    let hostname = cluster.host_rewrite_specifier.as_ref();
+    let hostname = hostname.map(|cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host)| host.as_str().into());
+    Ok(Backend {
+        to,
+        weight: cluster.weight.map_or(0, |weight| weight.value),
+        filters: Filters {
+            request_headers: modifier(&cluster.request_headers_to_add, &cluster.request_headers_to_remove),
+            response_headers: modifier(&cluster.response_headers_to_add, &cluster.response_headers_to_remove),
+            rewrite: hostname.map(|hostname| Rewrite { hostname: Some(hostname), path: None }),
+            ..Filters::default()
+        },
+    })
+}
+
+fn mirror(policy: &RequestMirrorPolicy, number: usize, facts: &Facts) -> Result<Mirror, Fault> {
+    let to = cluster_key(&policy.cluster);
+    let share = facts.get(&format!("{MIRROR}{number}")).and_then(|share| share.split_once('/'));
+    let share = share.and_then(|(numerator, denominator)| Some((numerator.parse().ok()?, denominator.parse().ok()?)));
+    match (to, share) {
+        (Some(to), Some((numerator, denominator))) if denominator != 0 => Ok(Mirror { to, numerator, denominator }),
+        (None, _) => Err(("request_mirror_policies", "have a name that is no cluster's".to_owned())),
+        (Some(_), _) => Err(("request_mirror_policies", "have no share".to_owned())),
+    }
+}
+
+fn rewrite(action: &RouteAction) -> Option<Rewrite> {
+    let hostname = match &action.host_rewrite_specifier {
+        Some(HostRewriteSpecifier::HostRewriteLiteral(host)) => Some(host.as_str().into()),
+        _ => None,
+    };
+    let path = match &action.regex_rewrite {
+        Some(rewrite) => Some(path_of_regex(rewrite)),
+        None if action.prefix_rewrite.is_empty() => None,
+        None => Some(PathRewrite::Prefix(action.prefix_rewrite.as_str().into())),
+    };
+    (hostname.is_some() || path.is_some()).then_some(Rewrite { hostname, path })
+}
+
+/// What the regular expressions mean that Leno writes where Envoy has no other words.
+fn path_of_regex(rewrite: &RegexMatchAndSubstitute) -> PathRewrite {
+    let is_whole = rewrite.pattern.as_ref().is_some_and(|pattern| pattern.regex == super::action::WHOLE_PATH);
+    let path = rewrite.substitution.replace("\\\\", "\\").into();
+    if is_whole { PathRewrite::Full(path) } else { PathRewrite::Prefix(path) }
+}
+
+fn redirect(action: &RedirectAction) -> Result<Redirect, Fault> {
+    use redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier};
+    let status = match RedirectResponseCode::try_from(action.response_code) {
+        Ok(RedirectResponseCode::MovedPermanently) => 301,
+        Ok(RedirectResponseCode::Found) => 302,
+        Ok(RedirectResponseCode::SeeOther) => 303,
+        Ok(RedirectResponseCode::TemporaryRedirect) => 307,
+        Ok(RedirectResponseCode::PermanentRedirect) => 308,
+        Err(_) => return Err(("response_code", "is unknown".to_owned())),
+    };
+    let scheme = match &action.scheme_rewrite_specifier {
+        Some(SchemeRewriteSpecifier::SchemeRedirect(name)) => {
+            let known = [Scheme::Http, Scheme::Https].into_iter().find(|scheme| scheme.name() == name);
+            Some(known.ok_or_else(|| ("scheme_redirect", "is neither http nor https".to_owned()))?)
+        }
+        _ => None,
+    };
+    let path = match &action.path_rewrite_specifier {
+        None => None,
+        Some(PathRewriteSpecifier::PathRedirect(path)) => Some(PathRewrite::Full(path.as_str().into())),
+        Some(PathRewriteSpecifier::PrefixRewrite(prefix)) => Some(PathRewrite::Prefix(prefix.as_str().into())),
+        Some(PathRewriteSpecifier::RegexRewrite(rewrite)) => Some(path_of_regex(rewrite)),
+        Some(PathRewriteSpecifier::PathRewrite(_)) => {
+            return Err(("path_rewrite", "is none that Leno writes".to_owned()));
+        }
+    };
+    let hostname = Some(action.host_redirect.as_str()).filter(|host| !host.is_empty()).map(Into::into);
+    let port = u16::try_from(action.port_redirect).map_err(|_| ("port_redirect", "is no port".to_owned()))?;
+    Ok(Redirect { scheme, hostname, port: Some(port).filter(|port| *port != 0), path, status })
+}

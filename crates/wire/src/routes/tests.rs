@@ -1,0 +1,206 @@
+use std::collections::BTreeSet;
+
+use leno_model::mesh::Mesh;
+use leno_model::route::RouteTable;
+use prost::Message;
+
+use super::{read, write, write_mesh};
+use crate::fixtures::mesh;
+use crate::pb::route::{Route, RouteConfiguration, route, route_action, route_match};
+use crate::view::Dialect;
+
+const SERVICES: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: echo, namespace: shop}
+spec:
+  clusterIP: 10.96.0.10
+  ports: [{name: web, port: 80}, {name: grpc, port: 50051}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: other, namespace: shop}
+spec:
+  ports: [{port: 50051}]
+";
+
+fn route(spec: &str) -> Mesh {
+    route_of("HTTPRoute", spec)
+}
+
+fn route_of(kind: &str, spec: &str) -> Mesh {
+    let spec = spec.replace('\n', " ");
+    mesh(&format!(
+        "{SERVICES}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: shop}}\n\
+         spec:\n  parentRefs: [{{group: '', kind: Service, name: echo, port: 50051}}]\n  rules: {spec}\n"
+    ))
+}
+
+fn of_echo(mesh: &Mesh, dialect: Dialect) -> RouteConfiguration {
+    let cluster = mesh.clusters().iter().find(|cluster| cluster.key.to_string() == "echo.shop:50051").expect("echo");
+    write(&cluster.key, mesh.routes(&cluster.key, "shop").map(AsRef::as_ref), dialect)
+}
+
+fn routes(mesh: &Mesh, dialect: Dialect) -> Vec<Route> {
+    let [host] = &of_echo(mesh, dialect).virtual_hosts[..] else { panic!("one virtual host") };
+    assert_eq!(host.domains, ["*"]);
+    host.routes.clone()
+}
+
+fn clusters(route: &Route) -> Vec<(String, u32)> {
+    let Some(route::Action::Route(action)) = &route.action else { panic!("{route:?}") };
+    match action.cluster_specifier.as_ref().expect("a cluster") {
+        route_action::ClusterSpecifier::Cluster(name) => vec![(name.clone(), 1)],
+        route_action::ClusterSpecifier::WeightedClusters(weighted) => {
+            let one = |cluster: &crate::pb::route::weighted_cluster::ClusterWeight| {
+                (cluster.name.clone(), cluster.weight.map_or(0, |weight| weight.value))
+            };
+            weighted.clusters.iter().map(one).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_a_route_everything_goes_to_the_cluster_for_as_long_as_it_takes() {
+    let routes = routes(&mesh(SERVICES), Dialect::Grpc);
+    assert_eq!(clusters(&routes[0]), [("echo.shop:50051".to_owned(), 1)]);
+    let Some(route::Action::Route(action)) = &routes[0].action else { panic!("no action") };
+    assert_eq!(action.timeout.map(|timeout| timeout.seconds), Some(0), "Envoy's own would be 15 s");
+}
+
+#[test]
+fn an_authority_leads_to_one_cluster_however_it_is_written() {
+    let configuration = write_mesh(&mesh(SERVICES), "shop", Dialect::Envoy);
+    let mut all = BTreeSet::new();
+    for host in &configuration.virtual_hosts {
+        for domain in &host.domains {
+            assert!(all.insert(domain.clone()), "{domain} is there twice");
+        }
+    }
+    let expected = [
+        "echo:50051",
+        "echo.shop:50051",
+        "echo.shop.svc:50051",
+        "echo.shop.svc.cluster.local:50051",
+        "echo",
+        "echo.shop",
+        "echo.shop.svc.cluster.local:80",
+        "10.96.0.10:50051",
+        "10.96.0.10",
+        "other:50051",
+    ];
+    for domain in expected {
+        assert!(all.contains(domain), "{domain} is not in {all:?}");
+    }
+    let elsewhere = write_mesh(&mesh(SERVICES), "default", Dialect::Envoy);
+    assert!(elsewhere.virtual_hosts.iter().flat_map(|host| &host.domains).all(|domain| domain != "echo"));
+}
+
+#[test]
+fn backends_have_their_weights() {
+    let mesh = route("[{backendRefs: [{name: echo, port: 50051, weight: 9}, {name: other, port: 50051, weight: 1}]}]");
+    let routes = routes(&mesh, Dialect::Envoy);
+    assert_eq!(clusters(&routes[0]), [("echo.shop:50051".to_owned(), 9), ("other.shop:50051".to_owned(), 1)]);
+}
+
+#[test]
+fn a_rule_without_backends_answers_with_500_and_is_no_error_to_any_client() {
+    let routes = routes(&route("[{backendRefs: [{name: echo, port: 50051, weight: 0}]}]"), Dialect::Grpc);
+    let Some(route::Action::DirectResponse(response)) = &routes[0].action else { panic!("{:?}", routes[0]) };
+    assert_eq!(response.status, 500);
+}
+
+#[test]
+fn a_prefix_ends_at_an_element_for_both_dialects() {
+    let mesh =
+        route("[{matches: [{path: {type: PathPrefix, value: /a.b}}], backendRefs: [{name: echo, port: 50051}]}]");
+    let path = |dialect| routes(&mesh, dialect)[0].r#match.clone().and_then(|matches| matches.path_specifier);
+    assert_eq!(path(Dialect::Envoy), Some(route_match::PathSpecifier::PathSeparatedPrefix("/a.b".to_owned())));
+    let Some(route_match::PathSpecifier::SafeRegex(regex)) = path(Dialect::Grpc) else { panic!("gRPC knows no other") };
+    assert_eq!(regex.regex, r"/a\.b(/.*)?");
+}
+
+#[test]
+fn a_time_limit_holds_for_both_dialects() {
+    let mesh = route("[{timeouts: {request: 2s}, backendRefs: [{name: echo, port: 50051}]}]");
+    let Some(route::Action::Route(action)) = routes(&mesh, Dialect::Envoy)[0].action.clone() else { panic!("none") };
+    assert_eq!(action.timeout.map(|timeout| timeout.seconds), Some(2));
+    let stream = action.max_stream_duration.and_then(|limits| limits.max_stream_duration);
+    assert_eq!(stream.map(|timeout| timeout.seconds), Some(2));
+}
+
+#[test]
+fn a_percent_sign_in_a_header_is_no_variable_of_envoy() {
+    let filter = "{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x, value: '100%'}]}}";
+    let mesh = route(&format!("[{{filters: [{filter}], backendRefs: [{{name: echo, port: 50051}}]}}]"));
+    let headers = &routes(&mesh, Dialect::Envoy)[0].request_headers_to_add;
+    assert_eq!(headers[0].header.as_ref().map(|header| header.value.as_str()), Some("100%%"));
+}
+
+const EVERYTHING: &str = "[
+  {name: first, matches: [
+     {path: {type: Exact, value: /a}, method: GET, headers: [{name: x, value: y}, {name: z, type: RegularExpression, value: 'a+'}],
+      queryParams: [{name: q, value: '1'}]},
+     {path: {type: PathPrefix, value: /b}}, {path: {type: RegularExpression, value: '/c/[0-9]+'}}],
+   filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: s, value: '5%'}], add: [{name: t, value: u}], remove: [v]}},
+     {type: ResponseHeaderModifier, responseHeaderModifier: {remove: [w]}},
+     {type: RequestMirror, requestMirror: {backendRef: {name: other, port: 50051}, fraction: {numerator: 1, denominator: 3}}}],
+   backendRefs: [{name: echo, port: 50051, weight: 3, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: k, value: l}]}}]},
+     {name: other, port: 50051, weight: 7}, {name: nobody, port: 1, weight: 1}],
+   timeouts: {request: 3s, backendRequest: 500ms}},
+  {matches: [{path: {type: PathPrefix, value: /old}}],
+   filters: [{type: URLRewrite, urlRewrite: {hostname: example.com, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}],
+   backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /root}}],
+   filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}],
+   backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /full}}],
+   filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplaceFullPath, replaceFullPath: /one}}}],
+   backendRefs: [{name: echo, port: 50051}]},
+  {matches: [{path: {type: PathPrefix, value: /gone}}],
+   filters: [{type: RequestRedirect, requestRedirect: {scheme: https, hostname: example.com, port: 8443, statusCode: 301,
+     path: {type: ReplaceFullPath, replaceFullPath: /there}}}]}
+]";
+
+const GRPC: &str = "[
+  {matches: [{method: {service: shop.Cart, method: Add}}, {method: {service: shop.Cart}}, {method: {method: Get}},
+     {method: {type: RegularExpression, service: 'shop[.].*', method: 'Get.*'}, headers: [{name: x, value: y}]}],
+   backendRefs: [{name: other, port: 50051}]},
+  {backendRefs: [{name: echo, port: 50051}]}
+]";
+
+/// The routes of `echo.shop:50051`, and what a client reads of them.
+fn both(mesh: &Mesh) -> (Option<RouteTable>, Option<RouteTable>) {
+    let read = read(&of_echo(mesh, Dialect::Envoy).encode_to_vec()).expect("ours");
+    assert_eq!(read.key.to_string(), "echo.shop:50051");
+    (mesh.routes(&read.key, "shop").map(|table| RouteTable::clone(table)), read.table)
+}
+
+#[test]
+fn routes_are_the_same_after_their_way_over_the_wire() {
+    let (written, read) = both(&route_of("HTTPRoute", EVERYTHING));
+    assert!(written.as_ref().is_some_and(|table| table.entries().len() == 7), "{written:?}");
+    assert_eq!(read, written);
+    let (written, read) = both(&route_of("GRPCRoute", GRPC));
+    assert!(written.as_ref().is_some_and(|table| table.entries().len() == 5), "{written:?}");
+    assert_eq!(read, written);
+    assert_eq!(both(&mesh(SERVICES)), (None, None));
+}
+
+#[test]
+fn routes_that_were_changed_on_their_way_are_read_or_refused() {
+    let bytes = of_echo(&route_of("HTTPRoute", EVERYTHING), Dialect::Envoy).encode_to_vec();
+    for seed in 0..2_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut changed = bytes.clone();
+        for _ in 0..random.usize(1..8) {
+            let place = random.usize(..changed.len());
+            changed[place] = random.u8(..);
+        }
+        changed.truncate(random.usize(..=changed.len()));
+        if let Err(error) = read(&changed) {
+            assert!(!error.to_string().contains('\n'), "seed {seed}: {error}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! How a client with certificates of the mesh reaches an endpoint behind a proxy: mutual TLS, the proxy's SPIFFE id
+//! compared, the server name by which a proxy knows what is its own (`<target port>.leno.internal`).
+//!
+//! Where certificates are is the client's own affair: its bootstrap names them [`CERTIFICATE`] and [`TRUST`] (Envoy's
+//! static secrets) or [`PROVIDER`] (gRPC's certificate provider).
+
+use std::collections::BTreeSet;
+
+use leno_model::mesh::{Cluster, Endpoint};
+use leno_model::protocol::Protocol;
+use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
+
+use crate::pb::cluster::cluster::TransportSocketMatch;
+use crate::pb::core::{TransportSocket, transport_socket};
+use crate::pb::{RawBuffer, Struct, Value, core, matcher, tls, value};
+use crate::proto::any;
+use crate::view::{Dialect, View};
+
+/// The secret of an Envoy bootstrap that holds the SVID and its key.
+pub(crate) const CERTIFICATE: &str = "leno-svid";
+/// The secret of an Envoy bootstrap that holds the trust bundle.
+pub(crate) const TRUST: &str = "leno-trust";
+/// The certificate provider of a gRPC bootstrap.
+pub(crate) const PROVIDER: &str = "leno";
+/// The metadata of an endpoint by which Envoy tells transport sockets apart.
+const MATCH_METADATA: &str = "envoy.transport_socket_match";
+/// The one field in it: the server name and the workload.
+const MATCH_FIELD: &str = "leno.dev/peer";
+
+/// Who must answer, and by which name it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Peer<'a> {
+    target_port: u16,
+    identity: &'a Workload,
+}
+
+impl<'a> Peer<'a> {
+    fn of(endpoint: &'a Endpoint) -> Option<Self> {
+        let proxy = endpoint.proxy.as_ref()?;
+        Some(Self { target_port: endpoint.address.port(), identity: &proxy.identity })
+    }
+
+    fn server_name(&self) -> String {
+        format!("{}.leno.internal", self.target_port)
+    }
+
+    fn label(&self) -> Struct {
+        let text = format!("{} {}", self.server_name(), self.identity);
+        Struct { fields: [(MATCH_FIELD.to_owned(), Value { kind: Some(value::Kind::StringValue(text)) })].into() }
+    }
+}
+
+/// The peers of a cluster whose protocol Envoy and gRPC can speak to a proxy: opaque bytes would need a tunnel, and
+/// HTTP/1 the fields that leno-proxy adds.
+fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
+    if !matches!(cluster.protocol, Protocol::Http2 | Protocol::Detect) {
+        return BTreeSet::new();
+    }
+    cluster.endpoints.iter().chain(&cluster.unready_endpoints).filter_map(Peer::of).collect()
+}
+
+/// Whether the transport sockets of two versions of a cluster are the same.
+pub fn has_same_peers(a: &Cluster, b: &Cluster) -> bool {
+    peers(a) == peers(b) && reached_by_grpc(a) == reached_by_grpc(b)
+}
+
+/// Whether a client reaches the cluster's endpoints behind proxies by mutual TLS.
+pub(crate) fn is_used(cluster: &Cluster, view: View<'_>) -> bool {
+    view.mutual_tls.is_some()
+        && match view.dialect {
+            Dialect::Envoy => !peers(cluster).is_empty(),
+            Dialect::Grpc => reached_by_grpc(cluster).is_some(),
+        }
+}
+
+/// Envoy's choice of sockets: one for each peer, and in clear for endpoints without a proxy.
+pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> Vec<TransportSocketMatch> {
+    let peers = peers(cluster);
+    if peers.is_empty() {
+        return Vec::new();
+    }
+    let secure = |peer: Peer<'_>| TransportSocketMatch {
+        name: format!("{} {}", peer.server_name(), peer.identity),
+        r#match: Some(peer.label()),
+        transport_socket: Some(socket(&envoy_context(&peer, trust_domain))),
+    };
+    let clear = TransportSocketMatch {
+        name: "clear".to_owned(),
+        r#match: Some(Struct::default()),
+        transport_socket: Some(TransportSocket {
+            name: "envoy.transport_sockets.raw_buffer".to_owned(),
+            config_type: Some(transport_socket::ConfigType::TypedConfig(any(&RawBuffer::default()))),
+        }),
+    };
+    peers.into_iter().map(secure).chain([clear]).collect()
+}
+
+/// The mark of an endpoint that [`socket_matches`] looks for.
+pub(crate) fn mark(endpoint: &Endpoint, metadata: core::Metadata) -> core::Metadata {
+    match Peer::of(endpoint) {
+        Some(peer) => {
+            core::Metadata { filter_metadata: [(MATCH_METADATA.to_owned(), peer.label())].into(), ..metadata }
+        }
+        None => metadata,
+    }
+}
+
+#[allow(deprecated, reason = "gRPC reads the names of peers in the older field only")]
+/// gRPC's one socket for the whole cluster, which it can have only where all endpoints are alike.
+pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Option<TransportSocket> {
+    let peers = reached_by_grpc(cluster)?;
+    let first = peers.first()?;
+    let provider = || tls::CertificateProviderPluginInstance {
+        instance_name: PROVIDER.to_owned(),
+        certificate_name: String::new(),
+    };
+    let validation = tls::CertificateValidationContext {
+        ca_certificate_provider_instance: Some(provider()),
+        match_subject_alt_names: peers.iter().map(|peer| exactly(peer, trust_domain)).collect(),
+        ..Default::default()
+    };
+    let common = tls::CommonTlsContext {
+        tls_certificate_provider_instance: Some(provider()),
+        validation_context_type: Some(tls::common_tls_context::ValidationContextType::ValidationContext(validation)),
+        ..Default::default()
+    };
+    Some(socket(&tls::UpstreamTlsContext {
+        sni: first.server_name(),
+        common_tls_context: Some(common),
+        ..Default::default()
+    }))
+}
+
+/// The peers, if every endpoint is one of them and all are asked for by one name.
+fn reached_by_grpc(cluster: &Cluster) -> Option<BTreeSet<Peer<'_>>> {
+    if peers(cluster).is_empty() {
+        return None;
+    }
+    let peers: BTreeSet<_> = cluster.endpoints.iter().map(Peer::of).collect::<Option<_>>()?;
+    let first = peers.first()?.target_port;
+    peers.iter().all(|peer| peer.target_port == first).then_some(peers)
+}
+
+fn envoy_context(peer: &Peer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTlsContext {
+    let secret = |name: &str| tls::SdsSecretConfig { name: name.to_owned(), sds_config: None };
+    let san = tls::SubjectAltNameMatcher {
+        san_type: tls::subject_alt_name_matcher::SanType::Uri.into(),
+        matcher: Some(exactly(peer, trust_domain)),
+        ..Default::default()
+    };
+    let combined = tls::common_tls_context::CombinedCertificateValidationContext {
+        default_validation_context: Some(tls::CertificateValidationContext {
+            match_typed_subject_alt_names: vec![san],
+            ..Default::default()
+        }),
+        validation_context_sds_secret_config: Some(secret(TRUST)),
+        ..Default::default()
+    };
+    let common = tls::CommonTlsContext {
+        tls_params: Some(tls::TlsParameters {
+            tls_minimum_protocol_version: tls::tls_parameters::TlsProtocol::TlSv13.into(),
+            tls_maximum_protocol_version: tls::tls_parameters::TlsProtocol::TlSv13.into(),
+            ..Default::default()
+        }),
+        tls_certificate_sds_secret_configs: vec![secret(CERTIFICATE)],
+        alpn_protocols: vec!["h2".to_owned()],
+        validation_context_type: Some(tls::common_tls_context::ValidationContextType::CombinedValidationContext(
+            combined,
+        )),
+        ..Default::default()
+    };
+    tls::UpstreamTlsContext { sni: peer.server_name(), common_tls_context: Some(common), ..Default::default() }
+}
+
+fn exactly(peer: &Peer<'_>, trust_domain: &TrustDomain) -> matcher::StringMatcher {
+    let id = SpiffeId { trust_domain: trust_domain.clone(), workload: peer.identity.clone() };
+    matcher::StringMatcher {
+        match_pattern: Some(matcher::string_matcher::MatchPattern::Exact(id.to_string())),
+        ..Default::default()
+    }
+}
+
+fn socket(context: &tls::UpstreamTlsContext) -> TransportSocket {
+    TransportSocket {
+        name: "envoy.transport_sockets.tls".to_owned(),
+        config_type: Some(transport_socket::ConfigType::TypedConfig(any(context))),
+    }
+}

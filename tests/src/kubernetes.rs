@@ -1,0 +1,175 @@
+//! A real Kubernetes control plane, without nodes: etcd, the API server and the controllers, on loopback.
+//!
+//! `tests/kube` brings it up once for all tests of this process, and takes it down when the process ends. Tests have it one
+//! after the other, since some of them kill the API server.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::programs::text;
+use crate::proxy::{free_address, wait_for};
+
+/// What `tests/kube/up` ends with where the cluster's programs have not been built.
+const NOT_BUILT: i32 = 3;
+
+/// The cluster of this process.
+#[derive(Debug)]
+struct Place {
+    run: PathBuf,
+    api: SocketAddr,
+    etcd: SocketAddr,
+}
+
+/// The cluster, for one test at a time.
+#[derive(Debug)]
+pub struct Cluster {
+    place: &'static Place,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// The cluster, brought up if this is the first test that needs it; nothing where its programs are not built, which is
+    /// said aloud.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn get() -> Option<Self> {
+        static PLACE: OnceLock<Option<Place>> = OnceLock::new();
+        static TURN: Mutex<()> = Mutex::new(());
+        // A test that failed leaves the cluster as good as it was.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = PLACE.get_or_init(Place::up).as_ref();
+        if place.is_none() {
+            // Not by eprintln, which shows nothing in a test that passes.
+            writeln!(io::stderr(), "SKIPPED: there is no Kubernetes; type tests/kube/build").ok();
+        }
+        let cluster = Self { place: place?, _turn: turn };
+        cluster.start();
+        Some(cluster)
+    }
+
+    /// The address of the API server.
+    pub fn api(&self) -> SocketAddr {
+        self.place.api
+    }
+
+    /// What clients need to reach it as an administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.place.run.join("admin.conf")
+    }
+
+    /// Makes a namespace for one test, and waits until Pods can be made in it.
+    pub fn namespace(&self, name: &str) {
+        self.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"));
+        let account = || self.try_kubectl(&["-n", name, "get", "serviceaccount", "default"]).status.success();
+        wait_for("a service account", Duration::from_secs(30), || account().then_some(()));
+    }
+
+    /// Runs kubectl, which must succeed: what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = self.try_kubectl(arguments);
+        assert!(output.status.success(), "kubectl {arguments:?}: {}", text(&output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Runs kubectl.
+    pub fn try_kubectl(&self, arguments: &[&str]) -> Output {
+        self.run_kubectl(arguments, Stdio::null(), "")
+    }
+
+    /// Applies a manifest.
+    ///
+    /// # Panics
+    /// When the API server refuses it.
+    pub fn apply(&self, manifest: &str) {
+        let output = self.run_kubectl(&["apply", "-f", "-"], Stdio::piped(), manifest);
+        assert!(output.status.success(), "kubectl apply: {}\n{manifest}", text(&output));
+    }
+
+    /// Installs the Gateway API's CRDs.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn install_gateway_api(&self) {
+        let output = self.place.script("crds", &[]).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+
+    /// Kills one of its programs.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(&self, program: &str) {
+        let output = self.place.script("stop", &[program]).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+
+    /// Starts what does not run.
+    ///
+    /// # Panics
+    /// When something does not start.
+    pub fn start(&self) {
+        let output = self.place.script("up", &["0"]).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+
+    fn run_kubectl(&self, arguments: &[&str], stdin: Stdio, input: &str) -> Output {
+        let mut child = self
+            .place
+            .script("kubectl", arguments)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("bash runs");
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes()).expect("kubectl reads");
+        }
+        child.wait_with_output().expect("kubectl ends")
+    }
+}
+
+impl Place {
+    fn up() -> Option<Self> {
+        let run = std::env::temp_dir().join(format!("leno-kube-{}", std::process::id()));
+        let place = Self { run, api: free_address(), etcd: two_free_ports() };
+        let output =
+            place.script("up", &["0", "--while", &std::process::id().to_string()]).output().expect("bash runs");
+        if output.status.code() == Some(NOT_BUILT) {
+            return None;
+        }
+        assert!(output.status.success(), "tests/kube/up: {}", text(&output));
+        // The control plane's own.
+        let output = place.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
+        Some(place)
+    }
+
+    fn script(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("kube").join(name));
+        command
+            .args(arguments)
+            .env("LENO_KUBE_RUN", &self.run)
+            .env("LENO_KUBE_API_PORT", self.api.port().to_string())
+            .env("LENO_KUBE_ETCD_PORT", self.etcd.port().to_string());
+        command
+    }
+}
+
+/// A port of this machine that is free, and so is the one after it.
+fn two_free_ports() -> SocketAddr {
+    loop {
+        let first = free_address();
+        let second = first.port().checked_add(1);
+        if second.is_some_and(|second| TcpListener::bind((Ipv4Addr::LOCALHOST, second)).is_ok()) {
+            return first;
+        }
+    }
+}

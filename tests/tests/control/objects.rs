@@ -1,0 +1,151 @@
+//! What is applied to the cluster is seen, and mistakes stay with whoever made them.
+
+use leno_tests::control::Control;
+use leno_tests::kubernetes::Cluster;
+use serde_json::Value;
+
+/// A Service without a selector, and a slice of its endpoints: each is an address, and the name of its Pod or nothing.
+pub(crate) fn echo(namespace: &str, endpoints: &[(&str, Option<&str>)]) -> String {
+    let listed: Vec<String> = endpoints
+        .iter()
+        .map(|(address, pod)| match pod {
+            Some(pod) => {
+                format!("{{addresses: [{address}], targetRef: {{kind: Pod, name: {pod}, namespace: {namespace}}}}}")
+            }
+            None => format!("{{addresses: [{address}]}}"),
+        })
+        .collect();
+    format!(
+        "apiVersion: v1
+kind: Service
+metadata: {{name: echo, namespace: {namespace}}}
+spec: {{ports: [{{name: grpc, port: 50051}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: echo-1, namespace: {namespace}, labels: {{kubernetes.io/service-name: echo}}}}
+addressType: IPv4
+ports: [{{name: grpc, port: 50061, protocol: TCP}}]
+endpoints: [{}]
+",
+        listed.join(", ")
+    )
+}
+
+/// A Pod that the scheduler need not place: its node is only a name.
+fn pod(namespace: &str, name: &str, labels: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Node, metadata: {{name: nowhere}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {namespace}, labels: {{{labels}}}}}
+spec: {{nodeName: nowhere, containers: [{{name: app, image: app}}]}}
+"
+    )
+}
+
+fn problems(config: &Value) -> Vec<&Value> {
+    config["problems"].as_array().map(|problems| problems.iter().collect()).unwrap_or_default()
+}
+
+#[test]
+fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("real");
+    let control = Control::start(&cluster);
+    cluster.apply(
+        "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: real},
+          spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}",
+    );
+    for (name, labels, ip) in
+        [("web-a", "app: web, leno.dev/injected: \"true\"", "10.244.1.7"), ("web-b", "app: web", "10.244.1.8")]
+    {
+        cluster.apply(&pod("real", name, labels));
+        let status = format!(
+            "{{\"status\": {{\"phase\": \"Running\", \"podIP\": \"{ip}\", \"podIPs\": [{{\"ip\": \"{ip}\"}}], \
+             \"conditions\": [{{\"type\": \"Ready\", \"status\": \"True\"}}]}}}}"
+        );
+        cluster.kubectl(&["-n", "real", "patch", "pod", name, "--subresource=status", "--type=merge", "-p", &status]);
+    }
+    control.wait_for_endpoints("web.real:80", &["10.244.1.7:8080 ns/real/sa/default", "10.244.1.8:8080"]);
+    cluster.kubectl(&["-n", "real", "delete", "pod", "web-a", "--force", "--grace-period=0"]);
+    control.wait_for_endpoints("web.real:80", &["10.244.1.8:8080"]);
+    cluster.kubectl(&["-n", "real", "delete", "service", "web"]);
+    control.wait_until("the Service is gone", |_| control.endpoints("web.real:80").is_none());
+}
+
+#[test]
+fn an_endpoint_waits_for_its_pod_to_be_known() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("held");
+    let control = Control::start(&cluster);
+    cluster.apply(&echo("held", &[("10.244.2.1", None), ("10.244.2.2", Some("echo-a"))]));
+    control.wait_for_endpoints("echo.held:50051", &["10.244.2.1:50061"]);
+    cluster.apply(&pod("held", "echo-a", "leno.dev/injected: \"true\""));
+    control.wait_for_endpoints("echo.held:50051", &["10.244.2.1:50061", "10.244.2.2:50061 ns/held/sa/default"]);
+}
+
+#[test]
+fn endpoints_are_followed_while_they_change() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("changing");
+    let control = Control::start(&cluster);
+    for round in 1..=5 {
+        let address = format!("10.244.3.{round}");
+        cluster.apply(&echo("changing", &[(&address, None)]));
+        control.wait_for_endpoints("echo.changing:50051", &[&format!("{address}:50061")]);
+    }
+}
+
+#[test]
+fn a_mistake_keeps_what_was_right_before_and_touches_nobody_else() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("careless");
+    cluster.namespace("careful");
+    cluster.apply(&echo("careless", &[("10.244.4.1", None)]));
+    cluster.apply(&echo("careful", &[("10.244.4.2", None)]));
+    let control = Control::start(&cluster);
+    control.wait_for_endpoints("echo.careless:50051", &["10.244.4.1:50061"]);
+
+    cluster.kubectl(&["-n", "careless", "annotate", "service", "echo", "leno.dev/balancer=best"]);
+    let line = control.wait_for_log(&["Service careless/echo", "\"best\" is not a balancer"]);
+    assert!(line.contains("counts as it last was right"), "{line}");
+    cluster.apply(&echo("careful", &[("10.244.4.3", None)]));
+    control.wait_for_endpoints("echo.careful:50051", &["10.244.4.3:50061"]);
+    assert_eq!(control.endpoints("echo.careless:50051"), Some(vec!["10.244.4.1:50061".to_owned()]));
+    let config = control.config();
+    assert!(problems(&config).iter().any(|problem| problem["object"] == "Service careless/echo"), "{config}");
+    let metrics = control.get("/metrics").expect("the admin listener answers").1;
+    assert!(metrics.contains("\nleno_control_problems 1\n"), "{metrics}");
+
+    cluster.kubectl(&["-n", "careless", "annotate", "service", "echo", "leno.dev/balancer-"]);
+    control.wait_until("the mistake is mended", |config| problems(config).is_empty());
+}
+
+#[test]
+fn kinds_are_followed_from_when_they_are_installed_until_they_are_removed() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("custom");
+    cluster.apply(&echo("custom", &[("10.244.5.1", None)]));
+    let control = Control::start(&cluster);
+    let is_installed = |config: &Value, kind: &str| config["kinds"][kind]["installed"] == true;
+    assert!(!is_installed(&control.config(), "HTTPRoute"), "{}", control.config()["kinds"]);
+
+    cluster.install_gateway_api();
+    let route = |backend: &str| {
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {{name: echo, namespace: custom}},
+              spec: {{parentRefs: [{{group: '', kind: Service, name: echo}}],
+                rules: [{{backendRefs: [{{name: {backend}, port: 50051}}]}}]}}}}"
+        )
+    };
+    cluster.apply(&route("echo"));
+    let routes = |config: &Value| config["mesh"]["routes"].as_array().map_or(0, Vec::len);
+    control.wait_until("the route is attached", |config| routes(config) == 1 && is_installed(config, "HTTPRoute"));
+    cluster.kubectl(&["delete", "crd", "httproutes.gateway.networking.k8s.io"]);
+    control.wait_until("the route is gone", |config| routes(config) == 0 && !is_installed(config, "HTTPRoute"));
+    cluster.install_gateway_api();
+    cluster.apply(&route("echo"));
+    control.wait_until("the route is back", |config| routes(config) == 1);
+}

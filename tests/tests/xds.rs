@@ -1,0 +1,232 @@
+//! Clients of xDS that nobody here wrote, served by a real `leno-control`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use leno_tests::backend::Backend;
+use leno_tests::client::Call;
+use leno_tests::client::Client;
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::xds::{Authority, Control, Envoy, GoClient};
+
+/// The method that every backend answers.
+const UNARY: &str = "/leno.echo.v1.Echo/Unary";
+/// How long an edit may take to be in force.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Half of the calls to `echo` go to the Service `other`.
+const HALF: &str = "\
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: half, namespace: default}
+spec:
+  parentRefs: [{group: '', kind: Service, name: echo, port: 50051}]
+  rules:
+  - backendRefs: [{name: echo, port: 50051, weight: 1}, {name: other, port: 50051, weight: 1}]
+";
+
+/// Calls that each backend took while `calls` were made.
+fn took(backends: &[&Backend], calls: impl FnOnce()) -> Vec<u64> {
+    let before: Vec<u64> = backends.iter().map(|backend| backend.calls()).collect();
+    calls();
+    backends.iter().zip(before).map(|(backend, before)| backend.calls() - before).collect()
+}
+
+/// Makes calls until only the backends take them that `expected` says.
+fn wait_until_used(backends: &[&Backend], expected: &[bool], mut call: impl FnMut()) {
+    wait_for(&format!("calls go to {expected:?}"), SOON, || {
+        let took = took(backends, &mut call);
+        took.iter().map(|took| *took > 0).eq(expected.iter().copied()).then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_finds_and_follows_endpoints_without_a_proxy() {
+    let backends = [Backend::start().await, Backend::start().await, Backend::start().await];
+    let all = backends.each_ref();
+    let [a, b, c] = all.map(Backend::address);
+    let control = Control::start(&[Service::echo(&[a, b, c])]);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start(&control, "go", ECHO);
+        let spread = took(&all, || assert_eq!(client.call(UNARY, 300), "OK=300"));
+        assert!(spread.iter().all(|took| *took >= 30), "some server was hardly used: {spread:?}");
+
+        control.directory().put(&Service::echo(&[a, c]));
+        wait_until_used(&all, &[true, false, true], || assert_eq!(client.call(UNARY, 50), "OK=50"));
+        control.directory().put(&Service::echo(&[a, b, c]));
+        wait_until_used(&all, &[true, true, true], || assert_eq!(client.call(UNARY, 50), "OK=50"));
+
+        let page = control.client("go").expect("it is connected");
+        assert_eq!((&page["variant"], &page["dialect"]), (&"state-of-the-world".into(), &"grpc".into()));
+        assert!(!page.to_string().contains("refused"), "{page}");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_follows_weighted_routes() {
+    let (echo, other) = (Backend::start().await, Backend::start().await);
+    let control = Control::start(&[Service::echo(&[echo.address()]), Service::new("other", &[other.address()])]);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start(&control, "go", "echo.default.svc.cluster.local:50051");
+        assert_eq!(took(&[&echo, &other], || assert_eq!(client.call(UNARY, 20), "OK=20")), [20, 0]);
+
+        control.directory().write("half.yaml", HALF);
+        // A call at the moment when grpc-go takes in a new cluster may meet its resolver's state and not yet its
+        // balancer's ("unknown cluster selected"), so that nothing is said of these.
+        wait_until_used(&[&echo, &other], &[true, true], || drop(client.call(UNARY, 50)));
+        let spread = took(&[&echo, &other], || assert_eq!(client.call(UNARY, 400), "OK=400"));
+        assert!(spread.iter().all(|took| *took >= 120), "it is not half: {spread:?}");
+
+        control.directory().remove("half.yaml");
+        wait_until_used(&[&echo, &other], &[true, false], || drop(client.call(UNARY, 50)));
+        assert_eq!(client.call(UNARY, 50), "OK=50");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_is_not_held_up_by_a_backend_that_does_not_exist() {
+    let echo = Backend::start().await;
+    let control = Control::start(&[Service::echo(&[echo.address()])]);
+    control.directory().write("half.yaml", HALF);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start(&control, "go", ECHO);
+        let met = client.call(UNARY, 100);
+        assert!(met.starts_with("OK=") && met.contains(" Unavailable=") && !met.contains("Deadline"), "{met}");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_is_told_at_once_of_a_service_that_comes_later() {
+    let echo = Backend::start().await;
+    let control = Control::start(&[]);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start(&control, "go", ECHO);
+        control.directory().put(&Service::echo(&[echo.address()]));
+        assert_eq!(client.call(UNARY, 5), "OK=5");
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_is_told_everything_and_follows_changes() {
+    let backends = [Backend::start().await, Backend::start().await];
+    let other = Backend::start().await;
+    let all = [&backends[0], &backends[1], &other];
+    let [a, b] = backends.each_ref().map(Backend::address);
+    let elsewhere = Service::new("other", &[other.address()]);
+    let control = Control::start(&[Service::echo(&[a, b]).annotated("leno.dev/balancer", "round-robin"), elsewhere]);
+    let envoy = tokio::task::block_in_place(|| Envoy::start(&control, "envoy"));
+    let client = Client::connect(envoy.outbound(), ECHO).await;
+    let call = async |count: u32| {
+        for _ in 0..count {
+            let answer = client.call(&Call::new("Echo"), b"hello").await;
+            assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+        }
+    };
+    let runtime = tokio::runtime::Handle::current();
+    let calls = |count| tokio::task::block_in_place(|| runtime.block_on(call(count)));
+
+    assert_eq!(took(&all, || calls(40)), [20, 20, 0], "each in turn");
+    control.directory().put(&Service::echo(&[b]));
+    wait_until_used(&all, &[false, true, false], || calls(10));
+    control.directory().put(&Service::echo(&[a, b]));
+    wait_until_used(&all, &[true, true, false], || calls(20));
+    control.directory().write("half.yaml", HALF);
+    wait_until_used(&all, &[true, true, true], || calls(30));
+    control.directory().remove("half.yaml");
+    wait_until_used(&all, &[true, true, false], || calls(20));
+
+    let page = control.client("envoy").expect("it is connected");
+    assert_eq!((&page["variant"], &page["dialect"]), (&"delta".into(), &"envoy".into()));
+    assert!(!page.to_string().contains("refused"), "{page}");
+    let stats = envoy.get("/stats?filter=update_rejected").expect("Envoy answers");
+    let mut counts = stats.lines().filter(|line| line.contains("update_rejected")).peekable();
+    assert!(counts.peek().is_some() && counts.all(|line| line.ends_with(": 0")), "{stats}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_takes_a_listener_for_each_address_of_a_service_whatever_it_speaks() {
+    let at = |address: &str| address.parse().expect("an address");
+    let services = [
+        Service::new("echo", &[]).at(at("10.96.0.10:50051")),
+        Service::new("mysql", &[]).at(at("10.96.0.11:3306")),
+        Service::new("web", &[]).at(at("[fd00::12]:80")),
+    ];
+    let control = Control::start(&services);
+    let envoy = tokio::task::block_in_place(|| Envoy::start(&control, "envoy"));
+    let listeners = envoy.get("/listeners").expect("Envoy answers");
+    for address in ["10.96.0.10:50051", "10.96.0.11:3306", "[fd00::12]:80"] {
+        assert!(listeners.contains(address), "{address} is not in {listeners}");
+    }
+    let page = control.client("envoy").expect("it is connected");
+    assert!(!page.to_string().contains("refused"), "{page}");
+}
+
+/// The Service `echo` with one endpoint behind a proxy, which listens at `inbound`.
+fn meshed(endpoint: SocketAddr, inbound: SocketAddr) -> Service {
+    Service::echo(&[endpoint]).endpoint_annotated(endpoint, "leno.dev/identity", "ns/shop/sa/echo").endpoint_annotated(
+        endpoint,
+        "leno.dev/inbound-port",
+        &inbound.port().to_string(),
+    )
+}
+
+/// The proxy of that endpoint.
+fn proxy_of(service: &Service, inbound: SocketAddr, authority: &Authority) -> Proxy {
+    let (at, tunnel) = (inbound.to_string(), free_address().to_string());
+    let identity = ["--identity", "ns/shop/sa/echo", "--issuer", &authority.path("")];
+    Proxy::start_with(
+        free_address(),
+        std::slice::from_ref(service),
+        &[&["--inbound", &at, "--tunnel", &tunnel], &identity[..]].concat(),
+    )
+}
+
+/// Calls that came to the proxy from `shop/web` by mutual TLS.
+fn secure_calls(proxy: &Proxy) -> usize {
+    let (_, metrics) = proxy.get("/metrics").expect("the proxy answers");
+    let is_secure = |line: &&str| {
+        line.starts_with("response_total{direction=\"inbound\"")
+            && line.contains("client_id=\"spiffe://cluster.local/ns/shop/sa/web\"")
+    };
+    let count = |line: &str| line.rsplit(' ').next().and_then(|count| count.parse::<usize>().ok());
+    metrics.lines().filter(is_secure).filter_map(count).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_reaches_a_server_behind_a_proxy_and_the_control_plane_by_mutual_tls() {
+    let (backend, inbound, authority) = (Backend::start().await, free_address(), Authority::new());
+    let service = meshed(backend.address(), inbound);
+    let proxy = proxy_of(&service, inbound, &authority);
+    let identity = ["--identity", "ns/leno/sa/leno-control", "--issuer", &authority.path("")];
+    let control = Control::start_with(std::slice::from_ref(&service), &identity);
+    let options = authority.options();
+    let options = options.each_ref().map(String::as_str);
+    let envoy = tokio::task::block_in_place(|| Envoy::start_with(&control, "envoy", &options));
+    let client = Client::connect(envoy.outbound(), ECHO).await;
+    for _ in 0..5 {
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    }
+    assert_eq!(secure_calls(&proxy), 5);
+    let page = control.client("envoy").expect("it is connected");
+    assert_eq!(
+        (&page["identity"], &page["namespace"]),
+        (&"spiffe://cluster.local/ns/shop/sa/web".into(), &"shop".into())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_reaches_a_server_behind_a_proxy_by_mutual_tls_with_no_proxy_of_its_own() {
+    let (backend, inbound, authority) = (Backend::start().await, free_address(), Authority::new());
+    let service = meshed(backend.address(), inbound);
+    let proxy = proxy_of(&service, inbound, &authority);
+    let control = Control::start(std::slice::from_ref(&service));
+    let options = authority.options();
+    let options = options.each_ref().map(String::as_str);
+    tokio::task::block_in_place(|| {
+        let mut client = GoClient::start_with(&control, "go", ECHO, &options);
+        assert_eq!(client.call(UNARY, 5), "OK=5");
+    });
+    assert_eq!(secure_calls(&proxy), 5);
+}
