@@ -95,6 +95,7 @@ pub(super) struct Call {
 
 impl Call {
     /// A call whose request has begun.
+    #[inline]
     pub(super) fn new(
         serial: u64,
         (client, client_stream): (usize, StreamKey),

@@ -1,5 +1,6 @@
 //! Route: a client's events: calls begin, go on, and end here.
 
+use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
@@ -102,7 +103,9 @@ impl Worker {
         if calls > self.limits.relay.max_calls as usize {
             return self.fail(id.slot, &ProxyError::TooManyCalls { calls });
         }
-        self.set_deadline(id);
+        if call.route.is_some() || call.request.contains(Known::GrpcTimeout) {
+            self.set_deadline(id);
+        }
         self.to_send.push_back(id);
     }
 
@@ -127,6 +130,7 @@ impl Worker {
     }
 
     /// Content of a request has come.
+    #[inline]
     pub(super) fn take_request_data(&mut self, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended |= end_stream;
