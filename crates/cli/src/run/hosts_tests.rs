@@ -10,7 +10,7 @@ fn cart() -> Service {
     let file = SourceFile { path: "cart.yaml".to_owned(), text: text.to_owned() };
     let mut objects = parse_file(&file, "default").expect("it has no mistakes").objects;
     match objects.remove(0) {
-        Object::Service(service) => service,
+        Object::Service(service) => service.as_ref().clone(),
         other => panic!("not a Service: {other:?}"),
     }
 }

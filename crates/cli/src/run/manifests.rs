@@ -61,7 +61,7 @@ pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
         parse_file(&file, DEFAULT_NAMESPACE).ok()
     };
     let manifests = listed.into_iter().filter(|path| files::is_manifest(path)).filter_map(parse);
-    let service = |object| if let Object::Service(service) = object { Some(service) } else { None };
+    let service = |object| if let Object::Service(service) = object { Some(service.as_ref().clone()) } else { None };
     Ok(manifests.flat_map(|manifest| manifest.objects).filter_map(service).collect())
 }
 

@@ -81,7 +81,8 @@ pub(super) fn pod(_: &Name, pod: Pod) -> Content {
 // Readers are given what they read.
 #[allow(clippy::needless_pass_by_value)]
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {
-    let injects = namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled");
+    let annotations = namespace.metadata.annotations.unwrap_or_default();
+    let injects = annotations.get(INJECT).is_some_and(|value| value == "enabled");
     Content::Namespace(index::Namespace { injects })
 }
 
