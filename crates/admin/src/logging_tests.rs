@@ -34,7 +34,7 @@ fn levels_change_while_the_log_runs() {
     tracing::subscriber::with_default(registry().with(layer).with(lines), || {
         tracing::debug!("hidden");
         levels.set(filter("info,leno_proxy=debug")).expect("the log lives");
-        tracing::debug!("shown");
+        tracing::debug!(target: "leno_proxy", "shown");
         tracing::debug!(target: "hyper", "hidden too");
     });
     let text = written.text();

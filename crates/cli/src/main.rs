@@ -48,9 +48,9 @@ enum Command {
     /// Redirect this network namespace's connections to the proxy, with nftables or iptables
     #[command(subcommand)]
     Intercept(intercept::Command),
-    /// Write the objects of an installation on Kubernetes: leno install | kubectl apply -f -
+    /// Write the objects of an installation on Kubernetes; not whole yet, see docs/kubernetes.md
     Install(install::Options),
-    /// Put proxies into Kubernetes manifests: leno inject web.yaml | kubectl apply -f -
+    /// Put proxies into Kubernetes manifests; not whole yet, see docs/kubernetes.md
     Inject(inject::Options),
     /// Take the proxies out of Kubernetes manifests
     Uninject(inject::UninjectOptions),

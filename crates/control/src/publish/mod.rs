@@ -4,7 +4,7 @@
 //! mesh -> changes -> subscribers -> session -> stream
 //! ```
 //!
-//! [`state`] takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
+//! `state` takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
 //! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
 //! `stream` is one client's loop, `clients` and `metrics` show it all.
 
