@@ -1,7 +1,9 @@
 //! The mesh's certificate authority in a cluster: certifies workloads that prove by a token who they are.
 //!
-//!     Secret leno-identity-issuer -> keeper -> Signing -> service (a request and a token in, an SVID out)
-//!                                                      -> bundles (ConfigMap leno-trust-bundle in meshed namespaces)
+//! ```text
+//! Secret leno-identity-issuer -> keeper -> Signing -> service (a request and a token in, an SVID out)
+//!                                                  -> bundles (ConfigMap leno-trust-bundle in meshed namespaces)
+//! ```
 //!
 //! Every replica signs with what the Secret says. The one that holds the Lease makes the Secret where there is none,
 //! renews the issuing authority in it, and writes the ConfigMaps. A Secret that somebody else keeps, as cert-manager

@@ -101,6 +101,11 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
                 workload: args.control_identity,
                 identity: identity.as_ref().map(Upkeep::identity),
             };
+            if identity.is_some() {
+                tracing::warn!(
+                    "no AuthorizationPolicy comes from a control plane yet: --default-inbound-policy alone decides"
+                );
+            }
             let discovery = Discovery::new(control_plane, &namespace, asked);
             (Source::ControlPlane(Box::new(discovery)), Some(questions))
         }
