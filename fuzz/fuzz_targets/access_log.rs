@@ -42,6 +42,7 @@ fuzz_target!(|sent: &[u8]| {
         request_id: next(),
         user_agent: next(),
         proxy_error: None,
+        route: None,
     };
 
     let object: serde_json::Value = serde_json::from_str(&line(Format::Json, &record)).expect("it is JSON");
