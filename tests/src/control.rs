@@ -1,8 +1,8 @@
 //! A running `leno-control` beside a [`Cluster`].
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::admin;
 use crate::kubernetes::Cluster;
 use crate::programs;
 use crate::proxy::{free_address, wait_for};
@@ -80,14 +81,7 @@ impl Control {
     /// # Errors
     /// When nobody listens or the answer is not HTTP.
     pub fn get(&self, path: &str) -> io::Result<(u16, String)> {
-        let mut stream = TcpStream::connect_timeout(&self.admin, Duration::from_secs(1))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.admin)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
+        admin::get(self.admin, path)
     }
 
     /// What it knows now.

@@ -9,6 +9,7 @@
 //! Nothing here uses the proxy's own crates: the tests are an independent judge. Harness functions panic, with a
 //! sentence that says what went wrong, because a test has nothing better to do.
 
+pub mod admin;
 pub mod attacker;
 pub mod backend;
 pub mod client;

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -13,6 +13,7 @@ use rustix::process::{Pid, kill_process};
 
 pub use rustix::process::Signal;
 
+use crate::admin;
 use crate::manifests::{Directory, Service};
 use crate::programs;
 use crate::scrape::Scrape;
@@ -98,14 +99,7 @@ impl Proxy {
     /// # Errors
     /// When nobody listens or the answer is not HTTP.
     pub fn get(&self, path: &str) -> io::Result<(u16, String)> {
-        let mut stream = TcpStream::connect_timeout(&self.admin, Duration::from_secs(1))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.admin)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
+        admin::get(self.admin, path)
     }
 
     /// What /metrics says now.

@@ -1,12 +1,13 @@
 //! A running `leno-control` on a directory of manifests, and xDS clients that nobody here wrote.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::admin;
 use crate::manifests::{Directory, Service};
 use crate::programs::{self, program};
 use crate::proxy::{free_address, wait_for};
@@ -259,13 +260,7 @@ impl Default for Authority {
     }
 }
 
-/// The body of a page that is answered with 200, perhaps in chunks.
+/// The body of a page that is answered with 200.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    (head.split(' ').nth(1) == Some("200")).then(|| body.to_owned())
+    admin::get(address, path).ok().filter(|(status, _)| *status == 200).map(|(_, body)| body)
 }

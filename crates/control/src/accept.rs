@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use leno_identity::{TlsIdentity, explain, peer_id};
+use leno_identity::{TlsIdentity, explain_io, peer_id};
 use leno_model::spiffe::SpiffeId;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -102,7 +102,7 @@ async fn secure(
     let handshake = TlsAcceptor::from(identity.server.clone()).accept(stream);
     let stream = match timeout(HANDSHAKE_MAX, handshake).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Err(describe(&error)),
+        Ok(Err(error)) => return Err(explain_io(&error)),
         Err(_) => return Err(format!("no TLS handshake within {} s", HANDSHAKE_MAX.as_secs())),
     };
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
@@ -112,11 +112,6 @@ async fn secure(
         Err(error) => return Err(error.to_string()),
     };
     Ok((Transport::Tls(Box::new(stream)), peer))
-}
-
-fn describe(error: &io::Error) -> String {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    tls.map_or_else(|| error.to_string(), |error| explain(error).to_string())
 }
 
 impl Connected for Connection {

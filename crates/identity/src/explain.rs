@@ -1,5 +1,7 @@
 //! What to write in a log when a handshake failed: why, and what to do.
 
+use std::io;
+
 use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
@@ -24,6 +26,12 @@ pub fn explain(error: &Error) -> String {
         Error::InvalidMessage(_) => "the peer does not speak TLS here; connect two proxies of this mesh".to_owned(),
         other => format!("the TLS handshake failed: {other}; look at the peer's log too"),
     }
+}
+
+/// The same of a connection that does its TLS beneath `std::io`; what is not of TLS is as it is.
+pub fn explain_io(error: &io::Error) -> String {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    tls.map_or_else(|| error.to_string(), explain)
 }
 
 fn certificate(error: &CertificateError) -> String {

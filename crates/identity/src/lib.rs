@@ -22,7 +22,7 @@ mod x509;
 #[cfg(test)]
 mod fixtures;
 
-pub use explain::explain;
+pub use explain::{explain, explain_io};
 pub use peer::{PeerIdError, peer_id};
 pub use tls::TlsIdentity;
 pub use x509::Validity;

@@ -74,11 +74,15 @@ fn ghz_makes_thousands_of_calls_without_an_error_and_all_servers_take_part() {
     let report = client.run_well("ghz", &[&what[..], &["-O", "json", "echo:50051"]].concat());
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}"));
     assert_eq!(report["statusCodeDistribution"], serde_json::json!({"OK": 3000}));
-    for server in &servers {
+    // How many each gets is chosen by latency, and a busy machine makes one of them slow for all of the second that this
+    // lasts; the shares are judged in simulated time, by the balancer's own tests.
+    let calls = |server: &Workload| {
         let inbound = [r#"direction="inbound""#, r#"tls="true""#, r#"classification="success""#];
-        let calls = server.scrape().sum("response_total", &inbound);
-        assert!(calls > 300.0, "{} of 3000 calls came to {}", calls, server.name());
-    }
+        server.scrape().sum("response_total", &inbound)
+    };
+    let shares: Vec<f64> = servers.iter().map(calls).collect();
+    assert!(shares.iter().sum::<f64>() >= 3000.0, "{shares:?}");
+    assert!(shares.iter().all(|&calls| calls > 0.0), "{shares:?}");
 }
 
 #[test]

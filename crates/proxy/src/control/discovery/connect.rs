@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use leno_identity::{TlsIdentity, explain, peer_id};
+use leno_identity::{TlsIdentity, explain_io, peer_id};
 use leno_model::spiffe::{SpiffeId, Workload};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -59,7 +59,8 @@ impl ControlPlane {
         let expected = SpiffeId { trust_domain: identity.id.trust_domain.clone(), workload: self.workload };
         // What is checked is the SPIFFE id; the name only says that a Leno proxy is calling.
         let name = ServerName::try_from("15010.leno.internal").map_err(io::Error::other)?;
-        let stream = TlsConnector::from(identity.client.clone()).connect(name, stream).await.map_err(describe)?;
+        let stream = TlsConnector::from(identity.client.clone()).connect(name, stream).await;
+        let stream = stream.map_err(|error| io::Error::other(explain_io(&error)))?;
         let found = peer_id(stream.get_ref().1.peer_certificates().unwrap_or_default()).map_err(io::Error::other)?;
         if found != expected {
             return Err(io::Error::other(format!("{found} is there, and it must be {expected}")));
@@ -86,11 +87,6 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         Box::pin(self.0.clone().open())
     }
-}
-
-fn describe(error: io::Error) -> io::Error {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    tls.map(explain).map_or(error, io::Error::other)
 }
 
 /// The error that all others are about.

@@ -79,7 +79,7 @@ impl Knowledge {
         }
     }
 
-    /// Takes in a resource, or that there is none of that name.
+    /// Takes in a resource, or that there is none of that name; [`Knowledge::settle`] follows.
     ///
     /// # Errors
     /// [`Unreadable`]; what was known before stays.
@@ -90,9 +90,13 @@ impl Knowledge {
             Some(resource) => self.versions.insert(place, resource.version.to_owned()),
             None => self.versions.remove(&place),
         };
+        Ok(())
+    }
+
+    /// Draws the conclusions of all that was taken in: once for a response, since it looks at everything.
+    pub(super) fn settle(&mut self) {
         self.settle_routes();
         self.forget_unwanted();
-        Ok(())
     }
 
     /// The versions of the resources of a kind that are there, by name.

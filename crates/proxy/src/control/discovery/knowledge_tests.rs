@@ -26,7 +26,9 @@ fn learn(knowledge: &mut Knowledge, server: &Server) {
 }
 
 fn take(knowledge: &mut Knowledge, kind: Kind, name: &str, bytes: Option<&[u8]>) -> Result<(), Unreadable> {
-    knowledge.take(kind, name, bytes.map(|bytes| Resource { version: "1", bytes }))
+    let taken = knowledge.take(kind, name, bytes.map(|bytes| Resource { version: "1", bytes }));
+    knowledge.settle();
+    taken
 }
 
 fn subject(mesh: &Mesh, authority: &str) -> Option<Subject> {

@@ -90,6 +90,7 @@ fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge
             problem.get_or_insert_with(|| unreadable.to_string());
         }
     }
+    knowledge.settle();
     problem
 }
 
