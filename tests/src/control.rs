@@ -27,6 +27,7 @@ const GRACE_MS: u64 = 3_000;
 pub struct Control {
     child: Child,
     admin: SocketAddr,
+    xds: SocketAddr,
     identity: SocketAddr,
     log: tempfile::NamedTempFile,
 }
@@ -59,7 +60,7 @@ impl Control {
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
-        Self { child, admin, identity, log }
+        Self { child, admin, xds, identity, log }
     }
 
     /// Waits until it knows the cluster.
@@ -69,6 +70,11 @@ impl Control {
     pub fn wait_until_ready(&self) {
         let ready = || self.get("/ready").is_ok_and(|(status, _)| status == 200);
         wait_for("leno-control is ready", PATIENCE, || ready().then_some(()));
+    }
+
+    /// Where xDS is served.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
     }
 
     /// Where certificates are issued.

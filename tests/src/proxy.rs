@@ -47,11 +47,20 @@ impl Proxy {
     pub fn start_with(outbound: SocketAddr, services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
-        Self::spawn(outbound, directory, &source, arguments)
+        let mut proxy = Self::spawn(outbound, directory, &source, arguments);
+        proxy.wait_until_ready();
+        proxy
     }
 
     /// Starts a proxy that asks a control plane, and waits until it is ready. Its directory is nobody's.
     pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
+        let mut proxy = Self::start_asking_early(control, arguments);
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    /// Starts a proxy that asks a control plane and may have to wait for it.
+    pub fn start_asking_early(control: SocketAddr, arguments: &[&str]) -> Self {
         let source = ["--control".into(), control.to_string().into()];
         Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
     }
@@ -68,12 +77,14 @@ impl Proxy {
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-proxy starts: `cargo build --release -p leno-proxy` builds it");
-        let mut proxy = Self { child, directory, outbound, admin, log };
-        proxy.wait_until_ready();
-        proxy
+        Self { child, directory, outbound, admin, log }
     }
 
-    fn wait_until_ready(&mut self) {
+    /// Waits until it takes calls.
+    ///
+    /// # Panics
+    /// When it does not, or has ended.
+    pub fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.get("/ready").is_ok_and(|(status, _)| status == 200) {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
