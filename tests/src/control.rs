@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -50,7 +49,7 @@ impl Control {
     pub fn start_early(cluster: &Cluster) -> Self {
         let (admin, xds, identity) = (free_address(), free_address(), free_address());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program())
+        let child = Command::new(programs::program("leno-control"))
             .arg("--kubernetes")
             .args(["--admin", &admin.to_string(), "--xds", &xds.to_string()])
             .args(["--identity-service", &identity.to_string()])
@@ -181,9 +180,4 @@ impl Drop for Control {
             eprintln!("--- the last lines of leno-control's log ---\n{}\n---", lines[last..].join("\n"));
         }
     }
-}
-
-/// The control plane to test: `LENO_CONTROL`, or what `cargo build --release -p leno-control` made.
-fn program() -> PathBuf {
-    std::env::var_os("LENO_CONTROL").map_or_else(|| programs::program("leno-control"), PathBuf::from)
 }

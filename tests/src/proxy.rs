@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -68,7 +67,7 @@ impl Proxy {
     fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
         let admin = free_address();
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program())
+        let child = Command::new(programs::program("leno-proxy"))
             .args(source)
             .args(["--outbound", &outbound.to_string(), "--admin", &admin.to_string()])
             .args(arguments)
@@ -198,9 +197,4 @@ pub fn wait_for<T>(what: &str, timeout: Duration, mut question: impl FnMut() -> 
         assert!(Instant::now() < deadline, "{what}: not after {timeout:?}");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The proxy to test: `LENO_PROXY`, or what `cargo build --release -p leno-proxy` made.
-fn program() -> PathBuf {
-    std::env::var_os("LENO_PROXY").map_or_else(|| programs::program("leno-proxy"), PathBuf::from)
 }
