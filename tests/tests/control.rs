@@ -8,3 +8,5 @@ mod api_server;
 mod identity;
 #[path = "control/objects.rs"]
 mod objects;
+#[path = "control/webhooks.rs"]
+mod webhooks;
