@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::admin;
 use crate::kubernetes::Cluster;
@@ -28,6 +29,9 @@ pub struct Control {
     admin: SocketAddr,
     xds: SocketAddr,
     identity: SocketAddr,
+    webhooks: SocketAddr,
+    /// Where `inject.yaml` is.
+    config: TempDir,
     log: tempfile::NamedTempFile,
 }
 
@@ -47,19 +51,24 @@ impl Control {
     /// # Panics
     /// When it does not start.
     pub fn start_early(cluster: &Cluster) -> Self {
-        let (admin, xds, identity) = (free_address(), free_address(), free_address());
+        let (admin, xds, identity, webhooks) = (free_address(), free_address(), free_address(), free_address());
+        let config = TempDir::new().expect("a directory");
+        let inject_config = config.path().join("inject.yaml");
+        fs::write(&inject_config, "{clusterDomain: cluster.local}").expect("a file");
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(programs::program("leno-control"))
             .arg("--kubernetes")
             .args(["--admin", &admin.to_string(), "--xds", &xds.to_string()])
             .args(["--identity-service", &identity.to_string()])
+            .args(["--webhooks", &webhooks.to_string(), "--inject-config"])
+            .arg(&inject_config)
             .env("KUBECONFIG", cluster.kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
-        Self { child, admin, xds, identity, log }
+        Self { child, admin, xds, identity, webhooks, config, log }
     }
 
     /// Waits until it knows the cluster.
@@ -79,6 +88,20 @@ impl Control {
     /// Where certificates are issued.
     pub fn identity(&self) -> SocketAddr {
         self.identity
+    }
+
+    /// Where API servers ask.
+    pub fn webhooks(&self) -> SocketAddr {
+        self.webhooks
+    }
+
+    /// Says anew what proxies are set up with, as a ConfigMap that is mounted does.
+    ///
+    /// # Panics
+    /// When that cannot be written.
+    pub fn write_inject_config(&self, text: &str) {
+        let (next, path) = (self.config.path().join("next"), self.config.path().join("inject.yaml"));
+        fs::write(&next, text).and_then(|()| fs::rename(&next, path)).expect("a file");
     }
 
     /// Asks the admin listener: status and body.

@@ -112,8 +112,13 @@ impl Cluster {
     /// # Panics
     /// When the API server refuses it.
     pub fn apply(&self, manifest: &str) {
-        let output = self.run_kubectl(&["apply", "-f", "-"], Stdio::piped(), manifest);
+        let output = self.try_apply(manifest);
         assert!(output.status.success(), "kubectl apply: {}\n{manifest}", text(&output));
+    }
+
+    /// Applies a manifest that the API server may refuse.
+    pub fn try_apply(&self, manifest: &str) -> Output {
+        self.run_kubectl(&["apply", "-f", "-"], Stdio::piped(), manifest)
     }
 
     /// Installs the Gateway API's CRDs.

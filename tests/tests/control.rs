@@ -10,3 +10,5 @@ mod identity;
 mod objects;
 #[path = "control/proxies.rs"]
 mod proxies;
+#[path = "control/webhooks.rs"]
+mod webhooks;
