@@ -10,5 +10,7 @@ mod identity;
 mod objects;
 #[path = "control/proxies.rs"]
 mod proxies;
+#[path = "control/statuses.rs"]
+mod statuses;
 #[path = "control/webhooks.rs"]
 mod webhooks;

@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::pages::{ClusterPages, Pages};
 use crate::publish::Publisher;
 use crate::run::{RunError, listen};
+use crate::status::keep_statuses;
 use crate::webhooks::{CertifiedWebhooks, Webhooks};
 
 /// The service account of the control plane.
@@ -56,10 +57,12 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let webhooks = webhooks.map(|webhooks| webhooks.certify(&signing)).transpose()?;
         let (mesh, trusting) = (source.mesh(), source.trusting_namespaces());
         let bundles = keep_anchors::<ConfigMap>(client.clone(), BUNDLE, trusting, leads.clone(), signing.clone());
+        let statuses = keep_statuses(client.clone(), leads.clone(), source.state());
         serving.send_replace(true);
         tracing::info!("serving");
         tokio::select! {
             never = bundles => match never {},
+            never = statuses => match never {},
             never = run(webhooks, client.clone(), leads.clone()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),

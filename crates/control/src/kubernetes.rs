@@ -141,6 +141,7 @@ impl KubernetesSource {
             state.problems.extend(problems);
             state.notices.extend(notices);
             state.routes = routes;
+            state.observed = self.index.observed();
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }

@@ -15,6 +15,7 @@ mod pages;
 pub mod publish;
 mod run;
 mod source;
+mod status;
 pub mod watch;
 mod webhooks;
 

@@ -21,9 +21,31 @@ impl Load {
     pub(super) fn start(cluster: &Cluster, seconds: u32) -> Self {
         let duration = format!("{seconds}s");
         let what = [
-            "-n", "shop", "exec", "deploy/web", "-c", "web", "--", "/ghz", "--insecure", "--call",
-            "leno.echo.v1.Echo/Unary", "-d", "{\"payload\":\"aGVsbG8=\"}", "-z", &duration, "--duration-stop=wait",
-            "-c", "20", "--connections", "2", "--rps", "200", "-O", "json", "echo:50051",
+            "-n",
+            "shop",
+            "exec",
+            "deploy/web",
+            "-c",
+            "web",
+            "--",
+            "/ghz",
+            "--insecure",
+            "--call",
+            "leno.echo.v1.Echo/Unary",
+            "-d",
+            "{\"payload\":\"aGVsbG8=\"}",
+            "-z",
+            &duration,
+            "--duration-stop=wait",
+            "-c",
+            "20",
+            "--connections",
+            "2",
+            "--rps",
+            "200",
+            "-O",
+            "json",
+            "echo:50051",
         ];
         Self(cluster.start_kubectl(&what))
     }

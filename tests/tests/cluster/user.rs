@@ -50,15 +50,27 @@ fn state(cluster: &Cluster) -> String {
     let pods = cluster.try_kubectl(&["get", "pods", "-A", "-o", "wide"]);
     let events = cluster.try_kubectl(&["get", "events", "-A", "--sort-by=.lastTimestamp"]);
     let control = cluster.try_kubectl(&["-n", "leno", "logs", "deploy/leno-control", "--tail=40"]);
-    let proxies = cluster.try_kubectl(&["-n", "shop", "logs", "-l", "leno.dev/injected=true", "-c", "leno-proxy", "--tail=20"]);
+    let proxies =
+        cluster.try_kubectl(&["-n", "shop", "logs", "-l", "leno.dev/injected=true", "-c", "leno-proxy", "--tail=20"]);
     [pods, events, control, proxies].map(|output| text(&output)).join("\n---\n")
 }
 
 /// One call from the client's Pod: the server's answer.
 fn call(cluster: &Cluster) -> Option<Value> {
     let what = [
-        "-n", "shop", "exec", "deploy/web", "-c", "web", "--", "/grpcurl", "-plaintext", "-d",
-        "{\"payload\":\"aGVsbG8=\"}", "echo:50051", "leno.echo.v1.Echo/Unary",
+        "-n",
+        "shop",
+        "exec",
+        "deploy/web",
+        "-c",
+        "web",
+        "--",
+        "/grpcurl",
+        "-plaintext",
+        "-d",
+        "{\"payload\":\"aGVsbG8=\"}",
+        "echo:50051",
+        "leno.echo.v1.Echo/Unary",
     ];
     let output = cluster.try_kubectl(&what);
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
@@ -143,9 +155,29 @@ fn calls_go_on_without_an_api_server(cluster: &Cluster) {
     // kubectl exec needs the API server, so the load runs as a Pod of its own would: without anybody watching.
     let before = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
     let detached = [
-        "-n", "shop", "exec", "deploy/web", "-c", "web", "--", "/ghz", "--insecure", "--call",
-        "leno.echo.v1.Echo/Unary", "-d", "{}", "-z", "10s", "--duration-stop=wait", "-c", "10", "--rps", "100",
-        "--connections", "2", "echo:50051",
+        "-n",
+        "shop",
+        "exec",
+        "deploy/web",
+        "-c",
+        "web",
+        "--",
+        "/ghz",
+        "--insecure",
+        "--call",
+        "leno.echo.v1.Echo/Unary",
+        "-d",
+        "{}",
+        "-z",
+        "10s",
+        "--duration-stop=wait",
+        "-c",
+        "10",
+        "--rps",
+        "100",
+        "--connections",
+        "2",
+        "echo:50051",
     ];
     let mut load = cluster.start_kubectl(&detached);
     wait_for("the load runs", PATIENCE, || {
@@ -168,7 +200,14 @@ fn nothing_is_left(cluster: &Cluster) {
     std::fs::write(file.path(), objects).expect("a file");
     let path = file.path().to_str().expect("text");
     cluster.kubectl(&["delete", "--ignore-not-found", "--timeout=120s", "-f", path]);
-    for kind in ["clusterroles", "clusterrolebindings", "mutatingwebhookconfigurations", "validatingwebhookconfigurations", "customresourcedefinitions", "namespaces"] {
+    for kind in [
+        "clusterroles",
+        "clusterrolebindings",
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+        "customresourcedefinitions",
+        "namespaces",
+    ] {
         let left = cluster.kubectl(&["get", kind, "-l", "app.kubernetes.io/part-of=leno", "-o", "name"]);
         assert_eq!(left, "", "{kind}");
     }

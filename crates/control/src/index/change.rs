@@ -57,6 +57,8 @@ pub enum Change {
 pub enum Content {
     /// One that a mesh is made of, or what is wrong with it.
     Object(Result<Manifest, Vec<Problem>>),
+    /// The same of an object that has a status of ours, and its generation.
+    Custom(i64, Result<Manifest, Vec<Problem>>),
     /// A Pod.
     Pod(Pod),
     /// A Namespace.

@@ -100,6 +100,11 @@ pub(super) const CUSTOM: [Custom; 4] = [
     Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
 ];
 
+/// What a kind that a CustomResourceDefinition makes is called in the API; nothing for other kinds.
+pub(crate) fn resource(kind: Kind) -> Option<ApiResource> {
+    CUSTOM.iter().find(|custom| custom.kind == kind).map(Custom::resource)
+}
+
 impl Custom {
     /// What it is called in the API.
     pub(super) fn resource(&self) -> ApiResource {
@@ -123,9 +128,10 @@ impl Custom {
         move |_, mut object| {
             // Nobody here wants it, and it is as long as the rest.
             object.metadata.managed_fields = None;
+            let generation = object.metadata.generation.unwrap_or_default();
             // What is listed need not say again of which kind it is.
             object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
-            Content::Object(read_object(serde_json::to_value(object).unwrap_or_default()))
+            Content::Custom(generation, read_object(serde_json::to_value(object).unwrap_or_default()))
         }
     }
 }
