@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +28,7 @@ const GRACE_MS: u64 = 3_000;
 pub struct Control {
     child: Child,
     admin: SocketAddr,
+    xds: SocketAddr,
     identity: SocketAddr,
     webhooks: SocketAddr,
     /// Where `inject.yaml` is.
@@ -64,7 +65,7 @@ impl Control {
         let inject_config = config.path().join("inject.yaml");
         fs::write(&inject_config, "{clusterDomain: cluster.local}").expect("a file");
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program())
+        let child = Command::new(programs::program("leno-control"))
             .arg("--kubernetes")
             .args(["--admin", &admin.to_string(), "--xds", &xds.to_string()])
             .args(["--identity-service", &identity.to_string()])
@@ -76,7 +77,7 @@ impl Control {
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
-        Self { child, admin, identity, webhooks, config, log }
+        Self { child, admin, xds, identity, webhooks, config, log }
     }
 
     /// Waits until it knows the cluster.
@@ -86,6 +87,11 @@ impl Control {
     pub fn wait_until_ready(&self) {
         let ready = || self.get("/ready").is_ok_and(|(status, _)| status == 200);
         wait_for("leno-control is ready", PATIENCE, || ready().then_some(()));
+    }
+
+    /// Where xDS is served.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
     }
 
     /// Where certificates are issued.
@@ -206,9 +212,4 @@ impl Drop for Control {
             eprintln!("--- the last lines of leno-control's log ---\n{}\n---", lines[last..].join("\n"));
         }
     }
-}
-
-/// The control plane to test, as a program: `LENO_CONTROL`, or what `cargo build --release -p leno-control` made.
-pub fn program() -> PathBuf {
-    std::env::var_os("LENO_CONTROL").map_or_else(|| programs::program("leno-control"), PathBuf::from)
 }

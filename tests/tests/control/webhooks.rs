@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use leno_install::chart;
-use leno_tests::control::{self, Control};
+use leno_tests::control::Control;
 use leno_tests::kubernetes::Cluster;
-use leno_tests::programs::{run_well, text};
+use leno_tests::programs::{program, run_well, text};
 use leno_tests::proxy::wait_for;
 use serde_json::{Value, json};
 
@@ -327,7 +327,7 @@ fn webhooks_do_not_start_without_what_they_set_proxies_up_with() {
     let directory = tempfile::TempDir::new().expect("a directory");
     let path = directory.path().join("inject.yaml");
     let run = || {
-        let output = Command::new(control::program())
+        let output = Command::new(program("leno-control"))
             .args(["--kubernetes", "--admin=127.0.0.1:0", "--xds=127.0.0.1:0", "--identity-service=127.0.0.1:0"])
             .args(["--webhooks=127.0.0.1:0", "--inject-config"])
             .arg(&path)
