@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -51,6 +52,14 @@ impl Control {
     /// # Panics
     /// When it does not start.
     pub fn start_early(cluster: &Cluster) -> Self {
+        Self::start_as(&cluster.kubeconfig())
+    }
+
+    /// Starts one that is to the cluster who a file for clients says.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_as(kubeconfig: &Path) -> Self {
         let (admin, xds, identity, webhooks) = (free_address(), free_address(), free_address(), free_address());
         let config = TempDir::new().expect("a directory");
         let inject_config = config.path().join("inject.yaml");
@@ -62,7 +71,7 @@ impl Control {
             .args(["--identity-service", &identity.to_string()])
             .args(["--webhooks", &webhooks.to_string(), "--inject-config"])
             .arg(&inject_config)
-            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.reopen().expect("the log's file"))

@@ -122,6 +122,7 @@ impl KubernetesSource {
     }
 
     fn publish(&mut self) {
+        self.publish_namespaces();
         let before = self.state.borrow().clone();
         let mut state = State {
             kinds: kinds(&self.index),
@@ -146,6 +147,10 @@ impl KubernetesSource {
             self.mesh.send_replace(mesh);
         }
         self.state.send_replace(Arc::new(state));
+    }
+
+    /// Before the mesh, which may take longer to make: new Pods wait for nothing else.
+    fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());
         replace(&self.trusting, trusting);

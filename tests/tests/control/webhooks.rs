@@ -90,6 +90,15 @@ fn init_containers(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String
     containers.iter().map(|container| container["name"].as_str().expect("a name").to_owned()).collect()
 }
 
+/// The anchors that a namespace is told to trust.
+fn wait_for_trust_bundle(cluster: &Cluster, namespace: &str) -> String {
+    wait_for("the trust bundle", PATIENCE, || {
+        let found = cluster.try_kubectl(&["-n", namespace, "get", "configmap", "leno-trust-bundle", "-o", "json"]);
+        let found: Value = serde_json::from_slice(&found.stdout).ok()?;
+        found["data"]["ca.crt"].as_str().map(str::to_owned)
+    })
+}
+
 fn refusal(cluster: &Cluster, manifest: &str) -> String {
     let output = cluster.try_apply(manifest);
     assert!(!output.status.success(), "it was let through: {manifest}");
@@ -152,10 +161,7 @@ fn the_first_pod_of_a_namespace_that_was_just_made_gets_its_proxy_and_a_trust_bu
             pod_with(namespace, "app", on_pod, ", serviceAccountName: app")
         ));
         assert_eq!(init_containers(&cluster, namespace, "app"), ["leno-init", "leno-proxy"]);
-        wait_for("the trust bundle", PATIENCE, || {
-            let found = cluster.try_kubectl(&["-n", namespace, "get", "configmap", "leno-trust-bundle"]);
-            found.status.success().then_some(())
-        });
+        wait_for_trust_bundle(&cluster, namespace);
     }
 }
 
@@ -196,8 +202,7 @@ fn the_api_servers_trust_in_the_webhooks_is_written_and_nothing_else_of_them() {
         ("mutatingwebhookconfiguration/leno-injector", vec!["/webhooks/0"]),
         ("validatingwebhookconfiguration/leno-validator", vec!["/webhooks/0", "/webhooks/1"]),
     ];
-    let bundle = get(&cluster, &["-n", "leno", "configmap", "leno-trust-bundle"])["data"]["ca.crt"].clone();
-    let encoded = run_base64(bundle.as_str().expect("the anchors"));
+    let encoded = base64(&wait_for_trust_bundle(&cluster, "leno"));
     let wait_for_bundles = || {
         for (configuration, webhooks) in &configurations {
             wait_for("caBundle", PATIENCE, || {
@@ -231,12 +236,7 @@ fn what_is_no_review_gets_a_clear_answer_and_a_large_one_is_read() {
     let control = Control::start(&cluster);
     let directory = tempfile::TempDir::new().expect("a directory");
     let anchors = directory.path().join("anchors.pem");
-    let bundle = wait_for("the trust bundle", PATIENCE, || {
-        let found = cluster.try_kubectl(&["-n", "leno", "get", "configmap", "leno-trust-bundle", "-o", "json"]);
-        let found: Value = serde_json::from_slice(&found.stdout).ok()?;
-        found["data"]["ca.crt"].as_str().map(str::to_owned)
-    });
-    fs::write(&anchors, bundle).expect("a file");
+    fs::write(&anchors, wait_for_trust_bundle(&cluster, "leno")).expect("a file");
 
     let port = control.webhooks().port();
     let ask = |path: &str, more: &[&str]| {
@@ -256,7 +256,7 @@ fn what_is_no_review_gets_a_clear_answer_and_a_large_one_is_read() {
     };
     for (path, more, expected) in [
         ("/nothing", &["--data", "{}"][..], "there is no such webhook; there are /inject and /validate\n404"),
-        ("/inject", &[], "this page takes POST\n405"),
+        ("/inject", &[], "webhooks take POST\n405"),
         ("/inject", &["--data", "{}"], "column 2\n400"),
         ("/inject?timeout=5s", &["--data", "{"], "column 1\n400"),
     ] {
@@ -298,6 +298,30 @@ fn what_is_no_review_gets_a_clear_answer_and_a_large_one_is_read() {
 }
 
 #[test]
+fn the_control_plane_needs_no_more_than_the_chart_allows() {
+    let Some(cluster) = Cluster::get() else { return };
+    let kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+    for object in chart_objects().iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind)) {
+        cluster.apply(&object.to_string());
+    }
+    let token = cluster.kubectl(&["-n", "leno", "create", "token", "leno-control"]);
+    let view = cluster.kubectl(&["config", "view", "--raw", "--minify", "-o", "json"]);
+    let mut config: Value = serde_json::from_str(&view).expect("JSON");
+    config["users"][0]["user"] = json!({ "token": token.trim() });
+    let kubeconfig = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(kubeconfig.path(), config.to_string()).expect("a file");
+
+    let control = Control::start_as(kubeconfig.path());
+    control.wait_until_ready();
+    let _installed = Installed::new(&cluster, &control);
+    cluster.namespace("allowed");
+    cluster.apply(&pod("allowed", "app", "leno.dev/inject: enabled"));
+    assert_eq!(init_containers(&cluster, "allowed", "app"), ["leno-init", "leno-proxy"]);
+    wait_for_trust_bundle(&cluster, "allowed");
+    assert!(!control.log().contains("forbidden"), "{}", control.log());
+}
+
+#[test]
 fn webhooks_do_not_start_without_what_they_set_proxies_up_with() {
     let Some(cluster) = Cluster::get() else { return };
     let directory = tempfile::TempDir::new().expect("a directory");
@@ -321,7 +345,7 @@ fn webhooks_do_not_start_without_what_they_set_proxies_up_with() {
     assert!(printed.contains(&named) && printed.contains("unknown field `imag`"), "{printed}");
 }
 
-fn run_base64(text: &str) -> String {
+fn base64(text: &str) -> String {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), text).expect("a file");
     run_well("base64", &["--wrap=0", file.path().to_str().expect("text")], PATIENCE)

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! accept -> serve (HTTP, limits) -> review (bytes to an answer: install::webhook decides) -> counts
-//!              certificate (ours)      namespaces, inject_config (what answers depend on)
+//!              certificate (ours)      namespaces, inject_config (what answers depend on), refusal (no answer)
 //! ```
 //!
 //! Every replica answers. `trust` has the one that leads write the anchors into the webhooks' configurations, so that API
@@ -13,6 +13,7 @@ mod certificate;
 mod counts;
 mod inject_config;
 mod namespaces;
+mod refusal;
 mod review;
 mod serve;
 mod trust;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use leno_install::inject::{self, Options};
-use leno_install::webhook::{AdmissionRequest, AdmissionResponse, AdmissionReview, BadReview, mutate, validate};
+use leno_install::webhook::{AdmissionRequest, AdmissionResponse, AdmissionReview, mutate, validate};
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
-use super::namespaces::{Namespaces, NoNamespace};
+use super::namespaces::Namespaces;
+use super::refusal::Refusal;
 use crate::index::{Change, Kind, Namespace};
 
 /// What is asked for.
@@ -17,15 +18,6 @@ pub(crate) enum Webhook {
     Inject,
     /// To look whether the mesh can read an object.
     Validate,
-}
-
-/// Why a request has no answer.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NoAnswer {
-    #[error(transparent)]
-    Review(#[from] BadReview),
-    #[error(transparent)]
-    Namespace(#[from] NoNamespace),
 }
 
 /// What answers depend on.
@@ -59,8 +51,8 @@ impl Reviewer {
     /// Answers one request.
     ///
     /// # Errors
-    /// [`NoAnswer`] if it is no request, or what it depends on is not known.
-    pub(super) async fn answer(&self, webhook: Webhook, review: &[u8]) -> Result<AdmissionResponse, NoAnswer> {
+    /// [`Refusal`] if it is no request, or what it depends on is not known.
+    pub(super) async fn answer(&self, webhook: Webhook, review: &[u8]) -> Result<AdmissionResponse, Refusal> {
         let request = AdmissionReview::read(review)?;
         match webhook {
             Webhook::Inject => self.inject(&request).await,
@@ -68,7 +60,7 @@ impl Reviewer {
         }
     }
 
-    async fn inject(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, NoAnswer> {
+    async fn inject(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, Refusal> {
         let namespace = self.namespaces.find(&request.namespace).await?;
         let options = self.options.borrow().clone();
         let answer = mutate(request, &described(&request.namespace, &namespace), &options);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::pending;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use leno_admin::answer::{Answer, text, typed, wrong_method};
+use leno_admin::answer::{Answer, text, typed};
 use leno_install::webhook::{AdmissionResponse, AdmissionReview};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -22,8 +22,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::counts::{Counts, Outcome};
-use super::namespaces::NoNamespace;
-use super::review::{NoAnswer, Reviewer, Webhook};
+use super::refusal::Refusal;
+use super::review::{Reviewer, Webhook};
 use crate::accept::{Clients, Connection, Tls, accept};
 
 /// Most connections at once; more wait to be accepted. An API server keeps some dozens open while nothing happens.
@@ -34,19 +34,22 @@ const IDLE_MAX: Duration = Duration::from_secs(120);
 /// How long a connection is used, so that API servers come to replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
 /// How long a request may take, its body and its answer included. API servers wait for 30 seconds at most.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Largest request header, in bytes; API servers send a tenth of it.
 const HEADER_MAX_BYTES: usize = 16 << 10;
 /// Largest review, in bytes: an object as it would be and as it was, each as large as a cluster can store.
-const REVIEW_MAX_BYTES: usize = 4 << 20;
-/// Bytes of reviews that are read and answered at once; more wait. Parsed they take several times as much memory.
-const REVIEWS_MAX_BYTES: usize = 4 * REVIEW_MAX_BYTES;
+pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
+/// Reviews up to this size, in bytes, which nearly all are, never wait for larger ones: who is slow to send those holds up
+/// nobody else.
+const SMALL_MAX_BYTES: u32 = 64 << 10;
+/// Bytes of larger reviews that are read and answered at once; more wait. Parsed they take several times as much memory.
+const REVIEWS_MAX_BYTES: usize = 4 * REVIEW_MAX_BYTES as usize;
 
 /// What serves the webhooks' requests.
 pub(super) struct Server {
     reviewer: Reviewer,
     counts: Arc<Counts>,
-    /// Bytes of reviews that may come yet.
+    /// Bytes of large reviews that may come yet.
     room: Semaphore,
 }
 
@@ -100,55 +103,45 @@ impl Server {
 
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let Some(webhook) = Webhook::at(request.uri().path()) else {
-            return text(StatusCode::NOT_FOUND, "there is no such webhook; there are /inject and /validate\n");
+            return Refusal::Path.answer();
         };
-        let reviewed = timeout(REQUEST_MAX, self.review(webhook, request));
-        let reviewed = reviewed.await.unwrap_or_else(|_| {
-            let why = format!("the review took more than {} s; ask again", REQUEST_MAX.as_secs());
-            Err(text(StatusCode::SERVICE_UNAVAILABLE, why + "\n"))
-        });
-        match reviewed {
+        match timeout(REQUEST_MAX, self.review(webhook, request)).await.unwrap_or(Err(Refusal::TooSlow)) {
             Ok(response) => {
                 self.counts.count(webhook, Outcome::of(webhook, &response));
-                said(webhook, response)
+                said(response)
             }
-            Err(answer) => {
+            Err(refusal) => {
+                tracing::debug!(webhook = webhook.name(), error = %refusal, "a request was not answered");
                 self.counts.count(webhook, Outcome::Error);
-                answer
+                refusal.answer()
             }
         }
     }
 
-    async fn review(&self, webhook: Webhook, request: Request<Incoming>) -> Result<AdmissionResponse, Answer> {
+    async fn review(&self, webhook: Webhook, request: Request<Incoming>) -> Result<AdmissionResponse, Refusal> {
         if *request.method() != Method::POST {
-            return Err(wrong_method("POST"));
+            return Err(Refusal::Method);
         }
         let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if !content_type.is_some_and(is_json) {
-            return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send the review as application/json\n"));
+            return Err(Refusal::ContentType);
         }
         let body = request.into_body();
-        let size = body.size_hint().upper().and_then(|bytes| bytes.try_into().ok()).unwrap_or(REVIEW_MAX_BYTES);
-        if size > REVIEW_MAX_BYTES {
-            return Err(too_large());
-        }
-        let size = u32::try_from(size).expect("at most REVIEW_MAX_BYTES");
-        let _room = self.room.acquire_many(size).await.expect("nobody closes the semaphore");
+        let size = body.size_hint().upper().unwrap_or(u64::from(REVIEW_MAX_BYTES));
+        let size = u32::try_from(size).ok().filter(|size| *size <= REVIEW_MAX_BYTES).ok_or(Refusal::TooLarge)?;
+        let wanted = if size > SMALL_MAX_BYTES { size } else { 0 };
+        let _room = self.room.acquire_many(wanted).await.expect("nobody closes the semaphore");
         let review = read(body).await?;
-        self.reviewer.answer(webhook, &review).await.map_err(|error| no_answer(webhook, &error))
+        self.reviewer.answer(webhook, &review).await
     }
 }
 
-async fn read(body: Incoming) -> Result<Bytes, Answer> {
-    match Limited::new(body, REVIEW_MAX_BYTES).collect().await {
+async fn read(body: Incoming) -> Result<Bytes, Refusal> {
+    match Limited::new(body, REVIEW_MAX_BYTES as usize).collect().await {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Err(error) => Err(text(StatusCode::BAD_REQUEST, format!("the review ended too early: {error}\n"))),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge),
+        Err(error) => Err(Refusal::CutOff(error)),
     }
-}
-
-fn too_large() -> Answer {
-    text(StatusCode::PAYLOAD_TOO_LARGE, format!("send reviews of at most {REVIEW_MAX_BYTES} bytes\n"))
 }
 
 /// Whether a content type is JSON, whatever parameters follow.
@@ -157,21 +150,7 @@ fn is_json(content_type: &str) -> bool {
     media_type.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn no_answer(webhook: Webhook, error: &NoAnswer) -> Answer {
-    let status = match error {
-        NoAnswer::Review(_) | NoAnswer::Namespace(NoNamespace::Name(_)) => StatusCode::BAD_REQUEST,
-        NoAnswer::Namespace(NoNamespace::Api { .. }) => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        tracing::warn!(webhook = webhook.name(), %error, "a review was not answered");
-    }
-    text(status, format!("{error}\n"))
-}
-
-fn said(webhook: Webhook, response: AdmissionResponse) -> Answer {
-    if let Some(status) = &response.status {
-        tracing::debug!(webhook = webhook.name(), "refused: {}", status.message);
-    }
+fn said(response: AdmissionResponse) -> Answer {
     match serde_json::to_vec(&AdmissionReview::answer(response)) {
         Ok(json) => typed(StatusCode::OK, "application/json", json),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

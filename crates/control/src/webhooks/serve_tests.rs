@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
 
 use k8s_openapi::ByteString;
 use kube::Client;
@@ -70,7 +71,7 @@ impl Webhooks {
         (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), body.to_owned())
     }
 
-    async fn inject(&self, request: Value) -> Value {
+    async fn inject(&self, request: &Value) -> Value {
         let (status, body) = self.ask("POST /inject?timeout=5s", "application/json", &review(request)).await;
         assert_eq!(status, 200, "{body}");
         serde_json::from_str::<Value>(&body).expect("JSON")["response"].take()
@@ -83,17 +84,25 @@ impl Webhooks {
     }
 }
 
+/// Sends the head of a review, of which nothing else may ever come.
+async fn send_head(stream: &mut TlsStream<TcpStream>, length: u32) {
+    let head = format!(
+        "POST /inject HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+}
+
 async fn send(stream: &mut TlsStream<TcpStream>, line: &str, headers: &str, body: &str) {
     let head = format!("{line} HTTP/1.1\r\nHost: {NAME}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
     stream.write_all((head + body).as_bytes()).await.expect("it reads");
 }
 
-fn review(request: Value) -> String {
+fn review(request: &Value) -> String {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request }).to_string()
 }
 
 /// A Pod as a controller makes it: its own namespace and name are not there yet.
-fn pod(namespace: &str, annotations: Value) -> Value {
+fn pod(namespace: &str, annotations: &Value) -> Value {
     let metadata = json!({ "generateName": "web-", "annotations": annotations });
     let object = json!({ "kind": "Pod", "metadata": metadata, "spec": { "containers": [{ "name": "web" }] } });
     json!({ "uid": "7", "operation": "CREATE", "namespace": namespace, "object": object })
@@ -107,12 +116,12 @@ async fn pods_are_answered_by_the_annotations_of_their_namespace_and_their_own()
         String::from_utf8(patch.0).expect("text")
     };
     for namespace in ["shop", "young"] {
-        let response = webhooks.inject(pod(namespace, json!({}))).await;
+        let response = webhooks.inject(&pod(namespace, &json!({}))).await;
         assert!(response["allowed"] == true && patch(&response).contains("leno-init"), "{namespace}: {response}");
     }
-    let response = webhooks.inject(pod("quiet", json!({}))).await;
+    let response = webhooks.inject(&pod("quiet", &json!({}))).await;
     assert_eq!(response, json!({ "uid": "7", "allowed": true }));
-    let response = webhooks.inject(pod("shop", json!({ "leno.dev/inject": "perhaps" }))).await;
+    let response = webhooks.inject(&pod("shop", &json!({ "leno.dev/inject": "perhaps" }))).await;
     assert!(response["allowed"] == false && response["status"]["message"].as_str().is_some(), "{response}");
     // Of a namespace that injects it is known already that Pods with a proxy come.
     assert!(webhooks.changes.try_recv().is_err());
@@ -126,12 +135,12 @@ async fn pods_are_answered_by_the_annotations_of_their_namespace_and_their_own()
 #[tokio::test]
 async fn a_pod_that_asks_itself_is_announced_but_not_on_a_dry_run() {
     let mut webhooks = Webhooks::start().await;
-    let mut request = pod("quiet", json!({ "leno.dev/inject": "enabled" }));
+    let mut request = pod("quiet", &json!({ "leno.dev/inject": "enabled" }));
     request["dryRun"] = json!(true);
-    assert!(webhooks.inject(request.clone()).await["patch"].is_string());
+    assert!(webhooks.inject(&request).await["patch"].is_string());
     assert!(webhooks.changes.try_recv().is_err());
     request["dryRun"] = json!(false);
-    assert!(webhooks.inject(request).await["patch"].is_string());
+    assert!(webhooks.inject(&request).await["patch"].is_string());
     let announced = webhooks.changes.try_recv().expect("a change");
     assert!(matches!(&announced, (Kind::Pod, Change::Expected(namespace)) if &**namespace == "quiet"), "{announced:?}");
 }
@@ -142,11 +151,11 @@ async fn what_is_no_review_gets_a_clear_refusal() {
     let json = "application/json; charset=utf-8";
     for (line, content_type, body, status, said) in [
         ("POST /", json, "{}", 404, "there are /inject and /validate"),
-        ("GET /inject", json, "", 405, "this page takes POST"),
+        ("GET /inject", json, "", 405, "webhooks take POST"),
         ("POST /validate", "application/yaml", "{}", 415, "send the review as application/json"),
         ("POST /validate", json, "{", 400, "the body is not an AdmissionReview"),
-        ("POST /inject", json, &review(pod("shop/pods", json!({}))), 400, "is not the name of a namespace"),
-        ("POST /inject", json, &review(pod("gone", json!({}))), 503, "annotated on the namespace gone"),
+        ("POST /inject", json, &review(&pod("shop/pods", &json!({}))), 400, "is not the name of a namespace"),
+        ("POST /inject", json, &review(&pod("gone", &json!({}))), 503, "annotated on the namespace gone"),
     ] {
         let (found, answer) = webhooks.ask(line, content_type, body).await;
         assert!(found == status && answer.contains(said) && answer.ends_with('\n'), "{line}: {found} {answer}");
@@ -158,11 +167,7 @@ async fn what_is_no_review_gets_a_clear_refusal() {
 async fn a_review_that_is_too_large_is_refused_before_it_is_read() {
     let webhooks = Webhooks::start().await;
     let mut stream = webhooks.connect().await;
-    let head = format!(
-        "POST /inject HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        REVIEW_MAX_BYTES + 1
-    );
-    stream.write_all(head.as_bytes()).await.expect("it reads");
+    send_head(&mut stream, REVIEW_MAX_BYTES + 1).await;
     let mut answer = [0; 1024];
     let length = stream.read(&mut answer).await.expect("an answer");
     assert!(answer[..length].starts_with(b"HTTP/1.1 413 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
@@ -171,9 +176,23 @@ async fn a_review_that_is_too_large_is_refused_before_it_is_read() {
 #[tokio::test]
 async fn a_large_object_with_what_it_was_is_read() {
     let webhooks = Webhooks::start().await;
-    let mut request = pod("quiet", json!({ "example.org/notes": "x".repeat(1 << 20) }));
+    let mut request = pod("quiet", &json!({ "example.org/notes": "x".repeat(1 << 20) }));
     request["oldObject"] = request["object"].clone();
-    assert_eq!(webhooks.inject(request).await["allowed"], true);
+    assert_eq!(webhooks.inject(&request).await["allowed"], true);
+}
+
+#[tokio::test]
+async fn whoever_is_slow_to_send_large_reviews_holds_up_no_small_one() {
+    let webhooks = Webhooks::start().await;
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut stream = webhooks.connect().await;
+        send_head(&mut stream, REVIEW_MAX_BYTES).await;
+        slow.push(stream);
+    }
+    let started = Instant::now();
+    assert_eq!(webhooks.inject(&pod("quiet", &json!({}))).await["allowed"], true);
+    assert!(started.elapsed() < REQUEST_MAX / 2, "{:?}", started.elapsed());
 }
 
 #[tokio::test]
@@ -181,7 +200,7 @@ async fn one_connection_carries_many_requests() {
     let webhooks = Webhooks::start().await;
     let mut stream = webhooks.connect().await;
     for _ in 0..3 {
-        let body = review(pod("quiet", json!({})));
+        let body = review(&pod("quiet", &json!({})));
         send(&mut stream, "POST /inject", "Content-Type: application/json\r\n", &body).await;
         let mut answer = [0; 1024];
         let length = stream.read(&mut answer).await.expect("an answer");

@@ -1,0 +1,54 @@
+//! Requests that are not answered: why, and what HTTP says about it. An API server then does as the webhook's
+//! `failurePolicy` says.
+
+use hyper::StatusCode;
+use hyper::header::{ALLOW, HeaderValue};
+use leno_admin::answer::{Answer, text};
+use leno_install::webhook::BadReview;
+
+use super::namespaces::NoNamespace;
+use super::serve::{REQUEST_MAX, REVIEW_MAX_BYTES};
+
+/// Why a request is not answered; it says what to do.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("there is no such webhook; there are /inject and /validate")]
+    Path,
+    #[error("webhooks take POST")]
+    Method,
+    #[error("send the review as application/json")]
+    ContentType,
+    #[error("send reviews of at most {REVIEW_MAX_BYTES} bytes")]
+    TooLarge,
+    #[error("the review ended too early ({0}); send all of it")]
+    CutOff(Box<dyn std::error::Error + Send + Sync>),
+    #[error("the review took more than {} s; ask again", REQUEST_MAX.as_secs())]
+    TooSlow,
+    #[error(transparent)]
+    Review(#[from] BadReview),
+    #[error(transparent)]
+    Namespace(#[from] NoNamespace),
+}
+
+impl Refusal {
+    /// Who is to blame, as HTTP has it.
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Path => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge | Self::Review(BadReview::TooManyValues) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::CutOff(_) | Self::Review(_) | Self::Namespace(NoNamespace::Name(_)) => StatusCode::BAD_REQUEST,
+            Self::TooSlow | Self::Namespace(NoNamespace::Api { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// What is sent.
+    pub(super) fn answer(&self) -> Answer {
+        let mut answer = text(self.status(), format!("{self}\n"));
+        if matches!(self, Self::Method) {
+            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        }
+        answer
+    }
+}
