@@ -81,6 +81,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
     let doors = args.listen();
+    let is_called = doors.iter().any(|(door, _)| matches!(door, Door::Inbound | Door::Tunnel));
     let access_log = start_access_log(&args)?;
     let log = logging::start(args.log, args.log_format)?;
     let signals = Signals::new()?;
@@ -101,12 +102,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
                 workload: args.control_identity,
                 identity: identity.as_ref().map(Upkeep::identity),
             };
-            if identity.is_some() {
-                tracing::warn!(
-                    "no AuthorizationPolicy comes from a control plane yet: --default-inbound-policy alone decides"
-                );
-            }
-            let discovery = Discovery::new(control_plane, &namespace, asked);
+            let discovery = Discovery::new(control_plane, &namespace, is_called, asked);
             (Source::ControlPlane(Box::new(discovery)), Some(questions))
         }
     };
@@ -129,6 +125,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 
     let shared = Rc::new(Shared {
         phase: Cell::new(Phase::Serving),
+        is_called,
         configuration: RefCell::new(configuration),
         config_metrics: Cell::new(config_metrics),
         log,
