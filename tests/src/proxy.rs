@@ -52,11 +52,24 @@ impl Proxy {
 
     /// Starts a proxy that asks a control plane, and waits until it is ready. Its directory is nobody's.
     pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
+        let mut proxy = Self::launch_asking(control, arguments);
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    /// Starts a proxy that asks a control plane, which may not be there, and waits for nothing.
+    pub fn launch_asking(control: SocketAddr, arguments: &[&str]) -> Self {
         let source = ["--control".into(), control.to_string().into()];
-        Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
+        Self::launch(free_address(), Directory::new(&[]), &source, arguments)
     }
 
     fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
+        let mut proxy = Self::launch(outbound, directory, source, arguments);
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    fn launch(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
         let admin = free_address();
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(program())
@@ -68,9 +81,7 @@ impl Proxy {
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-proxy starts: `cargo build --release -p leno-proxy` builds it");
-        let mut proxy = Self { child, directory, outbound, admin, log };
-        proxy.wait_until_ready();
-        proxy
+        Self { child, directory, outbound, admin, log }
     }
 
     fn wait_until_ready(&mut self) {
