@@ -170,9 +170,8 @@ fn there_are_no_more_questions_than_are_answered() {
 }
 
 fn policy(name: &str) -> String {
-    format!(
-        "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: {name}}}\nspec: {{allow: []}}\n"
-    )
+    let kind = "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy";
+    format!("\n{kind}\nmetadata: {{name: {name}}}\nspec: {{allow: []}}\n")
 }
 
 fn policies(knowledge: &Knowledge) -> Option<Vec<String>> {
