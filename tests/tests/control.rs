@@ -8,3 +8,7 @@ mod api_server;
 mod identity;
 #[path = "control/objects.rs"]
 mod objects;
+#[path = "control/proxies.rs"]
+mod proxies;
+#[path = "control/webhooks.rs"]
+mod webhooks;

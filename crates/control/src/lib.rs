@@ -16,6 +16,7 @@ pub mod publish;
 mod run;
 mod source;
 pub mod watch;
+mod webhooks;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -61,7 +61,7 @@ spec:
         let (inbound, tunnel) = (self.inbound.to_string(), free_address().to_string());
         let own = words(["--inbound", &inbound, "--tunnel", &tunnel, "--limit", "discovery_timeout_ms=500"]);
         let arguments = [&self.identity("cart")[..], &own].concat();
-        start(|arguments| Proxy::launch_asking(self.control.xds(), arguments), &arguments)
+        start(|arguments| Proxy::start_asking_early(self.control.xds(), arguments), &arguments)
     }
 
     fn identity(&self, name: &str) -> [String; 4] {

@@ -24,7 +24,9 @@ pub struct Index {
     pods: HashMap<Name, Pod>,
     /// Pods that are other than when the slices were given their proxies last.
     changed_pods: HashSet<Name>,
-    namespaces: BTreeMap<Box<str>, Namespace>,
+    namespaces: Arc<BTreeMap<Box<str>, Namespace>>,
+    /// Namespaces in which a Pod with a proxy was about to be made.
+    expecting: BTreeSet<Box<str>>,
     /// Kinds of which not every object has been told yet.
     unlisted: BTreeSet<Kind>,
     /// Kinds that the API server does not know.
@@ -74,7 +76,8 @@ impl Index {
             objects: BTreeMap::new(),
             pods: HashMap::new(),
             changed_pods: HashSet::new(),
-            namespaces: BTreeMap::new(),
+            namespaces: Arc::default(),
+            expecting: BTreeSet::new(),
             unlisted: Kind::ALL.into(),
             absent: BTreeSet::new(),
             mesh: Arc::new(Mesh::empty()),
@@ -105,6 +108,9 @@ impl Index {
                 for name in self.names(kind) {
                     self.remove(kind, &name);
                 }
+            }
+            Change::Expected(namespace) => {
+                self.expecting.insert(namespace);
             }
         }
         News::default()
@@ -144,12 +150,22 @@ impl Index {
         self.objects.values().flat_map(|entry| &entry.notices)
     }
 
+    /// The namespaces that are known.
+    pub fn namespaces(&self) -> &Arc<BTreeMap<Box<str>, Namespace>> {
+        &self.namespaces
+    }
+
     /// The namespaces that proxies run in or may be put into.
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
-        let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects).map(|(name, _)| name);
+        let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let inhabited = self.pods.iter().filter(|(_, pod)| pod.injected_as.is_some()).map(|(name, _)| &name.namespace);
         // Of a namespace that is not there any more nothing can be said.
-        injected.chain(inhabited).filter(|name| self.namespaces.contains_key(*name)).cloned().collect()
+        injected
+            .chain(inhabited)
+            .chain(&self.expecting)
+            .filter(|name| self.namespaces.contains_key(*name))
+            .cloned()
+            .collect()
     }
 
     /// The mesh of what is known now. What did not change is shared with the one before.
@@ -171,7 +187,9 @@ impl Index {
                 }
             }
             Content::Namespace(namespace) => {
-                self.namespaces.insert(name.name, namespace);
+                if self.namespaces.get(&name.name) != Some(&namespace) {
+                    Arc::make_mut(&mut self.namespaces).insert(name.name, namespace);
+                }
             }
         }
         News::default()
@@ -204,7 +222,8 @@ impl Index {
                 }
             }
             Kind::Namespace => {
-                self.namespaces.remove(&name.name);
+                Arc::make_mut(&mut self.namespaces).remove(&name.name);
+                self.expecting.remove(&name.name);
             }
             _ => {
                 self.objects.remove(&(kind, name.clone()));

@@ -16,8 +16,6 @@ use crate::index::{self, Content, Kind, Name};
 
 /// The label of Pods that have a proxy.
 const INJECTED: &str = "leno.dev/injected";
-/// The annotation of Namespaces whose Pods get one.
-const INJECT: &str = "leno.dev/inject";
 /// The service account of a Pod that names none.
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
@@ -78,12 +76,8 @@ pub(super) fn pod(_: &Name, pod: Pod) -> Content {
     Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account) })
 }
 
-// Readers are given what they read.
-#[allow(clippy::needless_pass_by_value)]
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {
-    let annotations = namespace.metadata.annotations.unwrap_or_default();
-    let injects = annotations.get(INJECT).is_some_and(|value| value == "enabled");
-    Content::Namespace(index::Namespace { injects })
+    Content::Namespace(index::Namespace::new(namespace.metadata.annotations.unwrap_or_default()))
 }
 
 /// A kind that a CustomResourceDefinition makes.

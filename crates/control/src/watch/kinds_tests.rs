@@ -39,7 +39,7 @@ fn a_namespace_injects_if_its_annotation_says_so() {
     ] {
         let object = from(json!({ "metadata": { "name": "shop", "annotations": annotations } }));
         let read = namespace(&Name::of_cluster("shop"), object);
-        assert!(matches!(read, Content::Namespace(namespace) if namespace.injects == injects), "{annotations}");
+        assert!(matches!(read, Content::Namespace(namespace) if namespace.injects() == injects), "{annotations}");
     }
 }
 
