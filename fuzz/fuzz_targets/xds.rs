@@ -2,11 +2,28 @@
 //! line, and what was read is written as what is read the same.
 #![no_main]
 
+use std::sync::LazyLock;
+
+use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Cluster;
+use leno_model::spiffe::TrustDomain;
+use leno_model::translate::translate;
 use leno_wire::name::{RouteName, cluster_key, listener_subject};
-use leno_wire::{Dialect, Unreadable, View, cluster, endpoints, listener, routes};
+use leno_wire::{Dialect, Unreadable, View, cluster, endpoints, inbound, listener, routes};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
+
+/// A policy that has everything that one may have.
+const POLICY: &str = "
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: cart, namespace: shop}
+spec:
+  targetRef: {kind: ServiceAccount, name: cart}
+  ports: [8080]
+  allow: [{identities: [ns/shop/sa/web, 'spiffe://a.b/ns/*/sa/c', '*'], networks: [10.0.0.0/8]}]
+  healthChecks: [/healthz]
+";
 
 const VIEW: View<'_> = View { dialect: Dialect::Envoy, mutual_tls: None };
 
@@ -23,6 +40,8 @@ fuzz_target!(|bytes: &[u8]| {
         check_endpoints(&read);
     }
     taken(listener::read(bytes));
+    check_policies(bytes);
+    check_policies(&policies_changed_by(bytes));
     if let Some(read) = taken(routes::read(bytes)) {
         let written = routes::write(&read.key, read.table.as_ref(), Dialect::Envoy).encode_to_vec();
         assert!(routes::read(&written).is_ok());
@@ -58,4 +77,32 @@ fn check_endpoints(read: &endpoints::Endpoints) {
         unready_endpoints: read.unready.clone(),
     };
     assert_eq!(endpoints::read(&endpoints::write(&whole, VIEW).encode_to_vec()).as_ref(), Ok(read));
+}
+
+fn check_policies(bytes: &[u8]) {
+    if let Some(read) = taken(inbound::read(bytes)) {
+        let written = inbound::write(read.iter().map(AsRef::as_ref), &trust_domain()).encode_to_vec();
+        assert_eq!(inbound::read(&written), Ok(read));
+    }
+}
+
+/// What a control plane writes, with other bytes in some places: messages within messages are not found by chance.
+fn policies_changed_by(bytes: &[u8]) -> Vec<u8> {
+    static WRITTEN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let file = SourceFile { path: "policy.yaml".to_owned(), text: POLICY.to_owned() };
+        let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
+        let mesh = translate(&objects, "default").mesh;
+        inbound::write(mesh.policies().iter().map(AsRef::as_ref), &trust_domain()).encode_to_vec()
+    });
+    let mut changed = WRITTEN.clone();
+    for change in bytes.chunks_exact(3).take(16) {
+        let [high, low, byte] = change else { continue };
+        let place = usize::from(u16::from_be_bytes([*high, *low])) % changed.len();
+        changed[place] = *byte;
+    }
+    changed
+}
+
+fn trust_domain() -> TrustDomain {
+    "cluster.local".parse().expect("a trust domain")
 }

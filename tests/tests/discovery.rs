@@ -1,5 +1,7 @@
 //! A real `leno-proxy` that asks a real `leno-control` for what its calls need.
 
+mod policies;
+
 use std::time::Duration;
 
 use leno_tests::backend::Backend;

@@ -206,6 +206,11 @@ impl Mesh {
         answered.binary_search(&subject).is_err().then_some(subject)
     }
 
+    /// What must be asked before it is known which policies are in force.
+    pub fn unanswered_inbound(&self) -> Option<Subject> {
+        (!self.answers(&Subject::Inbound)).then_some(Subject::Inbound)
+    }
+
     /// Whether it has an answer for `subject`.
     pub fn answers(&self, subject: &Subject) -> bool {
         self.answered.as_ref().is_none_or(|answered| answered.binary_search(subject).is_ok())
@@ -280,14 +285,23 @@ impl Mesh {
         &self.policies
     }
 
-    /// What decides over calls to `port` of the workload `own`, which listens on it itself. Where no policy is
-    /// enforced, that is `default`.
-    pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
-        let namespace = &own.workload.namespace;
-        let first = self.policies.partition_point(|policy| policy.namespace < *namespace);
+    /// The policy of that name.
+    pub fn policy(&self, namespace: &str, name: &str) -> Option<&Arc<AuthorizationPolicy>> {
+        let order = |policy: &Arc<AuthorizationPolicy>| (&*policy.namespace, &*policy.name).cmp(&(namespace, name));
+        self.policies.get(self.policies.binary_search_by(order).ok()?)
+    }
+
+    /// The policies of a namespace, sorted by name.
+    pub fn policies_of<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<AuthorizationPolicy>> {
+        let first = self.policies.partition_point(|policy| *policy.namespace < *namespace);
         let from_first = self.policies.get(first..).unwrap_or_default();
-        let of_namespace = from_first.iter().take_while(|policy| policy.namespace == *namespace);
-        PortPolicy::new(of_namespace, own, port, default)
+        from_first.iter().take_while(move |policy| *policy.namespace == *namespace)
+    }
+
+    /// What decides over calls to `port` of the workload `own`, which listens on it itself. Where no policy is
+    /// enforced, that is `default`. Nothing is known of policies that [`Mesh::unanswered_inbound`] has yet to ask for.
+    pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
+        PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
     /// The rules for calls to the cluster from clients in `client_namespace`: those of the consumer routes there, if

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::{ClusterKey, Mesh, Unroutable};
+use crate::discovery::Subject;
 use crate::fixtures::{ECHO, echo_with, translated};
 
 fn mesh() -> Mesh {
@@ -215,4 +216,28 @@ fn a_mesh_that_answers_some_questions_says_what_is_left_to_ask() {
     assert_eq!(asked(&some, "cart.shop"), None);
     assert_eq!(asked(&some, "10.96.0.20"), None);
     assert_eq!(asked(&some, "cart.shop:8080").as_deref(), Some("cart.shop:8080"));
+}
+
+#[test]
+fn which_policies_are_in_force_is_asked_once() {
+    assert_eq!(mesh().unanswered_inbound(), None);
+    assert_eq!(mesh().answering([]).unanswered_inbound(), Some(Subject::Inbound));
+    assert_eq!(mesh().answering([Subject::Inbound]).unanswered_inbound(), None);
+}
+
+#[test]
+fn a_policy_is_found_by_its_name_and_its_namespace() {
+    let policy = |namespace: &str, name: &str| {
+        format!(
+            "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\n\
+             metadata: {{name: {name}, namespace: {namespace}}}\nspec: {{allow: []}}\n"
+        )
+    };
+    let text = [("shop", "web"), ("lab", "web"), ("shop", "cart"), ("shop2", "a")].map(|(a, b)| policy(a, b)).concat();
+    let mesh = translated(&[("a.yaml", &text)]).mesh;
+    let names = |namespace: &str| mesh.policies_of(namespace).map(|policy| policy.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names("shop"), ["cart", "web"]);
+    assert_eq!(names("sho"), [""; 0]);
+    assert_eq!(mesh.policy("lab", "web").map(|policy| &*policy.namespace), Some("lab"));
+    assert!(mesh.policy("lab", "cart").is_none());
 }

@@ -123,7 +123,7 @@ impl Serialize for Workload {
 }
 
 /// A name as Kubernetes' DNS subdomains have it.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     let ends_well = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
     text.len() <= NAME_MAX_BYTES

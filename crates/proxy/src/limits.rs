@@ -65,7 +65,7 @@ pub struct RelayLimits {
     pub reset_burst: u32,
     /// Cancelled calls that an endpoint's connection is told of per second in the long run.
     pub resets_per_second: u32,
-    /// How long a call may wait for the control plane to say what it is for.
+    /// How long a call may wait for the control plane to say what it is for, or who may call.
     pub discovery_timeout_ms: u32,
     /// How long a connection may take to show what it speaks, its TLS handshake included.
     pub detect_timeout_ms: u32,
@@ -253,7 +253,7 @@ static SPECS: &[Spec] = specs! {
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
     "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
     "resets_per_second" relay.resets_per_second 1..=1_000_000, "cancelled calls that an endpoint's connection is told of, in the long run";
-    "discovery_timeout_ms" relay.discovery_timeout_ms TIME, "how long a call may wait for the control plane to say what it is for";
+    "discovery_timeout_ms" relay.discovery_timeout_ms TIME, "how long a call may wait for the control plane to say what it is for, or who may call";
     "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show what it speaks, TLS included";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";

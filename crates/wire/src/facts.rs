@@ -35,6 +35,11 @@ pub const CLUSTER: &str = "cluster";
 /// Of a Listener: `endpoint` if its address is that of one endpoint, which must not be balanced away.
 pub const LEADS_TO: &str = "leads-to";
 
+/// Of the Listener `inbound`: the trust domain of identities that name none.
+pub const TRUST_DOMAIN: &str = "trust-domain";
+/// Of the Listener `inbound`: whom the policy is about whose name follows: a service account, or `*`.
+pub const TARGET: &str = "target-";
+
 /// Of a Route: the route that it is of, as `HTTPRoute shop/echo`.
 pub const ROUTE: &str = "route";
 /// Of a Route: the name of its rule.

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use leno_model::balance::Policy;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
+use leno_model::policy::{AuthorizationPolicy, Identities, Mode, Network, Rule};
 use leno_model::protocol::Protocol;
 use leno_model::settings::Settings;
 use leno_model::translate::translate;
@@ -106,4 +107,49 @@ fn random_endpoint(random: &mut Rng, number: u8) -> Endpoint {
         pod: some(random, "pod"),
         ..any
     }
+}
+
+/// Any policies of the namespace `shop`, sorted by name.
+pub(crate) fn random_policies(random: &mut Rng) -> Vec<Arc<AuthorizationPolicy>> {
+    (0..random.u8(0..4)).map(|number| Arc::new(random_policy(random, number))).collect()
+}
+
+fn random_policy(random: &mut Rng, number: u8) -> AuthorizationPolicy {
+    let ports = [80, 8080, 9090];
+    AuthorizationPolicy {
+        namespace: "shop".into(),
+        name: format!("policy.{number}").into(),
+        service_account: random.choice([None, Some("cart"), Some("other")]).expect("one").map(Into::into),
+        ports: random.bool().then(|| random_some(random, 3, |random| random.choice(ports).expect("one"))),
+        mode: if random.bool() { Mode::Enforce } else { Mode::Audit },
+        allow: random_some(random, 3, |random| Rule {
+            identities: random.bool().then(|| random_some(random, 3, random_identities)),
+            networks: random.bool().then(|| random_some(random, 2, random_network)),
+        }),
+        health_checks: random_some(random, 2, |random| {
+            let path = random.choice(["/healthz", "/", "/grpc.health.v1.Health/Check"]).expect("one");
+            path.parse().expect("a path")
+        }),
+    }
+}
+
+fn random_some<T>(random: &mut Rng, most: usize, make: impl Fn(&mut Rng) -> T) -> Box<[T]> {
+    (0..random.usize(0..=most)).map(|_| make(random)).collect()
+}
+
+fn random_identities(random: &mut Rng) -> Identities {
+    if random.u8(..8) == 0 {
+        return Identities::Any;
+    }
+    let trust_domain = random.choice([None, Some("cluster.local"), Some("other.org")]).expect("one");
+    Identities::Of {
+        trust_domain: trust_domain.map(|text| text.parse().expect("a trust domain")),
+        namespace: random.choice([None, Some("shop"), Some("lab")]).expect("one").map(Into::into),
+        service_account: random.choice([None, Some("web"), Some("a.b")]).expect("one").map(Into::into),
+    }
+}
+
+fn random_network(random: &mut Rng) -> Network {
+    let text = random.choice(["10.0.0.0/8", "192.168.7.20", "fd00::/8", "0.0.0.0/0", "::/0"]).expect("one");
+    text.parse().expect("a network")
 }

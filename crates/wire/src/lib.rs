@@ -2,7 +2,7 @@
 //!
 //! A [`leno_model::mesh::Cluster`] travels as four xDS resources, each named by [`name`]: a Cluster ([`cluster`]), a
 //! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to it
-//! ([`listener`]). What xDS has a field for is in that field, so that Envoy and gRPC understand it; what only Leno knows is
+//! ([`listener`]). The policies that select a workload are a Listener too ([`inbound`]). What xDS has a field for is in that field, so that Envoy and gRPC understand it; what only Leno knows is
 //! in the resource's metadata ([`facts`]). [`bootstrap`] writes what clients need to find the control plane. Each module writes for one [`View`] and reads what a control plane sends, which
 //! may be anything: an answer is a value or an [`Unreadable`], within [`limits`].
 #![forbid(unsafe_code)]
@@ -13,9 +13,11 @@ pub mod endpoints;
 mod error;
 pub mod facts;
 pub mod identity;
+pub mod inbound;
 pub mod kind;
 pub mod limits;
 pub mod listener;
+mod matcher;
 pub mod name;
 mod pb;
 mod proto;

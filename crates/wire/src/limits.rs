@@ -10,3 +10,5 @@ pub const CLUSTER_IPS_MAX: usize = 16;
 pub const NAME_MAX_BYTES: usize = 512;
 /// Matches in the routes of one cluster.
 pub const ROUTES_MAX: usize = 10_000;
+/// Policies that select one workload.
+pub const POLICIES_MAX: usize = 10_000;

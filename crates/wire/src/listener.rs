@@ -1,6 +1,7 @@
 //! What an address or a name leads to: the Listener resource.
 
-use leno_model::discovery::Subject;
+use std::net::SocketAddr;
+
 use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::protocol::Protocol;
 use prost::Message;
@@ -38,25 +39,24 @@ pub struct Lead {
     pub target: Target,
 }
 
-/// Writes the Listener that was asked for as `name`, which says `meaning` and leads to a cluster.
+/// Writes the Listener that was asked for as `name`, which leads to a cluster: by the address `at`, or by a Service's name.
 ///
 /// A name of a Service is gRPC's way to ask: its Listener has no address, only an API. An address is what a proxy's
 /// connections were going to: the Listener does not bind it, but is given what interception brings.
-pub fn write(name: &str, meaning: &Subject, cluster: &Cluster) -> Listener {
+pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
         name: name.to_owned(),
         metadata: Facts::default().with(CLUSTER, &key).metadata(),
         ..Default::default()
     };
-    match meaning {
-        Subject::Service(_) => {
-            Listener { api_listener: Some(ApiListener { api_listener: Some(any(&manager(&key))) }), ..listener }
-        }
-        Subject::Address(at) => {
-            let (http, bytes) = (|| http_chain(&key), || chain("envoy.filters.network.tcp_proxy", any(&relay(&key))));
+    match at {
+        None => Listener { api_listener: Some(ApiListener { api_listener: Some(any(&manager(&key))) }), ..listener },
+        Some(at) => {
+            let (http, bytes) =
+                (|| http_chain(&manager(&key)), || chain("envoy.filters.network.tcp_proxy", any(&relay(&key))));
             let listener = Listener {
-                address: Some(address(*at)),
+                address: Some(address(at)),
                 bind_to_port: Some(BoolValue { value: false }),
                 traffic_direction: TrafficDirection::Outbound.into(),
                 ..listener
@@ -108,24 +108,28 @@ pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
 
 /// Routes by the RouteConfiguration of a name; nothing ends a stream but the routes' timeouts.
 pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
-    let router = HttpFilter {
-        name: "envoy.filters.http.router".to_owned(),
-        config_type: Some(http_filter::ConfigType::TypedConfig(any(&Router::default()))),
-        ..Default::default()
-    };
     HttpConnectionManager {
         stat_prefix: routes.to_owned(),
         route_specifier: Some(http_connection_manager::RouteSpecifier::Rds(Rds {
             config_source: Some(ads()),
             route_config_name: routes.to_owned(),
         })),
-        http_filters: vec![router],
+        http_filters: vec![router()],
         strip_trailing_host_dot: true,
         stream_idle_timeout: Some(duration(std::time::Duration::ZERO)),
         upgrade_configs: vec![http_connection_manager::UpgradeConfig {
             upgrade_type: "websocket".to_owned(),
             ..Default::default()
         }],
+        ..Default::default()
+    }
+}
+
+/// The filter that ends every chain of HTTP filters.
+pub(crate) fn router() -> HttpFilter {
+    HttpFilter {
+        name: "envoy.filters.http.router".to_owned(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(any(&Router::default()))),
         ..Default::default()
     }
 }
@@ -138,8 +142,9 @@ fn relay(cluster: &str) -> tcp::TcpProxy {
     }
 }
 
-fn http_chain(key: &str) -> FilterChain {
-    chain("envoy.filters.network.http_connection_manager", any(&manager(key)))
+/// Connections that carry HTTP.
+pub(crate) fn http_chain(manager: &HttpConnectionManager) -> FilterChain {
+    chain("envoy.filters.network.http_connection_manager", any(manager))
 }
 
 fn chain(name: &str, config: Any) -> FilterChain {

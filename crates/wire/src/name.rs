@@ -7,6 +7,7 @@
 //! | RouteConfiguration | a cluster's key, or `mesh` for all by authority | `echo.shop:50051` |
 //! | Listener | any authority that leads to a Service | `echo`, `echo.shop.svc.cluster.local:50051` |
 //! | | the address that was dialled | `10.96.0.10:50051` |
+//! | | `inbound`: the policies of whoever asks | |
 //!
 //! Whatever is asked for comes back under the very name that was asked for.
 
@@ -31,6 +32,9 @@ pub enum RouteName {
 /// The cluster of a route's backend that leads nowhere; no Service has this name. Envoy answers calls to a cluster that it was
 /// not told of; gRPC waits for it, and so is told of one that has no endpoints.
 pub const NOWHERE: &str = "nowhere";
+/// The Listener of what a workload's own inbound side must know. A Service of this name has to be asked for with its
+/// namespace or its port.
+pub const INBOUND: &str = "inbound";
 /// The name of [`RouteName::Mesh`].
 const MESH: &str = "mesh";
 
@@ -53,6 +57,9 @@ pub fn cluster_key(text: &str) -> Option<ClusterKey> {
 
 /// Reads the name of a Listener as whoever is in `namespace` means it.
 pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
+    if text == INBOUND {
+        return Some(Subject::Inbound);
+    }
     let Authority { host, port } = authority::parse(text.as_bytes()).ok()?;
     Some(match host {
         Host::Address(ip) => Subject::Address(SocketAddr::new(ip.to_canonical(), port)),

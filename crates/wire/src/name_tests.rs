@@ -44,8 +44,17 @@ fn a_listener_is_named_by_the_address_that_was_dialled() {
 }
 
 #[test]
+fn a_service_that_is_called_inbound_is_named_with_its_namespace_or_its_port() {
+    let service = |namespace, port| Some(Subject::Service(ClusterKey { namespace, service: "inbound".into(), port }));
+    assert_eq!(listener_subject("inbound", "shop"), Some(Subject::Inbound));
+    assert_eq!(listener_subject("inbound.lab", "shop"), service("lab".into(), 80));
+    assert_eq!(listener_subject("inbound:80", "shop"), service("shop".into(), 80));
+}
+
+#[test]
 fn names_are_read_as_they_are_written() {
-    for name in [Subject::Service(echo("shop", 1)), Subject::Address("[::1]:2".parse().expect("an address"))] {
+    let address = Subject::Address("[::1]:2".parse().expect("an address"));
+    for name in [Subject::Service(echo("shop", 1)), address, Subject::Inbound] {
         assert_eq!(listener_subject(&name.to_string(), "elsewhere"), Some(name));
     }
     for name in [RouteName::Mesh, RouteName::Cluster(echo("shop", 1))] {

@@ -1,8 +1,10 @@
 //! Short names for the protobuf types that are used here.
 
 pub(crate) use envoy_types::pb::envoy::config::{
-    cluster::v3 as cluster, core::v3 as core, endpoint::v3 as endpoint, listener::v3 as listener, route::v3 as route,
+    cluster::v3 as cluster, core::v3 as core, endpoint::v3 as endpoint, listener::v3 as listener, rbac::v3 as rbac,
+    route::v3 as route,
 };
+pub(crate) use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac as RbacFilter;
 pub(crate) use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 pub(crate) use envoy_types::pb::envoy::extensions::filters::listener::http_inspector::v3::HttpInspector;
 pub(crate) use envoy_types::pb::envoy::extensions::filters::network::{

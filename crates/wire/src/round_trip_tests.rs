@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, ClusterKey, Mesh};
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
@@ -32,7 +31,7 @@ fn received_cluster(cluster: &Cluster, view: View<'_>) -> Cluster {
 }
 
 fn received_address(address: SocketAddr, cluster: &Cluster) -> (SocketAddr, ClusterKey) {
-    let written = listener::write(&address.to_string(), &Subject::Address(address), cluster);
+    let written = listener::write(&address.to_string(), Some(address), cluster);
     let lead = listener::read(&written.encode_to_vec()).expect("ours");
     let Target::Cluster(key) = lead.target else { panic!("{lead:?} is no cluster") };
     (lead.name.parse().expect("an address"), key)
@@ -61,7 +60,7 @@ fn equal_resources_are_equal_bytes() {
                 [
                     cluster::write(cluster, ENVOY).encode_to_vec(),
                     endpoints::write(cluster, ENVOY).encode_to_vec(),
-                    listener::write("a", &Subject::Service(cluster.key.clone()), cluster).encode_to_vec(),
+                    listener::write("a", None, cluster).encode_to_vec(),
                 ]
             };
             assert_eq!(bytes(), bytes(), "seed {seed}");
@@ -75,11 +74,10 @@ fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
         let mut random = Rng::with_seed(seed);
         let mesh = random_mesh(&mut random);
         for cluster in mesh.clusters() {
-            let name = Subject::Service(cluster.key.clone());
             let mut all = [
                 cluster::write(cluster, ENVOY).encode_to_vec(),
                 endpoints::write(cluster, ENVOY).encode_to_vec(),
-                listener::write("a", &name, cluster).encode_to_vec(),
+                listener::write("a", None, cluster).encode_to_vec(),
             ];
             for bytes in &mut all {
                 for _ in 0..8 {

@@ -10,6 +10,7 @@ use leno_model::mesh::{Cluster, Endpoint};
 use leno_model::protocol::Protocol;
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
+use crate::matcher::exactly;
 use crate::pb::cluster::cluster::TransportSocketMatch;
 use crate::pb::core::{TransportSocket, transport_socket};
 use crate::pb::{RawBuffer, Struct, Value, core, matcher, tls, value};
@@ -116,7 +117,7 @@ pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Opti
     };
     let validation = tls::CertificateValidationContext {
         ca_certificate_provider_instance: Some(provider()),
-        match_subject_alt_names: peers.iter().map(|peer| exactly(peer, trust_domain)).collect(),
+        match_subject_alt_names: peers.iter().map(|peer| id_of(peer, trust_domain)).collect(),
         ..Default::default()
     };
     let common = tls::CommonTlsContext {
@@ -145,7 +146,7 @@ fn envoy_context(peer: &Peer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTl
     let secret = |name: &str| tls::SdsSecretConfig { name: name.to_owned(), sds_config: None };
     let san = tls::SubjectAltNameMatcher {
         san_type: tls::subject_alt_name_matcher::SanType::Uri.into(),
-        matcher: Some(exactly(peer, trust_domain)),
+        matcher: Some(id_of(peer, trust_domain)),
         ..Default::default()
     };
     let combined = tls::common_tls_context::CombinedCertificateValidationContext {
@@ -172,12 +173,9 @@ fn envoy_context(peer: &Peer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTl
     tls::UpstreamTlsContext { sni: peer.server_name(), common_tls_context: Some(common), ..Default::default() }
 }
 
-fn exactly(peer: &Peer<'_>, trust_domain: &TrustDomain) -> matcher::StringMatcher {
+fn id_of(peer: &Peer<'_>, trust_domain: &TrustDomain) -> matcher::StringMatcher {
     let id = SpiffeId { trust_domain: trust_domain.clone(), workload: peer.identity.clone() };
-    matcher::StringMatcher {
-        match_pattern: Some(matcher::string_matcher::MatchPattern::Exact(id.to_string())),
-        ..Default::default()
-    }
+    exactly(&id.to_string())
 }
 
 fn socket(context: &tls::UpstreamTlsContext) -> TransportSocket {

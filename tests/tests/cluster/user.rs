@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leno_tests::kubernetes::Cluster;
-use leno_tests::programs::{run_well, text};
+use leno_tests::programs::{program, run_well, text};
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
@@ -37,6 +37,19 @@ fn example() -> String {
 
 fn leno(arguments: &[&str]) -> String {
     run_well("leno", arguments, PATIENCE)
+}
+
+/// The tool beside the cluster.
+fn leno_of(cluster: &Cluster, arguments: &[&str]) -> String {
+    let kubeconfig = cluster.kubeconfig();
+    let output = std::process::Command::new(program("leno"))
+        .args(arguments)
+        .env("KUBECONFIG", kubeconfig)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("leno runs");
+    assert!(output.status.success(), "leno {arguments:?}: {}{}", text(&output), state(cluster));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn rolled_out(cluster: &Cluster, namespace: &str, deployment: &str) {
@@ -97,6 +110,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
 
     let began = Instant::now();
     cluster.apply(&leno(&["install"]));
+    leno_of(&cluster, &["check", "--wait", "120s"]);
     cluster.apply(&example());
     rolled_out(&cluster, "shop", "deploy/echo");
     rolled_out(&cluster, "shop", "deploy/web");

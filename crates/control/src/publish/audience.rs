@@ -11,7 +11,8 @@ use crate::accept::Peer;
 /// Whom the client gets resources as.
 ///
 /// Every client may see every Service; which routes it gets, consumer routes of a namespace among them, is by the
-/// namespace in its certificate.
+/// namespace in its certificate. It gets the policies that select the workload in its certificate; without one, all of the
+/// namespace, since it is on this machine and knows itself who it is.
 pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
     let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),
@@ -28,5 +29,6 @@ pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
         dialect: Dialect::of_user_agent(&node.user_agent_name),
         mutual_tls: matches!(said(MUTUAL_TLS), Some(Kind::BoolValue(true))),
         namespace,
+        service_account: peer.identity.as_ref().map(|identity| identity.workload.service_account.as_ref().into()),
     }
 }

@@ -5,10 +5,11 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use envoy_types::pb::google::protobuf::Any;
-use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::{Cluster, Mesh};
+use leno_model::policy::AuthorizationPolicy;
 use leno_model::spiffe::TrustDomain;
-use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
+use leno_wire::limits::RESOURCE_MAX_BYTES;
+use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
 use prost::Message;
 
 use super::changes::Changes;
@@ -36,6 +37,8 @@ pub(crate) struct Audience {
     pub(crate) mutual_tls: bool,
     /// The namespace that it is in: consumer routes there are for it.
     pub(crate) namespace: Arc<str>,
+    /// Whom it runs as, if its certificate says so: policies are for it.
+    pub(crate) service_account: Option<Arc<str>>,
 }
 
 /// The resources of one mesh.
@@ -70,6 +73,7 @@ impl Catalog {
         if subject.to_string() != name {
             return self.write(kind, name, &subject, audience).map(Arc::new);
         }
+        let audience = &audience.of(&subject);
         let place = (kind, subject, audience.clone());
         if let Some(written) = self.lock().get(&place) {
             return Some(written.clone());
@@ -108,12 +112,13 @@ impl Catalog {
             (Kind::Endpoints, Subject::Nowhere) => endpoints::write_nowhere().encode_to_vec(),
             (Kind::Listener, Subject::Cluster(key)) => {
                 let cluster = self.mesh.cluster(key)?;
-                listener::write(name, &Asked::Service(key.clone()), cluster).encode_to_vec()
+                listener::write(name, None, cluster).encode_to_vec()
             }
             (Kind::Listener, Subject::Address(address)) => match self.mesh.cluster_by_address(*address) {
-                Some(cluster) => listener::write(name, &Asked::Address(*address), cluster).encode_to_vec(),
+                Some(cluster) => listener::write(name, Some(*address), cluster).encode_to_vec(),
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
+            (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, audience)?,
             (Kind::Route, Subject::Cluster(key)) => {
                 let cluster: &Cluster = self.mesh.cluster(key)?;
                 let table = self.mesh.routes(key, &audience.namespace);
@@ -122,9 +127,9 @@ impl Catalog {
             (Kind::Route, Subject::Mesh) => {
                 routes::write_mesh(&self.mesh, &audience.namespace, audience.dialect).encode_to_vec()
             }
-            (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh)
+            (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh | Subject::Inbound(_))
             | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
-            | (Kind::Route, Subject::Address(_) | Subject::Nowhere) => return None,
+            | (Kind::Route, Subject::Address(_) | Subject::Nowhere | Subject::Inbound(_)) => return None,
         };
         let mut hasher = DefaultHasher::new();
         hasher.write(&value);
@@ -132,8 +137,32 @@ impl Catalog {
         Some(Written { version, any: Any { type_url: kind.type_url().to_owned(), value } })
     }
 
+    /// The policies that select the client. Those that no client could read are not sent at all: it keeps what it has.
+    fn write_inbound(&self, namespace: &str, audience: &Audience) -> Option<Vec<u8>> {
+        let selects = |policy: &&AuthorizationPolicy| {
+            audience.service_account.as_deref().is_none_or(|account| policy.selects_account(account))
+        };
+        let policies = self.mesh.policies_of(namespace).map(Arc::as_ref).filter(selects);
+        let bytes = inbound::write(policies, &self.trust_domain).encode_to_vec();
+        if bytes.len() > RESOURCE_MAX_BYTES {
+            let size = bytes.len();
+            tracing::warn!(namespace, size, "xds: the policies of a workload are too large to be sent; merge some");
+            return None;
+        }
+        Some(bytes)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Place, Arc<Written>>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Audience {
+    /// As much of it as resources about the subject depend on: what is the same for all service accounts is written once.
+    fn of(&self, subject: &Subject) -> Self {
+        let is_inbound = matches!(subject, Subject::Inbound(_));
+        let service_account = self.service_account.clone().filter(|_| is_inbound);
+        Self { service_account, ..self.clone() }
     }
 }
 

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
+use leno_model::policy::AuthorizationPolicy;
 use leno_wire::{Kind, cluster};
 
 use super::subject::Subject;
@@ -40,6 +41,7 @@ impl Changes {
             }
         }
         changes.routes(old, new);
+        changes.policies(old, new);
         changes
     }
 
@@ -121,6 +123,20 @@ impl Changes {
             }
         }
     }
+
+    /// A policy is about workloads of its own namespace only.
+    fn policies(&mut self, old: &Mesh, new: &Mesh) {
+        let gone = old.policies().iter().filter(|policy| !has(new, policy));
+        let come = new.policies().iter().filter(|policy| !has(old, policy));
+        for policy in gone.chain(come) {
+            self.add(Kind::Listener, Subject::Inbound(policy.namespace.clone()));
+        }
+    }
+}
+
+/// Whether the mesh has this very policy.
+fn has(mesh: &Mesh, policy: &Arc<AuthorizationPolicy>) -> bool {
+    mesh.policy(&policy.namespace, &policy.name).is_some_and(|same| Arc::ptr_eq(same, policy) || same == policy)
 }
 
 fn all_endpoints(cluster: &Cluster) -> impl Iterator<Item = &Endpoint> {

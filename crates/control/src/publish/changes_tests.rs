@@ -1,6 +1,7 @@
 use leno_wire::Kind;
 
 use super::super::fixtures::{mesh, service};
+use super::super::subject::Subject;
 use super::Changes;
 
 /// The subjects of each kind that changed: `cluster echo.default:80`.
@@ -57,4 +58,23 @@ fn a_route_changes_the_routes_only() {
     let route = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  parentRefs: \
                  [{group: '', kind: Service, name: echo}]\n  rules: [{backendRefs: [{name: echo, port: 80}]}]\n";
     assert_eq!(changes(&text, &(text.clone() + route)), ["route echo.default:80", "route mesh"]);
+}
+
+#[test]
+fn a_policy_changes_what_the_workloads_of_its_namespace_must_know() {
+    let policy = |namespace: &str, identity: &str| {
+        format!(
+            "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\n\
+             metadata: {{name: web, namespace: {namespace}}}\nspec: {{allow: [{{identities: [{identity}]}}]}}\n"
+        )
+    };
+    let text = policy("shop", "ns/shop/sa/cart") + &policy("lab", "ns/lab/sa/a");
+    assert!(changes(&text, &text).is_empty());
+    let changed = policy("shop", "ns/shop/sa/batch") + &policy("lab", "ns/lab/sa/a");
+    let between = Changes::between(&mesh(&text), &mesh(&changed));
+    let of_shop = [Subject::Inbound("shop".into())];
+    assert!(between.of(Kind::Listener).iter().eq(&of_shop), "{between:?}");
+    for [old, new] in [[policy("shop", "'*'"), String::new()], [String::new(), policy("shop", "'*'")]] {
+        assert_eq!(changes(&old, &new), ["listener inbound"]);
+    }
 }

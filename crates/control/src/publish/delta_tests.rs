@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use leno_wire::{Dialect, Kind};
 
+use super::super::catalog::Audience;
 use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, subscribe, unsubscribe};
 use super::super::session::Answer;
 use super::Delta;
@@ -172,4 +175,85 @@ fn a_kind_that_is_not_known_is_not_answered() {
     request.type_url = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret".to_owned();
     sent(&client, &request);
     assert_eq!(got(&client), None);
+}
+
+/// A policy for the workloads that run as a service account, or for all of the namespace.
+fn policy(name: &str, namespace: &str, account: Option<&str>, identity: &str) -> String {
+    let target = account.map(|account| format!("targetRef: {{kind: ServiceAccount, name: {account}}}, "));
+    format!(
+        "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\n\
+         metadata: {{name: {name}, namespace: {namespace}}}\n\
+         spec: {{{}allow: [{{identities: ['{identity}']}}]}}\n",
+        target.unwrap_or_default()
+    )
+}
+
+/// The names of the policies that a client gets, which it takes; nothing is `None`.
+fn got_policies(client: &Client<'_>) -> Option<Vec<String>> {
+    let response = client.next::<Delta>()?;
+    client.send::<Delta>(&ack(&response)).expect("within limits");
+    assert_eq!(names(&response), ["inbound"]);
+    let any = response.resources[0].resource.clone().expect("a resource");
+    let policies = leno_wire::inbound::read(&any.value).expect("ours");
+    Some(policies.iter().map(|policy| format!("{}/{}", policy.namespace, policy.name)).collect())
+}
+
+#[test]
+fn a_workload_gets_the_policies_that_select_it_and_hears_of_their_changes_only() {
+    let all = |cart: &str, lab: &str| {
+        policy("cart", "shop", Some("cart"), cart)
+            + &policy("web", "shop", Some("web"), "ns/shop/sa/front")
+            + &policy("lab", "lab", None, lab)
+    };
+    let state = state(&all("ns/shop/sa/web", "*"));
+    let of = |namespace, account| Client::of::<Delta>(&state, Dialect::Envoy, namespace, account);
+    let (cart, web, lab) = (of("shop", Some("cart")), of("shop", Some("web")), of("lab", Some("cart")));
+    let (anybody, nobody) = (of("shop", None), of("default", Some("cart")));
+    let clients = [&cart, &web, &lab, &anybody, &nobody];
+    for client in clients {
+        sent(client, &subscribe(Kind::Listener, &["inbound"]));
+    }
+    let names = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    assert_eq!(
+        clients.map(got_policies),
+        [&["shop/cart"][..], &["shop/web"], &["lab/lab"], &["shop/cart", "shop/web"], &[]].map(names)
+    );
+
+    state.set_mesh(mesh(&all("ns/shop/sa/batch", "*")));
+    assert_eq!(clients.map(got_policies), [names(&["shop/cart"]), None, None, names(&["shop/cart", "shop/web"]), None]);
+    state.set_mesh(mesh(&all("ns/shop/sa/batch", "ns/lab/sa/a")));
+    assert_eq!(clients.map(got_policies), [None, None, names(&["lab/lab"]), None, None]);
+    state.set_mesh(mesh(&policy("web", "shop", Some("web"), "ns/shop/sa/front")));
+    assert_eq!(
+        clients.map(got_policies),
+        [names(&[]), None, names(&[]), names(&["shop/web"]), None],
+        "a policy that is gone is gone"
+    );
+    assert!(clients.map(|client| got(client)).iter().all(Option::is_none));
+}
+
+#[test]
+fn policies_are_not_among_the_listeners_of_a_client_that_asks_for_all() {
+    let state = state(&two());
+    let envoy = Client::new::<Delta>(&state, Dialect::Envoy);
+    sent(&envoy, &subscribe(Kind::Listener, &[]));
+    let before = got(&envoy);
+    assert!(before.iter().flatten().all(|name| name != "inbound"), "{before:?}");
+    state.set_mesh(mesh(&(two() + &policy("all", "default", None, "*"))));
+    assert_eq!(got(&envoy), None);
+}
+
+#[test]
+fn what_is_the_same_for_all_service_accounts_is_written_once() {
+    let state = state(&two());
+    let written = ["a", "b"].map(|account| {
+        let audience = Audience {
+            dialect: Dialect::Envoy,
+            mutual_tls: false,
+            namespace: "default".into(),
+            service_account: Some(account.into()),
+        };
+        state.catalog().get(Kind::Cluster, ECHO, &audience).expect("it is there")
+    });
+    assert!(Arc::ptr_eq(&written[0], &written[1]));
 }

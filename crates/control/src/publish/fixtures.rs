@@ -52,8 +52,19 @@ pub(crate) struct Client<'a> {
 impl<'a> Client<'a> {
     /// One that speaks like `E`, of the namespace `default`.
     pub(crate) fn new<E: Exchange>(state: &'a State, dialect: Dialect) -> Self {
+        Self::of::<E>(state, dialect, "default", None)
+    }
+
+    /// One that speaks like `E`, of a namespace, with a certificate if it has a service account.
+    pub(crate) fn of<E: Exchange>(
+        state: &'a State,
+        dialect: Dialect,
+        namespace: &str,
+        service_account: Option<&str>,
+    ) -> Self {
         let id: ClientId = state.next_client();
-        let audience = Audience { dialect, mutual_tls: false, namespace: "default".into() };
+        let service_account = service_account.map(Arc::from);
+        let audience = Audience { dialect, mutual_tls: false, namespace: namespace.into(), service_account };
         let mailbox = state.subscribers.join(id);
         Self { state, session: Session::new(id, E::VARIANT, audience).into(), mailbox }
     }

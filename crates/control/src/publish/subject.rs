@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::ClusterKey;
 use leno_wire::Kind;
-use leno_wire::name::{NOWHERE, RouteName, cluster_key, listener_subject};
+use leno_wire::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject};
 
 /// What a resource is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +17,8 @@ pub(crate) enum Subject {
     Address(SocketAddr),
     /// All clusters together.
     Mesh,
+    /// The workloads of a namespace, as others call them: the policies that select each.
+    Inbound(Box<str>),
     /// No cluster: where routes lead whose backend does not exist.
     Nowhere,
 }
@@ -30,6 +32,7 @@ impl Subject {
             Kind::Listener => listener_subject(name, namespace).map(|name| match name {
                 Asked::Address(address) => Self::Address(address),
                 Asked::Service(key) => Self::Cluster(key),
+                Asked::Inbound => Self::Inbound(namespace.into()),
             }),
             Kind::Route => RouteName::parse(name).map(|name| match name {
                 RouteName::Cluster(key) => Self::Cluster(key),
@@ -46,6 +49,7 @@ impl fmt::Display for Subject {
             Self::Cluster(key) => key.fmt(f),
             Self::Address(address) => address.fmt(f),
             Self::Mesh => RouteName::Mesh.fmt(f),
+            Self::Inbound(_) => f.write_str(INBOUND),
             Self::Nowhere => f.write_str(NOWHERE),
         }
     }

@@ -33,11 +33,15 @@ pub enum BadPath {
 }
 
 impl HealthPath {
+    /// How it is asked for.
+    pub fn method(&self) -> &'static str {
+        if &*self.0 == GRPC_HEALTH_CHECK { "POST" } else { "GET" }
+    }
+
     /// Whether `request` asks for this path, whatever its query, by GET (gRPC's own health check: by POST).
     pub(super) fn matches(&self, request: &Request<'_>) -> bool {
-        let method: &[u8] = if &*self.0 == GRPC_HEALTH_CHECK { b"POST" } else { b"GET" };
         let path = request.path.split(|b| *b == b'?').next().unwrap_or_default();
-        request.method == method && path == self.0.as_bytes() && !request.upgrade
+        request.method == self.method().as_bytes() && path == self.0.as_bytes() && !request.upgrade
     }
 }
 

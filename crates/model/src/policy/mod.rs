@@ -144,10 +144,14 @@ impl PortPolicy {
 impl AuthorizationPolicy {
     /// Whether it is about `port` of `workload`.
     pub fn selects(&self, workload: &Workload, port: u16) -> bool {
-        let selects_account = |account: &str| account == &*workload.service_account;
         self.namespace == workload.namespace
-            && self.service_account.as_deref().is_none_or(selects_account)
+            && self.selects_account(&workload.service_account)
             && self.ports.as_deref().is_none_or(|ports| ports.contains(&port))
+    }
+
+    /// Whether it is about some port of the workloads of its namespace that run as that service account.
+    pub fn selects_account(&self, service_account: &str) -> bool {
+        self.service_account.as_deref().is_none_or(|account| account == service_account)
     }
 
     /// Whether some port of some workload may be selected by both.

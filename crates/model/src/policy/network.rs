@@ -30,6 +30,16 @@ pub enum BadNetwork {
 }
 
 impl Network {
+    /// The first address, whose bits beyond the prefix are zero.
+    pub fn first(&self) -> IpAddr {
+        self.first
+    }
+
+    /// The bits that all its addresses have in common.
+    pub fn prefix_bits(&self) -> u8 {
+        self.prefix_bits
+    }
+
     /// Whether `address` is one of them; IPv4 that is wrapped in IPv6 is IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         masked(address.to_canonical(), self.prefix_bits) == Some(self.first)

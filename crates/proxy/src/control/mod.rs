@@ -85,6 +85,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
     let (doors, own) = (args.listen(), args.identity());
+    let is_called = doors.iter().any(|(door, _)| matches!(door, Door::Inbound | Door::Tunnel));
     let access_log = start_access_log(&args)?;
     let log = logging::start(args.log, args.log_format)?;
     let mut signals = Signals::new()?;
@@ -117,12 +118,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
                 workload: args.control_identity,
                 security: identity.as_ref().map_or(Security::Clear, |own| Security::Mutual(own.identity())),
             };
-            if identity.is_some() {
-                tracing::warn!(
-                    "no AuthorizationPolicy comes from a control plane yet: --default-inbound-policy alone decides"
-                );
-            }
-            let discovery = Discovery::new(control_plane, &namespace, asked);
+            let discovery = Discovery::new(control_plane, &namespace, is_called, asked);
             (Source::ControlPlane(Box::new(discovery)), Some(questions))
         }
     };
@@ -144,6 +140,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 
     let shared = Rc::new(Shared {
         phase: Cell::new(Phase::Serving),
+        is_called,
         configuration: RefCell::new(configuration),
         config_metrics: Cell::new(config_metrics),
         log,

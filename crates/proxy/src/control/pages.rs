@@ -18,7 +18,7 @@ const EXPLAIN_MAX: Duration = Duration::from_millis(500);
 /// What GET / says.
 const CONTENTS: &str = "\
 GET /live        200 while the process runs
-GET /ready       200 while calls are taken, 503 before the first certificate and while draining
+GET /ready       200 while calls are taken, 503 before a certificate and policies have come and while draining
 GET /metrics     numbers for Prometheus
 GET /config      what is loaded, and what is wrong with it
 GET /balancer    every endpoint as each worker's balancer sees it
@@ -53,7 +53,7 @@ async fn show(path: &str, shared: &Shared) -> Answer {
     match path {
         "/" => text(StatusCode::OK, CONTENTS),
         "/live" => text(StatusCode::OK, "live\n"),
-        "/ready" => ready(shared.phase.get()),
+        "/ready" => ready(shared),
         "/metrics" => typed(StatusCode::OK, metrics::CONTENT_TYPE, shared.scrape().into_text()),
         "/config" => json(&*shared.configuration.borrow()),
         "/balancer" => json(&explain_balancers(shared).await),
@@ -63,8 +63,11 @@ async fn show(path: &str, shared: &Shared) -> Answer {
     }
 }
 
-fn ready(phase: Phase) -> Answer {
-    match phase {
+fn ready(shared: &Shared) -> Answer {
+    match shared.phase.get() {
+        Phase::Serving if shared.lacks_policies() => {
+            text(StatusCode::SERVICE_UNAVAILABLE, "waiting for the control plane: its policies\n")
+        }
         Phase::Serving => text(StatusCode::OK, "ready\n"),
         Phase::Draining => {
             text(StatusCode::SERVICE_UNAVAILABLE, "draining: calls in flight finish, new ones go elsewhere\n")

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use leno_admin::logging::LogLevels;
 use leno_admin::{CONNECTIONS_MAX, serve};
-use leno_config::Directory;
+use leno_config::{Configuration, Directory};
+use leno_model::discovery::Subject;
+use leno_model::mesh::Mesh;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -35,6 +37,7 @@ impl Admin {
         let (log, layer) = LogLevels::new("info".parse().expect("it is a level"));
         let shared = Rc::new(Shared {
             phase: Cell::new(Phase::Serving),
+            is_called: true,
             configuration: RefCell::new(configuration),
             config_metrics: Cell::new(ConfigMetrics::default().after_read(0, SystemTime::now())),
             log,
@@ -106,6 +109,23 @@ fn ready_turns_to_503_while_draining_and_live_does_not() {
         assert_status(&answer, 503);
         assert!(answer.contains("draining"), "{answer}");
         assert_status(&admin.get("/live").await, 200);
+    });
+}
+
+#[test]
+fn ready_comes_when_it_is_known_who_may_call() {
+    with_admin(|admin| async move {
+        let knowing = |subjects: &[Subject]| {
+            let mesh = Mesh::empty().answering(subjects.iter().cloned());
+            admin.shared.configuration.replace(Configuration::of_mesh(Arc::new(mesh)));
+        };
+        knowing(&[]);
+        let answer = admin.get("/ready").await;
+        assert_status(&answer, 503);
+        assert!(answer.ends_with("\r\n\r\nwaiting for the control plane: its policies\n"), "{answer}");
+        assert_status(&admin.get("/live").await, 200);
+        knowing(&[Subject::Inbound]);
+        assert_status(&admin.get("/ready").await, 200);
     });
 }
 

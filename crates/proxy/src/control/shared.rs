@@ -28,6 +28,8 @@ pub(super) enum Phase {
 /// The control thread's state.
 pub(super) struct Shared {
     pub(super) phase: Cell<Phase>,
+    /// Whether others call the application through us.
+    pub(super) is_called: bool,
     pub(super) configuration: RefCell<Configuration>,
     pub(super) config_metrics: Cell<ConfigMetrics>,
     pub(super) log: LogLevels,
@@ -41,6 +43,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Whether it is not known yet who may call.
+    pub(super) fn lacks_policies(&self) -> bool {
+        self.is_called && self.configuration.borrow().mesh.unanswered_inbound().is_some()
+    }
+
     /// Everything there is to export now.
     pub(super) fn scrape(&self) -> Scrape {
         let process = ProcessMetrics::read(self.started);

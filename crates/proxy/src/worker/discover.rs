@@ -1,4 +1,5 @@
-//! Discover: what a call is for is asked of the control plane when it is first needed; calls wait for the answer.
+//! Discover: what a call is for, or whether it may come in, is asked of the control plane when it is first needed; calls wait
+//! for the answer.
 
 use std::time::Instant;
 
@@ -90,12 +91,17 @@ impl Worker {
         for (subject, question) in late {
             for id in question.calls {
                 if self.call_exists(id) {
-                    self.fail(
-                        id.slot,
-                        &ProxyError::Unanswered { subject: subject.clone(), waited_ms: limit.as_millis() },
-                    );
+                    self.fail(id.slot, &unanswered(&subject, limit.as_millis()));
                 }
             }
         }
+    }
+}
+
+/// Why a call cannot go on.
+fn unanswered(subject: &Subject, waited_ms: u128) -> ProxyError {
+    match subject {
+        Subject::Inbound => ProxyError::PoliciesUnknown { waited_ms },
+        subject => ProxyError::Unanswered { subject: subject.clone(), waited_ms },
     }
 }

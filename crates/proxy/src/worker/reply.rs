@@ -47,6 +47,8 @@ pub(super) enum ProxyError {
     TooManyTargets { targets: usize },
     #[error("the control plane has not said within {waited_ms} ms what {subject} is; look whether leno-control runs")]
     Unanswered { subject: Subject, waited_ms: u128 },
+    #[error("the control plane has not said within {waited_ms} ms who may call; look whether leno-control runs")]
+    PoliciesUnknown { waited_ms: u128 },
     #[error("{target} is this proxy itself, so the call would go round for ever; call the application's port")]
     Loop { target: SocketAddr },
     #[error("{0}")]
@@ -85,6 +87,7 @@ impl ProxyError {
             Self::TooManyCalls { .. } => "too-many-calls",
             Self::TooManyTargets { .. } => "too-many-targets",
             Self::Unanswered { .. } => "unanswered",
+            Self::PoliciesUnknown { .. } => "policies-unknown",
             Self::Loop { .. } => "loop",
             Self::Denied(_) => "denied",
             Self::Connect { .. } => "connect-failed",
@@ -121,6 +124,7 @@ impl ProxyError {
             | Self::TooManyCalls { .. }
             | Self::TooManyTargets { .. }
             | Self::Unanswered { .. }
+            | Self::PoliciesUnknown { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),

@@ -53,7 +53,8 @@ impl Worker {
         let unanswered = match (client.origin.door, client.target) {
             (Door::Outbound, Some(address)) => self.mesh.unanswered_address(address),
             (Door::Outbound, None) => self.mesh.unanswered_authority(authority),
-            _ => None,
+            // As long as it is not known whether policies protect the application, nobody is let in.
+            (Door::Inbound | Door::Tunnel, _) => self.mesh.unanswered_inbound(),
         };
         if let Some(subject) = unanswered {
             return Ok(Found::Unanswered(subject));

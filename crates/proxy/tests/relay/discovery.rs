@@ -100,3 +100,26 @@ fn there_are_no_more_questions_than_the_limit() {
     assert_eq!((error.stream, error.field("leno-proxy-error")), (3, "too-many-targets"));
     assert!(asked.try_recv().is_err());
 }
+
+#[test]
+fn nobody_is_let_in_before_it_is_known_who_may_call() {
+    let (proxy, mut asked) = Proxy::start_called(&[("discovery_timeout_ms", "50")]);
+    let mut client = proxy.connect();
+    for stream in [1, 3] {
+        client.send(&call(stream));
+        assert_eq!(question(&mut asked), Subject::Inbound);
+        let error = client.expect(kind::HEADERS);
+        assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("14", "policies-unknown"));
+    }
+}
+
+#[test]
+fn who_calls_waits_until_it_is_known_who_may() {
+    let (proxy, mut asked) = Proxy::start_called(&[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let subject = question(&mut asked);
+    proxy.set_mesh(answer_to(&[subject], "echo", &[]));
+    // It goes on to the next step, which knows no port for a connection that was not redirected here.
+    assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
+}

@@ -47,16 +47,32 @@ impl Proxy {
         (Self::spawn(Arc::new(Mesh::empty().answering([])), Some(questions), limits), asked)
     }
 
+    /// A worker where others' calls arrive, that knows nothing, and what it asks.
+    pub(crate) fn start_called(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
+        let (questions, asked) = mpsc::channel(16);
+        let mesh = Arc::new(Mesh::empty().answering([]));
+        (Self::spawn_at(Door::Inbound, mesh, Some(questions), limits), asked)
+    }
+
     fn spawn(mesh: Arc<Mesh>, discovery: Option<mpsc::Sender<Subject>>, limits: &[(&str, &str)]) -> Self {
+        Self::spawn_at(Door::Outbound, mesh, discovery, limits)
+    }
+
+    fn spawn_at(
+        door: Door,
+        mesh: Arc<Mesh>,
+        discovery: Option<mpsc::Sender<Subject>>,
+        limits: &[(&str, &str)],
+    ) -> Self {
         let metrics = WorkerMetrics::new();
         let mut set = Limits::default();
         for (name, value) in limits {
             set.set(name, value).expect("a limit");
         }
-        let outbound = "127.0.0.1:0".parse().expect("an address");
+        let address = "127.0.0.1:0".parse().expect("an address");
         let config = WorkerConfig {
             index: 0,
-            listen: vec![(Door::Outbound, outbound)],
+            listen: vec![(door, address)],
             identity: None,
             discovery,
             default_policy: DefaultInboundPolicy::default(),

@@ -7,10 +7,11 @@ use leno_model::route::{
     Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Rule, ValueMatch,
 };
 
-use super::matching::{escaped, regex, route_match};
+use super::matching::route_match;
 use crate::facts::{
     BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE,
 };
+use crate::matcher::{escaped, regex};
 use crate::name::NOWHERE;
 use crate::pb::core::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent, header_value_option};
 use crate::pb::matcher::RegexMatchAndSubstitute;

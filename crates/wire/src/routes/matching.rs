@@ -2,10 +2,9 @@
 
 use leno_model::route::{GrpcMethod, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 
-use crate::pb::matcher::{RegexMatcher, StringMatcher, string_matcher};
-use crate::pb::route::{
-    HeaderMatcher, QueryParameterMatcher, RouteMatch, header_matcher, query_parameter_matcher, route_match,
-};
+use crate::matcher::{escaped, exactly, header, pattern, regex};
+use crate::pb::matcher::StringMatcher;
+use crate::pb::route::{HeaderMatcher, QueryParameterMatcher, RouteMatch, query_parameter_matcher, route_match};
 use crate::view::Dialect;
 
 /// A part of a gRPC path that nothing is said about.
@@ -57,14 +56,6 @@ fn header_match(matches: &HeaderMatch) -> HeaderMatcher {
     header(name, string_matcher(&matches.value))
 }
 
-fn header(name: &str, value: StringMatcher) -> HeaderMatcher {
-    HeaderMatcher {
-        name: name.to_owned(),
-        header_match_specifier: Some(header_matcher::HeaderMatchSpecifier::StringMatch(value)),
-        ..Default::default()
-    }
-}
-
 fn query_match(matches: &QueryMatch) -> QueryParameterMatcher {
     use query_parameter_matcher::QueryParameterMatchSpecifier::StringMatch;
     QueryParameterMatcher {
@@ -76,30 +67,6 @@ fn query_match(matches: &QueryMatch) -> QueryParameterMatcher {
 fn string_matcher(value: &ValueMatch) -> StringMatcher {
     match value {
         ValueMatch::Exact(exact) => exactly(exact),
-        ValueMatch::Pattern(pattern) => StringMatcher {
-            match_pattern: Some(string_matcher::MatchPattern::SafeRegex(regex(pattern.as_str().to_owned()))),
-            ..Default::default()
-        },
+        ValueMatch::Pattern(regex) => pattern(regex.as_str().to_owned()),
     }
-}
-
-fn exactly(text: &str) -> StringMatcher {
-    StringMatcher { match_pattern: Some(string_matcher::MatchPattern::Exact(text.to_owned())), ..Default::default() }
-}
-
-/// A regular expression, which in xDS matches from end to end.
-pub(super) fn regex(regex: String) -> RegexMatcher {
-    RegexMatcher { regex, ..Default::default() }
-}
-
-/// The text as a regular expression that matches it.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        if c.is_ascii_punctuation() && !matches!(c, '/' | '_' | '-') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }

@@ -5,7 +5,7 @@ use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::translate::translate;
 use leno_wire::name::{cluster_key, listener_subject};
-use leno_wire::{Dialect, Kind, View, cluster, endpoints, listener, routes};
+use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
 use prost::Message;
 
 /// A Service with two endpoints.
@@ -58,18 +58,18 @@ impl Server {
                 routes::write(&cluster.key, table.map(AsRef::as_ref), Dialect::Envoy).encode_to_vec()
             }
             Kind::Listener => {
-                let subject = listener_subject(name, "default")?;
-                let cluster = match &subject {
-                    Subject::Service(key) => Some(self.0.cluster(key)?),
-                    Subject::Address(address) => self.0.cluster_by_address(*address),
-                };
-                match (cluster, &subject) {
-                    (Some(cluster), _) => listener::write(name, &subject, cluster).encode_to_vec(),
-                    (None, Subject::Address(address)) => {
-                        listener::write_endpoint(name, &self.0.endpoint_by_address(*address)?.0.key).encode_to_vec()
+                let written = match listener_subject(name, "default")? {
+                    Subject::Service(key) => listener::write(name, None, self.0.cluster(&key)?),
+                    Subject::Address(at) => match self.0.cluster_by_address(at) {
+                        Some(cluster) => listener::write(name, Some(at), cluster),
+                        None => listener::write_endpoint(name, &self.0.endpoint_by_address(at)?.0.key),
+                    },
+                    Subject::Inbound => {
+                        let trust_domain = "cluster.local".parse().expect("a trust domain");
+                        inbound::write(self.0.policies_of("default").map(AsRef::as_ref), &trust_domain)
                     }
-                    (None, Subject::Service(_)) => return None,
-                }
+                };
+                written.encode_to_vec()
             }
         })
     }

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::{AttachedRoutes, Cluster, ClusterKey, Mesh};
+use leno_model::policy::AuthorizationPolicy;
 use leno_model::route::{BackendTarget, RouteTable};
 use leno_wire::endpoints::Endpoints;
 use leno_wire::listener::{Lead, Target};
-use leno_wire::{Kind, Unreadable, cluster, endpoints, listener, name, routes};
+use leno_wire::name::INBOUND;
+use leno_wire::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
 
 /// What may be asked for in all; beyond that, questions stay unanswered.
 pub(super) const SUBJECTS_MAX: usize = 10_000;
@@ -22,6 +24,8 @@ pub(super) struct Knowledge {
     /// Our own: routes of clients there are for us.
     namespace: Box<str>,
     asked: BTreeSet<Subject>,
+    /// Those that select us; `None` until the control plane has said which.
+    policies: Option<Vec<Arc<AuthorizationPolicy>>>,
     /// By name; `None` where the control plane says that there is nothing.
     listeners: BTreeMap<String, Option<Target>>,
     clusters: BTreeMap<ClusterKey, Option<Cluster>>,
@@ -53,6 +57,7 @@ impl Knowledge {
         Self {
             namespace: namespace.into(),
             asked: BTreeSet::new(),
+            policies: None,
             listeners: BTreeMap::new(),
             clusters: BTreeMap::new(),
             endpoints: BTreeMap::new(),
@@ -107,6 +112,11 @@ impl Knowledge {
     fn read(&mut self, kind: Kind, name: &str, resource: Option<&[u8]>) -> Result<(), Unreadable> {
         let key = || name::cluster_key(name).ok_or_else(|| Unreadable::new(name, "name", "names no cluster"));
         match kind {
+            Kind::Listener if name == INBOUND => {
+                // Always there: a control plane that has none does not know of policies.
+                let missing = || Unreadable::new(name, "removed_resources", "every workload has this one");
+                self.policies = Some(inbound::read(resource.ok_or_else(missing)?)?);
+            }
             Kind::Listener => {
                 let lead = resource.map(listener::read).transpose()?;
                 self.listeners.insert(name.to_owned(), lead.map(|Lead { target, .. }| target));
@@ -154,7 +164,8 @@ impl Knowledge {
             Some(AttachedRoutes { cluster: key.clone(), namespace: self.namespace.clone(), table })
         });
         let addresses: Vec<(SocketAddr, ClusterKey)> = addresses.collect();
-        let mesh = Mesh::new(&self.namespace, clusters.collect(), addresses, Vec::new(), routes.collect());
+        let policies = self.policies.clone().unwrap_or_default();
+        let mesh = Mesh::new(&self.namespace, clusters.collect(), addresses, policies, routes.collect());
         mesh.answering(self.asked.iter().filter(|subject| self.is_answered(subject)).cloned())
     }
 
@@ -184,6 +195,9 @@ impl Knowledge {
     }
 
     fn is_answered(&self, subject: &Subject) -> bool {
+        if *subject == Subject::Inbound {
+            return self.policies.is_some();
+        }
         match self.lead(subject) {
             None => false,
             Some(None) => true,

@@ -168,3 +168,46 @@ fn there_are_no_more_questions_than_are_answered() {
     assert!(!knowledge.ask(address(super::SUBJECTS_MAX)));
     assert!(knowledge.ask(address(0)), "it was asked before");
 }
+
+fn policy(name: &str) -> String {
+    let kind = "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy";
+    format!("\n{kind}\nmetadata: {{name: {name}}}\nspec: {{allow: []}}\n")
+}
+
+fn policies(knowledge: &Knowledge) -> Option<Vec<String>> {
+    let mesh = knowledge.mesh();
+    let names = mesh.policies().iter().map(|policy| policy.name.to_string()).collect();
+    mesh.answers(&Subject::Inbound).then_some(names)
+}
+
+#[test]
+fn it_is_not_known_who_may_call_until_the_control_plane_has_said_so_and_then_it_is_followed() {
+    let mut knowledge = asked(&["echo:50051"]);
+    assert!(knowledge.ask(Subject::Inbound));
+    assert!(knowledge.wanted(Kind::Listener).contains("inbound"));
+    let server = Server::new(&[ECHO, &policy("a"), &policy("b")]);
+    let listener = server.resource(Kind::Listener, "echo.default:50051").expect("a Service");
+    take(&mut knowledge, Kind::Listener, "echo.default:50051", Some(&listener)).expect("it can be read");
+    assert_eq!(policies(&knowledge), None, "other news says nothing of policies");
+    learn(&mut knowledge, &server);
+    assert_eq!(policies(&knowledge), Some(vec!["a".to_owned(), "b".to_owned()]));
+    assert!(knowledge.versions(Kind::Listener).any(|(name, _)| name == "inbound"), "a new stream need not bring it");
+    learn(&mut knowledge, &Server::new(&[ECHO, &policy("b")]));
+    assert_eq!(policies(&knowledge), Some(vec!["b".to_owned()]));
+    learn(&mut knowledge, &Server::new(&[ECHO]));
+    assert_eq!(policies(&knowledge), Some(Vec::new()), "there are none, and that is known");
+}
+
+#[test]
+fn policies_that_cannot_be_read_or_are_taken_away_leave_those_in_force() {
+    let mut knowledge = asked(&[]);
+    knowledge.ask(Subject::Inbound);
+    assert!(take(&mut knowledge, Kind::Listener, "inbound", None).is_err());
+    assert_eq!(policies(&knowledge), None, "a control plane without policies is none that has said who may call");
+    learn(&mut knowledge, &Server::new(&[&policy("a")]));
+    let of_a_service = Server::new(&[ECHO]).resource(Kind::Listener, "echo.default:50051");
+    for bytes in [None, Some(b"\xff\xff".to_vec()), Some(Vec::new()), of_a_service] {
+        assert!(take(&mut knowledge, Kind::Listener, "inbound", bytes.as_deref()).is_err(), "{bytes:?}");
+        assert_eq!(policies(&knowledge), Some(vec!["a".to_owned()]));
+    }
+}

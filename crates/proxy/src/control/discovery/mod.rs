@@ -49,9 +49,19 @@ pub(super) struct Discovery {
 }
 
 impl Discovery {
-    /// A proxy in `namespace` that asks what comes over `questions`.
-    pub(super) fn new(control_plane: ControlPlane, namespace: &str, questions: mpsc::Receiver<Subject>) -> Self {
-        Self { control_plane, node: node(namespace), questions, knowledge: Knowledge::new(namespace) }
+    /// A proxy in `namespace` that asks what comes over `questions`, and, where others call its application, at once which
+    /// policies say who may.
+    pub(super) fn new(
+        control_plane: ControlPlane,
+        namespace: &str,
+        is_called: bool,
+        questions: mpsc::Receiver<Subject>,
+    ) -> Self {
+        let mut knowledge = Knowledge::new(namespace);
+        if is_called {
+            knowledge.ask(Subject::Inbound);
+        }
+        Self { control_plane, node: node(namespace), questions, knowledge }
     }
 
     /// What is known at the start: nothing, so that everything is asked.

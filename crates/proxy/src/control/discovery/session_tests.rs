@@ -113,3 +113,18 @@ fn a_resource_that_is_removed_is_forgotten_with_its_version() {
     assert_eq!(knowledge.versions(Kind::Cluster).count(), 0);
     assert!(knowledge.mesh().cluster_by_authority(b"echo:50051").is_err());
 }
+
+#[test]
+fn policies_that_are_taken_away_are_refused() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), Knowledge::new("default"));
+    knowledge.ask(Subject::Inbound);
+    assert_eq!(exchange(&mut session, &mut knowledge, &Server::new(&[])), [Kind::Listener]);
+    let gone = DeltaDiscoveryResponse {
+        type_url: Kind::Listener.type_url().to_owned(),
+        removed_resources: vec!["inbound".to_owned()],
+        ..Default::default()
+    };
+    let refusal = session.respond(&gone, &mut knowledge).error_detail.expect("a refusal");
+    assert_eq!(refusal.message, "inbound: removed_resources: every workload has this one");
+    assert!(knowledge.mesh().answers(&Subject::Inbound), "what was known holds");
+}

@@ -1,0 +1,117 @@
+//! What a workload's own inbound side must know: the Listener `inbound`, which holds the policies that select it.
+//!
+//! They are one RBAC filter (`rbac`), whose principals (`principal`) are who may call. What the filter cannot say is in the
+//! facts: whom each policy is about, and which trust domain is the workload's own.
+
+mod principal;
+mod rbac;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use leno_model::policy::AuthorizationPolicy;
+use leno_model::spiffe::TrustDomain;
+use prost::Message;
+
+use crate::error::Unreadable;
+use crate::facts::{Facts, TARGET, TRUST_DOMAIN};
+use crate::limits::RESOURCE_MAX_BYTES;
+use crate::listener::{http_chain, router};
+use crate::name::INBOUND;
+use crate::pb::core::TrafficDirection;
+use crate::pb::http::{HttpConnectionManager, HttpFilter, http_connection_manager, http_filter};
+use crate::pb::listener::{Listener, filter};
+use crate::pb::route::{NonForwardingAction, Route, RouteConfiguration, VirtualHost, route};
+use crate::pb::route::{RouteMatch, route_match};
+use crate::pb::{BoolValue, RbacFilter};
+use crate::proto::{address, from_any};
+
+/// Where proxies have others' connections redirected to. Nothing is bound to it: a Listener must have an address.
+const PORT: u16 = 4143;
+/// The name of the filter that holds the policies.
+const RBAC: &str = "envoy.filters.http.rbac";
+/// The fact of a policy that is about every workload of its namespace; no service account has this name.
+const EVERY: &str = "*";
+
+/// Writes the policies that select a workload of the trust domain.
+pub fn write<'a>(policies: impl IntoIterator<Item = &'a AuthorizationPolicy>, trust_domain: &TrustDomain) -> Listener {
+    let policies: Vec<&AuthorizationPolicy> = policies.into_iter().collect();
+    let target = |policy: &AuthorizationPolicy| policy.service_account.clone().unwrap_or_else(|| EVERY.into());
+    let facts = policies.iter().fold(Facts::default().with(TRUST_DOMAIN, trust_domain), |facts, policy| {
+        facts.with(format!("{TARGET}{}", rbac::name(policy)), &target(policy))
+    });
+    let rbac = HttpFilter {
+        name: RBAC.to_owned(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(rbac::write(&policies, trust_domain))),
+        ..Default::default()
+    };
+    let manager = HttpConnectionManager {
+        stat_prefix: INBOUND.to_owned(),
+        route_specifier: Some(http_connection_manager::RouteSpecifier::RouteConfig(to_the_application())),
+        http_filters: vec![rbac, router()],
+        ..Default::default()
+    };
+    Listener {
+        name: INBOUND.to_owned(),
+        address: Some(address(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT))),
+        bind_to_port: Some(BoolValue { value: false }),
+        traffic_direction: TrafficDirection::Inbound.into(),
+        filter_chains: vec![http_chain(&manager)],
+        metadata: facts.metadata(),
+        ..Default::default()
+    }
+}
+
+/// Reads the policies that select whoever asked for them, sorted by name. What is not understood is not left out: a
+/// policy without one of its conditions would let in more than was meant.
+///
+/// # Errors
+/// [`Unreadable`] if the bytes are not the Listener that Leno writes.
+pub fn read(bytes: &[u8]) -> Result<Vec<Arc<AuthorizationPolicy>>, Unreadable> {
+    let bad = |field, what: String| Unreadable::new(INBOUND, field, what);
+    if bytes.len() > RESOURCE_MAX_BYTES {
+        return Err(bad("Listener", format!("has more than {RESOURCE_MAX_BYTES} bytes")));
+    }
+    let resource = Listener::decode(bytes).map_err(|error| bad("Listener", error.to_string()))?;
+    let filter =
+        filter(&resource).ok_or_else(|| bad("http_filters", "are not one RBAC filter and a router".to_owned()))?;
+    let facts = Facts::from_metadata(resource.metadata.as_ref());
+    let trust_domain = facts.get(TRUST_DOMAIN).and_then(|text| text.parse().ok());
+    let trust_domain: TrustDomain =
+        trust_domain.ok_or_else(|| bad(TRUST_DOMAIN, "is missing in the metadata".to_owned()))?;
+    rbac::read(&filter, &trust_domain, &facts).map_err(|(field, what)| bad(field, what))
+}
+
+/// The one RBAC filter of the one chain.
+fn filter(resource: &Listener) -> Option<RbacFilter> {
+    let [chain] = &resource.filter_chains[..] else { return None };
+    let [manager] = &chain.filters[..] else { return None };
+    let Some(filter::ConfigType::TypedConfig(manager)) = &manager.config_type else { return None };
+    let manager: HttpConnectionManager = from_any(manager)?;
+    let [filter, _router] = &manager.http_filters[..] else { return None };
+    let Some(http_filter::ConfigType::TypedConfig(config)) = &filter.config_type else { return None };
+    from_any(config)
+}
+
+/// What is let in goes where it was going.
+fn to_the_application() -> RouteConfiguration {
+    let everything =
+        RouteMatch { path_specifier: Some(route_match::PathSpecifier::Prefix(String::new())), ..Default::default() };
+    let route = Route {
+        r#match: Some(everything),
+        action: Some(route::Action::NonForwardingAction(NonForwardingAction {})),
+        ..Default::default()
+    };
+    let host = VirtualHost {
+        name: INBOUND.to_owned(),
+        domains: vec!["*".to_owned()],
+        routes: vec![route],
+        ..Default::default()
+    };
+    RouteConfiguration { name: INBOUND.to_owned(), virtual_hosts: vec![host], ..Default::default() }
+}
+
+#[cfg(test)]
+mod engine;
+#[cfg(test)]
+mod tests;

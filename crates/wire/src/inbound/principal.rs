@@ -1,0 +1,174 @@
+//! Who may call, as principals of RBAC: a rule, or what everybody may ask for.
+
+use leno_model::policy::{HealthPath, Identities, Network, Rule};
+use leno_model::spiffe::TrustDomain;
+
+use crate::matcher::{escaped, exactly, header, pattern};
+use crate::pb::core::CidrRange;
+use crate::pb::matcher::{PathMatcher, StringMatcher, path_matcher, string_matcher};
+use crate::pb::rbac::Principal;
+use crate::pb::rbac::principal::{Authenticated, Identifier, Set};
+use crate::pb::route::{HeaderMatcher, header_matcher};
+use crate::proto::uint32;
+
+/// A part of a SPIFFE id that nothing is said about.
+const ANY_PART: &str = "[^/]+";
+/// The same in a policy.
+const ANY: &str = "*";
+
+/// Everybody, with an identity or without.
+pub(super) fn anybody() -> Principal {
+    principal(Identifier::Any(true))
+}
+
+/// Nobody.
+pub(super) fn nobody() -> Principal {
+    principal(Identifier::NotId(Box::new(anybody())))
+}
+
+/// Whom a rule allows: one of its identities, from one of its networks.
+pub(super) fn of_rule(rule: &Rule, own: &TrustDomain) -> Principal {
+    let identities = rule.identities.as_deref().map(|all| all.iter().map(|some| of_identities(some, own)).collect());
+    let networks = rule.networks.as_deref().map(|all| all.iter().map(of_network).collect());
+    match (identities, networks) {
+        // Omission opens nothing.
+        (None, None) => all_of(vec![nobody(), nobody()]),
+        (identities, networks) => all_of(vec![one_of(identities), one_of(networks)]),
+    }
+}
+
+/// Whoever asks for a path, and not for anything else in its place.
+pub(super) fn of_health_check(path: &HealthPath) -> Principal {
+    let rule = Some(path_matcher::Rule::Path(exactly(&path.to_string())));
+    let upgrade = HeaderMatcher {
+        name: "upgrade".to_owned(),
+        header_match_specifier: Some(header_matcher::HeaderMatchSpecifier::PresentMatch(true)),
+        ..Default::default()
+    };
+    all_of(vec![
+        principal(Identifier::UrlPath(PathMatcher { rule })),
+        principal(Identifier::Header(header(":method", exactly(path.method())))),
+        principal(Identifier::NotId(Box::new(principal(Identifier::Header(upgrade))))),
+    ])
+}
+
+/// Reads a rule; the caller looks whether it is written so.
+pub(super) fn read_rule(given: &Principal, own: &TrustDomain) -> Option<Rule> {
+    let [identities, networks] = set(given)? else { return None };
+    if *identities == nobody() && *networks == nobody() {
+        return Some(Rule { identities: None, networks: None });
+    }
+    Some(Rule {
+        identities: read_list(identities, |one| read_identities(one, own))?,
+        networks: read_list(networks, read_network)?,
+    })
+}
+
+/// Reads what everybody may ask for; the caller looks whether it is written so.
+pub(super) fn read_health_check(given: &Principal) -> Option<HealthPath> {
+    match set(given)?.first()?.identifier.as_ref()? {
+        Identifier::UrlPath(PathMatcher { rule: Some(path_matcher::Rule::Path(path)) }) => match &path.match_pattern {
+            Some(string_matcher::MatchPattern::Exact(path)) => path.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn principal(identifier: Identifier) -> Principal {
+    Principal { identifier: Some(identifier) }
+}
+
+fn all_of(ids: Vec<Principal>) -> Principal {
+    principal(Identifier::AndIds(Set { ids }))
+}
+
+/// One of those in the list; anybody, if there is none.
+fn one_of(list: Option<Vec<Principal>>) -> Principal {
+    match list {
+        None => anybody(),
+        // A set must not be empty.
+        Some(empty) if empty.is_empty() => principal(Identifier::OrIds(Set { ids: vec![nobody()] })),
+        Some(ids) => principal(Identifier::OrIds(Set { ids })),
+    }
+}
+
+/// The parts of what [`all_of`] writes.
+fn set(given: &Principal) -> Option<&[Principal]> {
+    match &given.identifier {
+        Some(Identifier::AndIds(set)) => Some(&set.ids),
+        _ => None,
+    }
+}
+
+/// Reads what [`one_of`] writes.
+fn read_list<T>(given: &Principal, read: impl Fn(&Principal) -> Option<T>) -> Option<Option<Box<[T]>>> {
+    match given.identifier.as_ref()? {
+        Identifier::Any(true) => Some(None),
+        Identifier::OrIds(Set { ids }) if ids[..] == [nobody()] => Some(Some(Box::default())),
+        Identifier::OrIds(Set { ids }) => ids.iter().map(read).collect::<Option<_>>().map(Some),
+        _ => None,
+    }
+}
+
+/// A certificate with one of the identities. An identity of the workload's own trust domain is that id itself where it is
+/// one; a trust domain that the policy names is a group of a pattern, so that the two can be told apart.
+fn of_identities(identities: &Identities, own: &TrustDomain) -> Principal {
+    let part = |name: &Option<Box<str>>| name.as_deref().map_or_else(|| ANY_PART.to_owned(), escaped);
+    let id = match identities {
+        Identities::Any => pattern(format!("spiffe://{ANY_PART}/ns/{ANY_PART}/sa/{ANY_PART}")),
+        Identities::Of { trust_domain: None, namespace: Some(namespace), service_account: Some(account) } => {
+            exactly(&format!("spiffe://{own}/ns/{namespace}/sa/{account}"))
+        }
+        Identities::Of { trust_domain, namespace, service_account } => {
+            let domain = match trust_domain {
+                None => escaped(own.as_str()),
+                Some(named) => format!("(?:{})", escaped(named.as_str())),
+            };
+            pattern(format!("spiffe://{domain}/ns/{}/sa/{}", part(namespace), part(service_account)))
+        }
+    };
+    principal(Identifier::Authenticated(Authenticated { principal_name: Some(id) }))
+}
+
+fn read_identities(given: &Principal, own: &TrustDomain) -> Option<Identities> {
+    let Some(Identifier::Authenticated(Authenticated { principal_name: Some(id) })) = &given.identifier else {
+        return None;
+    };
+    let id = unescaped(id)?;
+    let (domain, workload) = id.strip_prefix("spiffe://")?.split_once('/')?;
+    if domain == ANY {
+        return Some(Identities::Any);
+    }
+    match domain.strip_prefix("(?:").and_then(|rest| rest.strip_suffix(')')) {
+        Some(named) => format!("spiffe://{named}/{workload}").parse().ok(),
+        None if domain == own.as_str() => workload.parse().ok(),
+        None => None,
+    }
+}
+
+/// The text of a matcher as a policy has it.
+fn unescaped(matcher: &StringMatcher) -> Option<String> {
+    match matcher.match_pattern.as_ref()? {
+        string_matcher::MatchPattern::Exact(text) => Some(text.clone()),
+        string_matcher::MatchPattern::SafeRegex(regex) => Some(regex.regex.replace(ANY_PART, ANY).replace("\\.", ".")),
+        _ => None,
+    }
+}
+
+/// Where a connection comes from, whatever its requests say of that.
+fn of_network(network: &Network) -> Principal {
+    principal(Identifier::DirectRemoteIp(CidrRange {
+        address_prefix: network.first().to_string(),
+        prefix_len: Some(uint32(network.prefix_bits().into())),
+    }))
+}
+
+fn read_network(given: &Principal) -> Option<Network> {
+    match given.identifier.as_ref()? {
+        Identifier::DirectRemoteIp(CidrRange { address_prefix, prefix_len: Some(bits) }) => {
+            format!("{address_prefix}/{}", bits.value).parse().ok()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,194 @@
+//! Policies as an RBAC filter, which Envoy has, and gRPC (gRFC A41).
+//!
+//! The policies that are enforced are the filter's rules, in one set, so that a caller needs one of them that allows it;
+//! those in audit mode are its shadow rules. A policy is one entry, `namespace/name`: its ports are the permissions, its
+//! rules and what everybody may ask for are the principals. One entry more, which no policy can be, lets everybody
+//! through to ports that no policy is about, since there the default inbound policy decides.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use leno_model::policy::{AuthorizationPolicy, Mode};
+use leno_model::spiffe::{TrustDomain, is_name};
+use prost::{Message, Name};
+
+use super::EVERY;
+use super::principal::{self, anybody, nobody};
+use crate::facts::{Facts, TARGET};
+use crate::limits::POLICIES_MAX;
+use crate::pb::rbac::{Permission, Policy, Principal, Rbac, permission, rbac};
+use crate::pb::{Any, RbacFilter};
+
+/// The entry for ports that no policy is about.
+const DEFAULT: &str = "default";
+
+/// A field, and what is wrong with it.
+pub(super) type Fault = (&'static str, String);
+
+/// The name of a policy's entry.
+pub(super) fn name(policy: &AuthorizationPolicy) -> String {
+    format!("{}/{}", policy.namespace, policy.name)
+}
+
+/// Writes the filter.
+pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomain) -> Any {
+    let of = |mode| policies.iter().copied().filter(move |policy| policy.mode == mode);
+    let (enforced, audited) = (selected_ports(of(Mode::Enforce)), selected_ports(of(Mode::Audit)));
+    let everywhere_but = |ports: &Option<BTreeSet<u16>>| ports.as_ref().map(none_of);
+    // Where one is enforced, an audited one says nothing.
+    let unaudited = everywhere_but(&audited).into_iter().chain(match &enforced {
+        None => vec![any_port()],
+        Some(ports) => ports.iter().copied().map(port).collect(),
+    });
+    // Messages that follow each other are one, with the fields of all (Protobuf encoding, "Last One Wins"): a map within
+    // one message would come in any order, and equal resources must be equal bytes.
+    let mut bytes = Vec::new();
+    for (name, entry) in entries(of(Mode::Enforce), everywhere_but(&enforced).into_iter(), trust_domain) {
+        bytes.extend(RbacFilter { rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());
+    }
+    for (name, entry) in entries(of(Mode::Audit), unaudited, trust_domain) {
+        bytes.extend(RbacFilter { shadow_rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());
+    }
+    Any { type_url: RbacFilter::type_url(), value: bytes }
+}
+
+/// The entries of policies, and the one for the ports that are left; none if there is no policy.
+fn entries<'a>(
+    policies: impl Iterator<Item = &'a AuthorizationPolicy>,
+    left: impl Iterator<Item = Permission>,
+    trust_domain: &TrustDomain,
+) -> Vec<(String, Policy)> {
+    let mut entries: Vec<_> = policies.map(|policy| (name(policy), entry(policy, trust_domain))).collect();
+    let permissions: Vec<Permission> = left.collect();
+    if !entries.is_empty() && !permissions.is_empty() {
+        entries.push((DEFAULT.to_owned(), Policy { permissions, principals: vec![anybody()], ..Default::default() }));
+    }
+    entries
+}
+
+fn set_of(name: String, entry: Policy) -> Rbac {
+    Rbac { action: rbac::Action::Allow.into(), policies: [(name, entry)].into(), ..Default::default() }
+}
+
+/// The ports that some of the policies are about; `None` if those are all ports.
+fn selected_ports<'a>(policies: impl Iterator<Item = &'a AuthorizationPolicy>) -> Option<BTreeSet<u16>> {
+    let lists: Option<Vec<&[u16]>> = policies.map(|policy| policy.ports.as_deref()).collect();
+    Some(lists?.into_iter().flatten().copied().collect())
+}
+
+fn entry(policy: &AuthorizationPolicy, trust_domain: &TrustDomain) -> Policy {
+    let permissions = match policy.ports.as_deref() {
+        None => vec![any_port()],
+        Some([]) => vec![no_port()],
+        Some(ports) => ports.iter().copied().map(port).collect(),
+    };
+    let rules = policy.allow.iter().map(|rule| principal::of_rule(rule, trust_domain));
+    let principals: Vec<Principal> = rules.chain(policy.health_checks.iter().map(principal::of_health_check)).collect();
+    // The lists of an entry must not be empty.
+    let principals = if principals.is_empty() { vec![nobody()] } else { principals };
+    Policy { permissions, principals, ..Default::default() }
+}
+
+fn permission(rule: permission::Rule) -> Permission {
+    Permission { rule: Some(rule) }
+}
+
+fn port(port: u16) -> Permission {
+    permission(permission::Rule::DestinationPort(port.into()))
+}
+
+fn any_port() -> Permission {
+    permission(permission::Rule::Any(true))
+}
+
+fn no_port() -> Permission {
+    permission(permission::Rule::NotRule(Box::new(any_port())))
+}
+
+fn none_of(ports: &BTreeSet<u16>) -> Permission {
+    if ports.is_empty() {
+        return any_port();
+    }
+    let rules = ports.iter().copied().map(port).collect();
+    let any_of_them = permission(permission::Rule::OrRules(permission::Set { rules }));
+    permission(permission::Rule::NotRule(Box::new(any_of_them)))
+}
+
+/// Reads the filter's policies, sorted by name.
+pub(super) fn read(
+    filter: &RbacFilter,
+    trust_domain: &TrustDomain,
+    facts: &Facts,
+) -> Result<Vec<Arc<AuthorizationPolicy>>, Fault> {
+    if filter.matcher.is_some() || filter.shadow_matcher.is_some() {
+        return Err(("matcher", "is none that Leno writes".to_owned()));
+    }
+    let sets = [(&filter.rules, Mode::Enforce), (&filter.shadow_rules, Mode::Audit)];
+    let mut policies = Vec::new();
+    for (set, mode) in sets.into_iter().filter_map(|(set, mode)| Some((set.as_ref()?, mode))) {
+        if set.action != i32::from(rbac::Action::Allow) {
+            return Err(("action", "is not ALLOW".to_owned()));
+        }
+        for (name, given) in set.policies.iter().filter(|(name, _)| *name != DEFAULT) {
+            if policies.len() >= POLICIES_MAX {
+                return Err(("policies", format!("are more than {POLICIES_MAX}")));
+            }
+            let policy = read_entry(name, given, mode, trust_domain, facts)
+                .ok_or_else(|| ("policies", format!("{}: is no policy that Leno writes", name.escape_debug())))?;
+            policies.push(Arc::new(policy));
+        }
+    }
+    policies.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    if policies.windows(2).any(|pair| matches!(pair, [a, b] if a.namespace == b.namespace && a.name == b.name)) {
+        return Err(("policies", "are enforced and audited at once".to_owned()));
+    }
+    Ok(policies)
+}
+
+fn read_entry(
+    name: &str,
+    given: &Policy,
+    mode: Mode,
+    trust_domain: &TrustDomain,
+    facts: &Facts,
+) -> Option<AuthorizationPolicy> {
+    let (namespace, own_name) = name.split_once('/').filter(|(a, b)| is_name(a) && is_name(b))?;
+    let service_account = match facts.get(&format!("{TARGET}{name}"))? {
+        EVERY => None,
+        account if is_name(account) => Some(account.into()),
+        _ => return None,
+    };
+    let principals = if given.principals[..] == [nobody()] { &[] } else { &given.principals[..] };
+    let (mut allow, mut health_checks) = (Vec::new(), Vec::new());
+    for given in principals {
+        match principal::read_health_check(given) {
+            Some(path) => health_checks.push(path),
+            None => allow.push(principal::read_rule(given, trust_domain)?),
+        }
+    }
+    let policy = AuthorizationPolicy {
+        namespace: namespace.into(),
+        name: own_name.into(),
+        service_account,
+        ports: read_ports(&given.permissions)?,
+        mode,
+        allow: allow.into(),
+        health_checks: health_checks.into(),
+    };
+    // Whatever was not looked at may be a condition.
+    (entry(&policy, trust_domain) == *given).then_some(policy)
+}
+
+fn read_ports(permissions: &[Permission]) -> Option<Option<Box<[u16]>>> {
+    if permissions == [any_port()] {
+        return Some(None);
+    }
+    if permissions == [no_port()] {
+        return Some(Some(Box::default()));
+    }
+    let port = |permission: &Permission| match permission.rule {
+        Some(permission::Rule::DestinationPort(port)) => u16::try_from(port).ok(),
+        _ => None,
+    };
+    permissions.iter().map(port).collect::<Option<_>>().map(Some)
+}

@@ -1,0 +1,41 @@
+//! What a text is compared with, as xDS has it.
+
+use crate::pb::matcher::{RegexMatcher, StringMatcher, string_matcher};
+use crate::pb::route::{HeaderMatcher, header_matcher};
+
+/// This text and no other.
+pub(crate) fn exactly(text: &str) -> StringMatcher {
+    StringMatcher { match_pattern: Some(string_matcher::MatchPattern::Exact(text.to_owned())), ..Default::default() }
+}
+
+/// Any text that the regular expression matches from end to end.
+pub(crate) fn pattern(text: String) -> StringMatcher {
+    let match_pattern = Some(string_matcher::MatchPattern::SafeRegex(regex(text)));
+    StringMatcher { match_pattern, ..Default::default() }
+}
+
+/// A regular expression, which in xDS matches from end to end.
+pub(crate) fn regex(regex: String) -> RegexMatcher {
+    RegexMatcher { regex, ..Default::default() }
+}
+
+/// The text as a regular expression that matches it.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if c.is_ascii_punctuation() && !matches!(c, '/' | '_' | '-') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// A header field of that name with such a value.
+pub(crate) fn header(name: &str, value: StringMatcher) -> HeaderMatcher {
+    HeaderMatcher {
+        name: name.to_owned(),
+        header_match_specifier: Some(header_matcher::HeaderMatchSpecifier::StringMatch(value)),
+        ..Default::default()
+    }
+}
