@@ -2,6 +2,9 @@
 //!
 //! There are no nodes here: what is installed is accepted and never runs.
 
+#[path = "cli/proxies.rs"]
+mod proxies;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -49,10 +52,17 @@ impl Drop for Clean<'_> {
     }
 }
 
-/// Runs the tool: `LENO`, or what `cargo build --release -p leno` made.
+/// The tool: `LENO`, or what `cargo build --release -p leno` made.
+fn tool() -> Command {
+    let mut command = Command::new(std::env::var_os("LENO").map_or_else(|| program("leno"), PathBuf::from));
+    // To these tests it names a program, and to a proxy the address of its control plane.
+    command.env_remove("LENO_CONTROL");
+    command
+}
+
+/// Runs it.
 fn leno_as(kubeconfig: &Path, arguments: &[&str]) -> Output {
-    let tool = std::env::var_os("LENO").map_or_else(|| program("leno"), PathBuf::from);
-    let mut command = Command::new(tool);
+    let mut command = tool();
     command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
     command.output().expect("leno runs: `cargo build --release -p leno` builds it")
 }

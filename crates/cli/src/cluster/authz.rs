@@ -135,7 +135,8 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
         let count = |names: [&str; 2]| {
             let port = port.map(|port| port.to_string());
             let labels: Vec<(&str, &str)> = port.iter().map(|port| ("target_port", port.as_str())).collect();
-            pages.iter().flat_map(|page| names.map(|name| page.sum(name, &labels))).sum()
+            let counts = pages.iter().flat_map(|page| names.map(|name| page.sum(name, &labels)));
+            counts.fold(0.0, |sum, count| sum + count)
         };
         Row {
             namespace: group.namespace.clone(),

@@ -1,13 +1,11 @@
 //! `leno identity`: the certificate that each proxy shows, as its peers see it.
 //!
-//! Nothing is asked about it: a TLS handshake with the proxy's inbound port, forwarded, shows it, and its signature proves
-//! that the proxy has the key. Whether it is believed is told, and not required.
+//! Nothing is asked about it: a `handshake` with the proxy's inbound port, forwarded, shows it. Whether peers believe it
+//! is told, and not required.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -15,19 +13,17 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use leno_identity::bundle::TrustBundle;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::RootCertStore;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use serde::Serialize;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsConnector;
 
 use super::certificate::{Certificate, relative};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX};
+use super::handshake;
 use super::names::{ANCHORS, BUNDLE, CONTROL_NAMESPACE};
 use super::pods;
 use super::progress::sign_of_life;
@@ -36,9 +32,6 @@ use super::table::{Output, Table, show};
 
 /// Where a proxy takes other proxies' connections, unless its annotation says otherwise.
 const INBOUND_PORT: u16 = 4143;
-
-/// A server name that tells a proxy that the handshake is for itself; of the port in it nothing is asked.
-const SERVER_NAME: &str = "4143.leno.internal";
 
 /// Options of `leno identity`.
 #[derive(Args)]
@@ -76,13 +69,6 @@ struct Shown {
     expires: String,
 }
 
-/// A certificate that is looked at, and believed by nobody.
-#[derive(Debug)]
-struct AnyCertificate {
-    provider: Arc<CryptoProvider>,
-    chain: Mutex<Vec<CertificateDer<'static>>>,
-}
-
 impl Options {
     /// Looks and shows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
@@ -118,7 +104,7 @@ fn roots(text: &str) -> Option<RootCertStore> {
 async fn look_at(cluster: &Cluster, pod: Pod, roots: Option<&RootCertStore>) -> Shown {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let port = pods::proxy_port(&pod, "leno-inbound").unwrap_or(INBOUND_PORT);
-    let chain = forward::converse(cluster, &namespace, &name, port, chain).await;
+    let chain = forward::converse(cluster, &namespace, &name, port, handshake::chain).await;
     let now = SystemTime::now();
     match chain {
         Ok(chain) => conclude(&pod, &chain, roots, now),
@@ -157,60 +143,6 @@ fn verify(chain: &[CertificateDer<'_>], roots: &RootCertStore, now: SystemTime) 
     let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
     let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
     verify_server_cert_signed_by_trust_anchor(&ParsedCertificate::try_from(first)?, roots, others, now, algorithms)
-}
-
-/// The chain that a server shows in a handshake.
-async fn chain(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> Result<Vec<CertificateDer<'static>>, String> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let seen = Arc::new(AnyCertificate { provider: provider.clone(), chain: Mutex::default() });
-    let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
-    let mut config = config
-        .map_err(|error| error.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(seen.clone())
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let name = ServerName::try_from(SERVER_NAME).map_err(|error| error.to_string())?;
-    let shaken: io::Result<_> = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    shaken.map_err(|error| format!("it shows no certificate: {error}"))?;
-    Ok(std::mem::take(&mut *seen.chain.lock().unwrap_or_else(PoisonError::into_inner)))
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let chain = [end_entity].into_iter().chain(intermediates).map(|one| one.clone().into_owned()).collect();
-        *self.chain.lock().unwrap_or_else(PoisonError::into_inner) = chain;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 impl Shown {

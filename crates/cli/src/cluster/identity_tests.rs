@@ -1,10 +1,7 @@
 use leno_identity::Validity;
 use leno_identity::authority::Authority;
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
-use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
@@ -14,14 +11,13 @@ fn now() -> SystemTime {
     UNIX_EPOCH + 20_000 * DAY
 }
 
-/// An authority, and a workload's chain and key by it.
-fn certified(id: &str) -> (Authority, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+/// An authority, and a workload's chain by it.
+fn certified(id: &str) -> (Authority, Vec<CertificateDer<'static>>) {
     let authority = Authority::create("example.org".parse().expect("a trust domain"), now()).expect("an authority");
     let id = id.parse().expect("an id");
     let pair = authority.issue_key_pair(&id, Validity::starting(now(), DAY)).expect("a certificate");
     let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect::<Result<_, _>>().expect("PEM");
-    let key = PrivateKeyDer::from_pem_slice(pair.private_key.as_bytes()).expect("a key");
-    (authority, chain, key)
+    (authority, chain)
 }
 
 fn pod(account: &str) -> Pod {
@@ -32,7 +28,7 @@ fn pod(account: &str) -> Pod {
 
 #[test]
 fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
-    let (authority, chain, _) = certified("spiffe://example.org/ns/shop/sa/web");
+    let (authority, chain) = certified("spiffe://example.org/ns/shop/sa/web");
     let roots = roots(authority.certificate_pem()).expect("anchors");
     let shown = conclude(&pod("web"), &chain, Some(&roots), now() + DAY / 2);
     assert_eq!(shown.identity.as_deref(), Some("spiffe://example.org/ns/shop/sa/web"));
@@ -45,7 +41,7 @@ fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
 
 #[test]
 fn a_certificate_of_another_account_of_another_authority_or_over_is_not_believed() {
-    let (authority, chain, _) = certified("spiffe://example.org/ns/shop/sa/web");
+    let (authority, chain) = certified("spiffe://example.org/ns/shop/sa/web");
     let own = roots(authority.certificate_pem()).expect("anchors");
     let other = roots(certified("spiffe://example.org/ns/shop/sa/web").0.certificate_pem()).expect("anchors");
     let problem = |account: &str, roots, at| conclude(&pod(account), &chain, roots, at).problem.expect("a problem");
@@ -54,31 +50,4 @@ fn a_certificate_of_another_account_of_another_authority_or_over_is_not_believed
     assert!(problem("web", Some(&own), now() + 2 * DAY).contains("expired"));
     assert!(problem("web", None, now()).starts_with("there is no ConfigMap leno/leno-trust-bundle"));
     assert_eq!(conclude(&pod("web"), &[], Some(&own), now()).problem.as_deref(), Some("its certificate is malformed"));
-}
-
-#[test]
-fn the_chain_is_seen_in_a_handshake_that_needs_nobodys_trust() {
-    let (_, presented, key) = certified("spiffe://example.org/ns/shop/sa/web");
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
-    let mut config = config.with_no_client_auth().with_single_cert(presented.clone(), key).expect("a certificate");
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let seen = runtime.block_on(async {
-        let (mut here, there) = tokio::io::duplex(1 << 16);
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        tokio::join!(chain(&mut here), acceptor.accept(there)).0
-    });
-    assert_eq!(seen, Ok(presented));
-}
-
-#[test]
-fn what_shows_no_certificate_is_told() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let seen = runtime.block_on(async {
-        let (mut here, there) = tokio::io::duplex(1 << 16);
-        drop(there);
-        chain(&mut here).await
-    });
-    assert!(seen.is_err_and(|why| why.starts_with("it shows no certificate: ")));
 }

@@ -7,6 +7,7 @@ pub(crate) mod check;
 mod connect;
 pub(crate) mod diagnose;
 mod forward;
+mod handshake;
 pub(crate) mod identity;
 mod metrics;
 mod names;

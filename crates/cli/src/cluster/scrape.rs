@@ -36,7 +36,8 @@ impl Scrape {
 
     /// Their sum.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        self.all(name, labels).map(|sample| sample.value).sum()
+        // The sum of nothing would be minus zero.
+        self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
     /// By how much each counter has grown since an earlier page of the same Pod. One that is smaller began anew.

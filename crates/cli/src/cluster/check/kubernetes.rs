@@ -47,11 +47,12 @@ fn new_enough(version: &Info) -> Finding {
 
 /// Whether routes can be written; `missing` are those of [`GATEWAY_DEFINITIONS`] that are not there.
 pub(super) fn gateway(list: &mut Checklist, missing: &Result<Vec<&'static str>, ClusterError>) {
+    list.section("routes");
     list.check("Gateway API", &[API_SERVER], || match missing {
         Ok(missing) if missing.is_empty() => Finding::ok("HTTPRoute and GRPCRoute are installed"),
         Ok(missing) => Finding::warning(
-            format!("there is no {}: Services are balanced, but calls are not routed", missing.join(" and no ")),
-            "install the standard channel of Gateway API 1.4 or newer if you want routes; gateway-api.sigs.k8s.io says how",
+            format!("Services are balanced, but calls are not routed: there is no {}", missing.join(" and no ")),
+            "to have routes, install the Gateway API; gateway-api.sigs.k8s.io says how",
         ),
         Err(error) => error.into(),
     });

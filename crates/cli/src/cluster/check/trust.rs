@@ -108,7 +108,12 @@ fn copies(meshed: &BTreeSet<String>, bundles: &[ConfigMap], anchors: &[u8]) -> V
         })
     };
     let failed: Vec<Finding> = meshed.iter().filter_map(finding).collect();
-    if failed.is_empty() { vec![Finding::ok(format!("{} namespaces have the anchors", meshed.len()))] } else { failed }
+    let count = meshed.len();
+    if failed.is_empty() {
+        vec![Finding::ok(format!("the anchors are in {count} of {count} meshed namespaces"))]
+    } else {
+        failed
+    }
 }
 
 fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
