@@ -120,7 +120,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
-            "{} Pods still have a proxy, which gets no certificate any more and stops within a day: {shown}{more}; first: \
+            "Pods that have a proxy, which gets no certificate any more and stops within a day: {}, of {shown}{more}; first: \
              kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
             bystanders.meshed.len(),
             pods::owner(first).restart(&namespace)
@@ -128,7 +128,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
     }
     if bystanders.policies > 0 && found.iter().any(|object| object.kind == "CustomResourceDefinition") {
         let count = bystanders.policies;
-        lines.push(format!("{count} AuthorizationPolicies go with their definition; --keep-crds leaves them"));
+        lines.push(format!("AuthorizationPolicies that go with their definition: {count}; --keep-crds leaves them"));
     }
     lines
 }

@@ -53,7 +53,11 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
     let pods: Vec<Pod> = (1..=7).map(|number| meshed(&format!("debug-{number}"))).collect();
     let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: 0 });
     assert_eq!(lines.len(), 1);
-    assert!(lines[0].starts_with("7 Pods still have a proxy"), "{}", lines[0]);
+    assert!(
+        lines[0].starts_with("Pods that have a proxy, ") && lines[0].contains(": 7, of pod shop/debug-1, "),
+        "{}",
+        lines[0]
+    );
     assert!(
         lines[0].contains("pod shop/debug-5 and 2 more; first: kubectl annotate namespace shop leno.dev/inject-"),
         "{}",
@@ -65,7 +69,7 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
 fn policies_are_mentioned_if_they_go() {
     let bystanders = Bystanders { meshed: Vec::new(), policies: 3 };
     let lines = warnings(&[found("CustomResourceDefinition", None, "a")], &bystanders);
-    assert_eq!(lines, ["3 AuthorizationPolicies go with their definition; --keep-crds leaves them"]);
+    assert_eq!(lines, ["AuthorizationPolicies that go with their definition: 3; --keep-crds leaves them"]);
     assert!(warnings(&[found("Namespace", None, "leno")], &bystanders).is_empty());
 }
 
