@@ -3,13 +3,13 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::admin;
 use crate::kubernetes::Cluster;
@@ -27,7 +27,11 @@ const GRACE_MS: u64 = 3_000;
 pub struct Control {
     child: Child,
     admin: SocketAddr,
+    xds: SocketAddr,
     identity: SocketAddr,
+    webhooks: SocketAddr,
+    /// Where `inject.yaml` is.
+    config: TempDir,
     log: tempfile::NamedTempFile,
 }
 
@@ -47,19 +51,24 @@ impl Control {
     /// # Panics
     /// When it does not start.
     pub fn start_early(cluster: &Cluster) -> Self {
-        let (admin, xds, identity) = (free_address(), free_address(), free_address());
+        let (admin, xds, identity, webhooks) = (free_address(), free_address(), free_address(), free_address());
+        let config = TempDir::new().expect("a directory");
+        let inject_config = config.path().join("inject.yaml");
+        fs::write(&inject_config, "{clusterDomain: cluster.local}").expect("a file");
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program())
+        let child = Command::new(programs::program("leno-control"))
             .arg("--kubernetes")
             .args(["--admin", &admin.to_string(), "--xds", &xds.to_string()])
             .args(["--identity-service", &identity.to_string()])
+            .args(["--webhooks", &webhooks.to_string(), "--inject-config"])
+            .arg(&inject_config)
             .env("KUBECONFIG", cluster.kubeconfig())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
-        Self { child, admin, identity, log }
+        Self { child, admin, xds, identity, webhooks, config, log }
     }
 
     /// Waits until it knows the cluster.
@@ -71,9 +80,28 @@ impl Control {
         wait_for("leno-control is ready", PATIENCE, || ready().then_some(()));
     }
 
+    /// Where xDS is served.
+    pub fn xds(&self) -> SocketAddr {
+        self.xds
+    }
+
     /// Where certificates are issued.
     pub fn identity(&self) -> SocketAddr {
         self.identity
+    }
+
+    /// Where API servers ask.
+    pub fn webhooks(&self) -> SocketAddr {
+        self.webhooks
+    }
+
+    /// Says anew what proxies are set up with, as a ConfigMap that is mounted does.
+    ///
+    /// # Panics
+    /// When that cannot be written.
+    pub fn write_inject_config(&self, text: &str) {
+        let (next, path) = (self.config.path().join("next"), self.config.path().join("inject.yaml"));
+        fs::write(&next, text).and_then(|()| fs::rename(&next, path)).expect("a file");
     }
 
     /// Asks the admin listener: status and body.
@@ -175,9 +203,4 @@ impl Drop for Control {
             eprintln!("--- the last lines of leno-control's log ---\n{}\n---", lines[last..].join("\n"));
         }
     }
-}
-
-/// The control plane to test: `LENO_CONTROL`, or what `cargo build --release -p leno-control` made.
-fn program() -> PathBuf {
-    std::env::var_os("LENO_CONTROL").map_or_else(|| programs::program("leno-control"), PathBuf::from)
 }

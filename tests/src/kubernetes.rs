@@ -1,4 +1,4 @@
-//! A real Kubernetes control plane, without nodes: etcd, the API server and the controllers, on loopback.
+//! A real Kubernetes cluster: etcd, the API server and the controllers, and where a test asks for them nodes that run Pods.
 //!
 //! `tests/kube` brings it up once for all tests of this process, and takes it down when the process ends. Tests have it one
 //! after the other, since some of them kill the API server.
@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ const NOT_BUILT: i32 = 3;
 /// The cluster of this process.
 #[derive(Debug)]
 struct Place {
+    nodes: u8,
     run: PathBuf,
     api: SocketAddr,
     etcd: SocketAddr,
@@ -32,20 +33,33 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster, brought up if this is the first test that needs it; nothing where its programs are not built, which is
-    /// said aloud.
+    /// A control plane without nodes, on loopback, brought up if this is the first test that needs it; nothing where its
+    /// programs are not built, which is said aloud.
     ///
     /// # Panics
     /// When it does not start.
     pub fn get() -> Option<Self> {
+        Self::of_nodes(0, "tests/kube/build")
+    }
+
+    /// The same with two nodes, which run Pods. Only root can have them, and one process at a time.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn with_nodes() -> Option<Self> {
+        Self::of_nodes(2, "tests/kube/build nodes")
+    }
+
+    /// All tests of a process want the same number of nodes.
+    fn of_nodes(nodes: u8, build: &str) -> Option<Self> {
         static PLACE: OnceLock<Option<Place>> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());
         // A test that failed leaves the cluster as good as it was.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = PLACE.get_or_init(Place::up).as_ref();
+        let place = PLACE.get_or_init(|| Place::up(nodes)).as_ref();
         if place.is_none() {
             // Not by eprintln, which shows nothing in a test that passes.
-            writeln!(io::stderr(), "SKIPPED: there is no Kubernetes; type tests/kube/build").ok();
+            writeln!(io::stderr(), "SKIPPED: there is no Kubernetes with {nodes} nodes; type {build}").ok();
         }
         let cluster = Self { place: place?, _turn: turn };
         cluster.start();
@@ -79,6 +93,15 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Starts kubectl and goes on; its output is the caller's.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_kubectl(&self, arguments: &[&str]) -> Child {
+        let mut command = self.place.script("kubectl", arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
+    }
+
     /// Runs kubectl.
     pub fn try_kubectl(&self, arguments: &[&str]) -> Output {
         self.run_kubectl(arguments, Stdio::null(), "")
@@ -89,8 +112,13 @@ impl Cluster {
     /// # Panics
     /// When the API server refuses it.
     pub fn apply(&self, manifest: &str) {
-        let output = self.run_kubectl(&["apply", "-f", "-"], Stdio::piped(), manifest);
+        let output = self.try_apply(manifest);
         assert!(output.status.success(), "kubectl apply: {}\n{manifest}", text(&output));
+    }
+
+    /// Applies a manifest that the API server may refuse.
+    pub fn try_apply(&self, manifest: &str) -> Output {
+        self.run_kubectl(&["apply", "-f", "-"], Stdio::piped(), manifest)
     }
 
     /// Installs the Gateway API's CRDs.
@@ -99,6 +127,16 @@ impl Cluster {
     /// When that fails.
     pub fn install_gateway_api(&self) {
         let output = self.place.script("crds", &[]).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+
+    /// Puts images, in OCI archives, on every node.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub fn load(&self, images: &[PathBuf]) {
+        let images: Vec<&str> = images.iter().map(|path| path.to_str().expect("UTF-8")).collect();
+        let output = self.place.script("load", &images).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
@@ -116,7 +154,7 @@ impl Cluster {
     /// # Panics
     /// When something does not start.
     pub fn start(&self) {
-        let output = self.place.script("up", &["0"]).output().expect("bash runs");
+        let output = self.place.script("up", &[&self.place.nodes.to_string()]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
@@ -137,18 +175,20 @@ impl Cluster {
 }
 
 impl Place {
-    fn up() -> Option<Self> {
+    fn up(nodes: u8) -> Option<Self> {
         let run = std::env::temp_dir().join(format!("leno-kube-{}", std::process::id()));
-        let place = Self { run, api: free_address(), etcd: two_free_ports() };
-        let output =
-            place.script("up", &["0", "--while", &std::process::id().to_string()]).output().expect("bash runs");
+        let place = Self { nodes, run, api: free_address(), etcd: two_free_ports() };
+        let [wanted, process] = [nodes.to_string(), std::process::id().to_string()];
+        let output = place.script("up", &[&wanted, "--while", &process]).output().expect("bash runs");
         if output.status.code() == Some(NOT_BUILT) {
             return None;
         }
         assert!(output.status.success(), "tests/kube/up: {}", text(&output));
-        // The control plane's own.
-        let output = place.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
-        assert!(output.status.success(), "{}", text(&output));
+        if nodes == 0 {
+            // The control plane's own, which an installation brings along.
+            let output = place.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
+            assert!(output.status.success(), "{}", text(&output));
+        }
         Some(place)
     }
 

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Where a program is: among those that `./test` installed or built, else on the `PATH`.
+/// Where a program is: in the directory `LENO_PROGRAMS`, among those that `./test` installed, among those that
+/// `cargo build --release` made, or else on the `PATH`.
 pub fn program(name: &str) -> PathBuf {
+    let chosen = std::env::var_os("LENO_PROGRAMS").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
     // This test runs as target/debug/deps/system-0123; next to target/debug is target/release.
     let test = std::env::current_exe().expect("this program");
-    let target = test.ancestors().nth(3).expect("cargo's target directory");
-    let found =
-        [installed, target.join("release")].map(|place| place.join(name)).into_iter().find(|path| path.is_file());
-    found.unwrap_or_else(|| name.into())
+    let released = test.ancestors().nth(3).expect("cargo's target directory").join("release");
+    let places = chosen.into_iter().chain([installed, released]);
+    places.map(|place| place.join(name)).find(|path| path.is_file()).unwrap_or_else(|| name.into())
 }
 
 /// Runs a program to its end, for at most `timeout`.

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,11 +46,20 @@ impl Proxy {
     pub fn start_with(outbound: SocketAddr, services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
-        Self::spawn(outbound, directory, &source, arguments)
+        let mut proxy = Self::spawn(outbound, directory, &source, arguments);
+        proxy.wait_until_ready();
+        proxy
     }
 
     /// Starts a proxy that asks a control plane, and waits until it is ready. Its directory is nobody's.
     pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
+        let mut proxy = Self::start_asking_early(control, arguments);
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    /// Starts a proxy that asks a control plane and may have to wait for it.
+    pub fn start_asking_early(control: SocketAddr, arguments: &[&str]) -> Self {
         let source = ["--control".into(), control.to_string().into()];
         Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
     }
@@ -59,7 +67,7 @@ impl Proxy {
     fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
         let admin = free_address();
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program())
+        let child = Command::new(programs::program("leno-proxy"))
             .args(source)
             .args(["--outbound", &outbound.to_string(), "--admin", &admin.to_string()])
             .args(arguments)
@@ -68,12 +76,14 @@ impl Proxy {
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-proxy starts: `cargo build --release -p leno-proxy` builds it");
-        let mut proxy = Self { child, directory, outbound, admin, log };
-        proxy.wait_until_ready();
-        proxy
+        Self { child, directory, outbound, admin, log }
     }
 
-    fn wait_until_ready(&mut self) {
+    /// Waits until it takes calls.
+    ///
+    /// # Panics
+    /// When it does not, or has ended.
+    pub fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.get("/ready").is_ok_and(|(status, _)| status == 200) {
             if let Some(status) = self.child.try_wait().expect("the child is ours") {
@@ -187,9 +197,4 @@ pub fn wait_for<T>(what: &str, timeout: Duration, mut question: impl FnMut() -> 
         assert!(Instant::now() < deadline, "{what}: not after {timeout:?}");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// The proxy to test: `LENO_PROXY`, or what `cargo build --release -p leno-proxy` made.
-fn program() -> PathBuf {
-    std::env::var_os("LENO_PROXY").map_or_else(|| programs::program("leno-proxy"), PathBuf::from)
 }

@@ -10,3 +10,9 @@ mod cli;
 mod identity;
 #[path = "control/objects.rs"]
 mod objects;
+#[path = "control/proxies.rs"]
+mod proxies;
+#[path = "control/statuses.rs"]
+mod statuses;
+#[path = "control/webhooks.rs"]
+mod webhooks;

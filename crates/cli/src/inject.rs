@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// The cluster's DNS domain
     #[arg(long, value_name = "DOMAIN")]
     cluster_domain: Option<String>,
+    /// The mesh's trust domain
+    #[arg(long, value_name = "DOMAIN")]
+    trust_domain: Option<String>,
 }
 
 /// Options of `leno uninject`.
@@ -85,6 +88,7 @@ impl Options {
         given(self.proxy_image, &mut options.proxy.image);
         given(self.proxy_version, &mut options.proxy.version);
         given(self.cluster_domain, &mut options.cluster_domain);
+        given(self.trust_domain, &mut options.trust_domain);
         self.files.rewrite(|text, format| inject_file(text, &self.namespace, &options, format))
     }
 }

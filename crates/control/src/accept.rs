@@ -1,4 +1,4 @@
-//! Connections of clients: accepted, and with an identity secured by mutual TLS, before gRPC sees them.
+//! Connections of clients: accepted, and where there is something to show secured by TLS, before anybody reads them.
 
 use std::convert::Infallible;
 use std::io;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use leno_identity::{TlsIdentity, explain_io, peer_id};
 use leno_model::spiffe::SpiffeId;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -18,13 +19,18 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use crate::publish::limits::{CONNECTIONS_MAX, HANDSHAKE_MAX};
+use crate::publish::limits::HANDSHAKE_MAX;
 
 /// How long to wait after a connection could not be accepted, which is when files run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Whose certificates show who we are; each that replaces it is used from then on.
-pub(crate) type Identity = watch::Receiver<Arc<TlsIdentity>>;
+/// Says how the next connection is secured.
+pub(crate) type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
+
+/// By what shows who we are as a workload; each that replaces it is used from then on.
+pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> Tls {
+    Box::new(move || identity.borrow().server.clone())
+}
 
 /// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
@@ -35,7 +41,7 @@ pub(crate) struct Peer {
     pub(crate) identity: Option<SpiffeId>,
 }
 
-/// A connection that gRPC may read.
+/// A connection that may be read.
 pub(crate) struct Connection {
     transport: Transport,
     peer: Peer,
@@ -52,26 +58,27 @@ enum Transport {
 pub(crate) enum Clients {
     /// Those that show who they are too.
     Identified,
-    /// Everybody: who comes for an identity has none yet.
+    /// Everybody: who comes for an identity has none yet, and an API server has none of the mesh.
     Anybody,
 }
 
-/// Accepts connections for ever.
+/// Accepts connections for ever, in clear where there is no `tls`. At most `connections_max` are open at once; more wait.
 pub(crate) async fn accept(
     listener: TcpListener,
-    identity: Option<Identity>,
+    tls: Option<Tls>,
     clients: Clients,
+    connections_max: usize,
     connections: mpsc::Sender<io::Result<Connection>>,
 ) -> Infallible {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(connections_max));
     loop {
         let place = places.clone().acquire_owned().await.expect("nobody closes the semaphore");
         match listener.accept().await {
             Ok((stream, address)) => {
-                let identity = identity.as_ref().map(|identity| identity.borrow().clone());
+                let tls = tls.as_ref().map(|tls| tls());
                 let connections = connections.clone();
                 tokio::spawn(async move {
-                    match secure(stream, identity, clients).await {
+                    match secure(stream, tls, clients).await {
                         Ok((transport, identity)) => {
                             let connection = Connection { transport, peer: Peer { address, identity }, _place: place };
                             // When nobody takes it the server is ending.
@@ -91,15 +98,15 @@ pub(crate) async fn accept(
 
 async fn secure(
     stream: TcpStream,
-    identity: Option<Arc<TlsIdentity>>,
+    tls: Option<Arc<ServerConfig>>,
     clients: Clients,
 ) -> Result<(Transport, Option<SpiffeId>), String> {
     // Requests and responses are whole messages: they are not to wait for more.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    let Some(identity) = identity else {
+    let Some(tls) = tls else {
         return Ok((Transport::Clear(stream), None));
     };
-    let handshake = TlsAcceptor::from(identity.server.clone()).accept(stream);
+    let handshake = TlsAcceptor::from(tls).accept(stream);
     let stream = match timeout(HANDSHAKE_MAX, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(explain_io(&error)),

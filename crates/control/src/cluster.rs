@@ -2,20 +2,25 @@
 //!
 //! Its objects and its issuing authority must be known before anybody is served; the admin endpoint answers at once.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use leno_admin::logging::LogLevels;
 use leno_identity::upkeep::Upkeep;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::Workload;
 use tokio::sync::watch;
 
-use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_bundles, release};
+use crate::issuer::{self, BUNDLE, ClusterIssuer, Keeper, Lease, hold, keep_anchors, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
 use crate::pages::{ClusterPages, Pages};
 use crate::publish::Publisher;
 use crate::run::{RunError, listen};
+use crate::status::keep_statuses;
+use crate::webhooks::{CertifiedWebhooks, Webhooks};
 
 /// The service account of the control plane.
 const SERVICE_ACCOUNT: &str = "leno-control";
@@ -35,11 +40,13 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let holder = holder();
     let lease = || Lease::new(client.clone(), namespace, holder.clone());
     let (leader, leads) = watch::channel(false);
-    let mut source = KubernetesSource::start(&client);
+    let mut source = KubernetesSource::start(&client, namespace);
+    let webhooks = Webhooks::listen(options, &client, &source).await?;
     let mut keeper = Keeper::new(client.clone(), namespace, options.trust_domain.clone(), leads.clone());
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
     let (serving, is_serving) = watch::channel(false);
-    let cluster = Some(ClusterPages { state: source.state(), is_serving });
+    let counts = webhooks.as_ref().map(Webhooks::counts);
+    let cluster = Some(ClusterPages { state: source.state(), is_serving, webhooks: counts });
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
@@ -47,13 +54,16 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let workload = Workload { namespace: namespace.as_str().into(), service_account: SERVICE_ACCOUNT.into() };
         let issuer = ClusterIssuer::new(signing.clone());
         let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;
-        let (mesh, namespaces) = (source.mesh(), source.meshed_namespaces());
+        let webhooks = webhooks.map(|webhooks| webhooks.certify(&signing)).transpose()?;
+        let (mesh, trusting) = (source.mesh(), source.trusting_namespaces());
+        let bundles = keep_anchors::<ConfigMap>(client.clone(), BUNDLE, trusting, leads.clone(), signing.clone());
+        let statuses = keep_statuses(client.clone(), leads.clone(), source.state());
         serving.send_replace(true);
         tracing::info!("serving");
         tokio::select! {
-            never = keep_bundles(client.clone(), namespace.clone(), leads.clone(), signing.clone(), namespaces) => {
-                match never {}
-            }
+            never = bundles => match never {},
+            never = statuses => match never {},
+            never = run(webhooks, client.clone(), leads.clone()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),
             () = publisher.follow(mesh) => Ok(()),
@@ -70,6 +80,14 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     };
     release(lease()).await;
     ended
+}
+
+/// Serves the webhooks, if there are any; never ends.
+async fn run(webhooks: Option<CertifiedWebhooks>, client: kube::Client, leads: watch::Receiver<bool>) -> Infallible {
+    match webhooks {
+        Some(webhooks) => webhooks.run(client, leads).await,
+        None => pending().await,
+    }
 }
 
 /// Another name for each process: what a Lease is held by.

@@ -5,7 +5,7 @@
 
 mod state;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use tokio::time::timeout_at;
 pub(crate) use state::State;
 use state::kinds;
 
-use crate::index::{Change, Index, Joined, Kind, News};
+use crate::index::{Change, Index, Joined, Kind, Namespace, News};
 use crate::watch::{self as watches, CHANGES_MAX};
 
 /// How long changes are gathered before they are published: a rollout makes one mesh of many changes.
@@ -28,25 +28,32 @@ const GATHER: Duration = Duration::from_millis(10);
 /// A cluster that is watched.
 pub(crate) struct KubernetesSource {
     index: Index,
+    /// The control plane's own namespace.
+    own: Box<str>,
     changes: mpsc::Receiver<(Kind, Change)>,
+    sender: mpsc::Sender<(Kind, Change)>,
     mesh: watch::Sender<Arc<Mesh>>,
     state: watch::Sender<Arc<State>>,
-    namespaces: watch::Sender<BTreeSet<Box<str>>>,
+    namespaces: watch::Sender<Arc<BTreeMap<Box<str>, Namespace>>>,
+    trusting: watch::Sender<BTreeSet<Box<str>>>,
     /// They end with the source.
     _watches: JoinSet<()>,
 }
 
 impl KubernetesSource {
-    /// Starts to watch; the API server need not be there yet. Needs a tokio runtime.
-    pub(crate) fn start(client: &Client) -> Self {
+    /// Starts to watch; the API server need not be there yet. `own` is the control plane's namespace. Needs a tokio runtime.
+    pub(crate) fn start(client: &Client, own: &str) -> Self {
         let (sender, changes) = mpsc::channel(CHANGES_MAX);
         Self {
             index: Index::new(),
+            own: own.into(),
             changes,
             mesh: watch::Sender::new(Arc::new(Mesh::empty())),
             state: watch::Sender::default(),
             namespaces: watch::Sender::default(),
+            trusting: watch::Sender::default(),
             _watches: watches::start(client, &sender),
+            sender,
         }
     }
 
@@ -68,9 +75,19 @@ impl KubernetesSource {
         self.state.subscribe()
     }
 
-    /// The namespaces that proxies run in or may be put into.
-    pub(crate) fn meshed_namespaces(&self) -> watch::Receiver<BTreeSet<Box<str>>> {
+    /// The namespaces that are known now, and at each later moment.
+    pub(crate) fn namespaces(&self) -> watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>> {
         self.namespaces.subscribe()
+    }
+
+    /// The namespaces that need the trust bundle: our own, and those that proxies run in or may be put into.
+    pub(crate) fn trusting_namespaces(&self) -> watch::Receiver<BTreeSet<Box<str>>> {
+        self.trusting.subscribe()
+    }
+
+    /// Where to say what is known before the API server tells it.
+    pub(crate) fn changes(&self) -> mpsc::Sender<(Kind, Change)> {
+        self.sender.clone()
     }
 
     /// Takes in each change, for ever.
@@ -84,7 +101,7 @@ impl KubernetesSource {
     /// Waits for a change, and takes it in with those that come right after it.
     async fn gather(&mut self) {
         let Some(first) = self.changes.recv().await else {
-            // The watches never end before the source does.
+            // We hold a sender ourselves.
             return std::future::pending().await;
         };
         self.take(first);
@@ -124,15 +141,25 @@ impl KubernetesSource {
             state.problems.extend(problems);
             state.notices.extend(notices);
             state.routes = routes;
+            state.observed = self.index.observed();
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }
         self.state.send_replace(Arc::new(state));
-        let namespaces = self.index.meshed_namespaces();
-        self.namespaces.send_if_modified(|known| {
-            let is_news = *known != namespaces;
-            *known = namespaces;
-            is_news
-        });
+        let mut trusting = self.index.meshed_namespaces();
+        trusting.insert(self.own.clone());
+        replace(&self.trusting, trusting);
+        if !Arc::ptr_eq(&self.namespaces.borrow(), self.index.namespaces()) {
+            self.namespaces.send_replace(self.index.namespaces().clone());
+        }
     }
+}
+
+/// Tells a value to whoever follows it, if it is another.
+fn replace<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
+    sender.send_if_modified(|known| {
+        let is_news = *known != value;
+        *known = value;
+        is_news
+    });
 }

@@ -15,7 +15,9 @@ mod pages;
 pub mod publish;
 mod run;
 mod source;
+mod status;
 pub mod watch;
+mod webhooks;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -29,6 +29,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15012")]
     pub(crate) identity_service: SocketAddr,
 
+    /// Where API servers ask before they store a Pod or what the mesh reads; without it nobody is answered
+    #[arg(long, value_name = "ADDR", requires = "inject_config", conflicts_with = "config")]
+    pub(crate) webhooks: Option<SocketAddr>,
+
+    /// What the webhooks set proxies up with: inject.yaml of the ConfigMap leno-config
+    #[arg(long, value_name = "FILE", requires = "webhooks", conflicts_with = "config")]
+    pub(crate) inject_config: Option<PathBuf>,
+
+    /// The cluster's DNS domain, for the webhooks' certificate
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", conflicts_with = "config")]
+    pub(crate) cluster_domain: String,
+
     /// The namespace of the control plane in the cluster: that of its Secret and its Lease
     #[arg(long, env = "LENO_NAMESPACE", value_name = "NAMESPACE", default_value = "leno")]
     pub(crate) namespace: String,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::kubernetes::State;
 use crate::publish::Publisher;
+use crate::webhooks::Counts;
 
 /// What GET / says.
 const CONTENTS: &str = "\
@@ -37,6 +38,8 @@ pub(crate) struct Pages {
 pub(crate) struct ClusterPages {
     pub(crate) state: watch::Receiver<Arc<State>>,
     pub(crate) is_serving: watch::Receiver<bool>,
+    /// Nothing where no webhooks are served.
+    pub(crate) webhooks: Option<Arc<Counts>>,
 }
 
 impl Pages {
@@ -75,6 +78,9 @@ impl Pages {
         let mut text = self.publisher.metrics();
         if let Some(cluster) = &self.cluster {
             cluster.state.borrow().write_metrics(&mut text);
+            if let Some(webhooks) = &cluster.webhooks {
+                webhooks.write_metrics(&mut text);
+            }
         }
         text
     }

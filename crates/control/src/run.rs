@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use leno_admin::logging;
+use leno_identity::authority::SignError;
 use leno_identity::upkeep::UpkeepError;
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -12,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::options::Options;
+use crate::webhooks::BadConfig;
 use crate::{cluster, local};
 
 /// Why the control plane ended other than well.
@@ -29,6 +31,15 @@ pub(crate) enum RunError {
     NoCluster(Box<dyn std::error::Error + Send + Sync>),
     #[error("the control plane has no identity: {0}")]
     Identity(#[from] Box<UpkeepError>),
+    #[error("--inject-config {}: {source}", path.display())]
+    InjectConfig { path: PathBuf, source: BadConfig },
+    #[error(
+        "--namespace {namespace} and --cluster-domain {cluster_domain} make no DNS name of the Service leno-control; \
+         give each as the cluster has it"
+    )]
+    NoName { namespace: String, cluster_domain: String },
+    #[error("the webhooks have no certificate: {0}")]
+    WebhookCertificate(#[from] SignError),
     #[error("a server ended: {0}")]
     Serve(#[from] tonic::transport::Error),
     #[error("the log could not start: {0}")]

@@ -230,10 +230,22 @@ impl Authority {
         if id.trust_domain != self.trust_domain {
             return Err(SignError::WrongTrustDomain { wanted: id.clone(), ours: self.trust_domain.clone() });
         }
+        let purposes = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.certify_names(vec![uri(id)?], purposes, key, validity)
+    }
+
+    /// Certifies that a key has these names and may be used for these purposes, and for nothing else.
+    pub(crate) fn certify_names(
+        &self,
+        names: Vec<SanType>,
+        purposes: Vec<ExtendedKeyUsagePurpose>,
+        key: &impl PublicKeyData,
+        validity: Validity,
+    ) -> Result<Certificate, SignError> {
         let mut params = params(self.capped(validity)?, &random_serial()?);
-        params.subject_alt_names = vec![uri(id)?];
+        params.subject_alt_names = names;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = purposes;
         params.use_authority_key_identifier_extension = true;
         Ok(params.signed_by(key, &self.issuer)?)
     }

@@ -51,7 +51,12 @@ pub(crate) struct Handshake {
 
 /// Lets two ends talk until neither has more to say.
 pub(crate) fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
-    let name = "8080.leno.internal".try_into().expect("a server name");
+    handshake_with("8080.leno.internal", client, server)
+}
+
+/// The same, where the client calls the server by a name.
+pub(crate) fn handshake_with(name: &'static str, client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
+    let name = name.try_into().expect("a server name");
     let mut client = Connection::from(ClientConnection::new(client.clone(), name).expect("a client"));
     let mut server = Connection::from(ServerConnection::new(server.clone()).expect("a server"));
     let (mut client_error, mut server_error) = (None, None);

@@ -51,7 +51,7 @@ pub struct Trust {
 }
 
 /// A text that is another one when an issuer signs with another key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signer(pub String);
 
 /// Why an issuer gave nothing; it says what to do.
@@ -66,6 +66,9 @@ pub enum IssueError {
     /// The key pair could not be made, or the answer was not what was asked for.
     #[error(transparent)]
     Svid(#[from] SvidError),
+    /// The identity service gave nothing; this is what it, or the way to it, said.
+    #[error("{0}")]
+    Service(String),
     /// The authority was replaced by one of another trust domain.
     #[error("{} is now of the trust domain {found} and was of {ours}; restart to change the trust domain", directory.display())]
     TrustDomainChanged {

@@ -13,6 +13,7 @@ mod files;
 pub mod issuer;
 mod peer;
 pub mod renewal;
+pub mod server;
 pub mod svid;
 pub mod tls;
 pub mod upkeep;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::problem::quoted;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -17,6 +18,10 @@ pub const API_VERSION: &str = "admission.k8s.io/v1";
 pub const KIND: &str = "AdmissionReview";
 /// The most problems that an answer names.
 const PROBLEMS_MAX: usize = 5;
+/// The most values that a review may have: in memory each takes many times its text. An object of 1 MiB has a tenth of it.
+const VALUES_MAX: usize = 1 << 18;
+/// As much of a message about somebody's bytes as an answer should have.
+const SHOWN_MAX_CHARS: usize = 200;
 
 /// What comes in and goes out: a request one way, a response the other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +51,8 @@ pub struct AdmissionRequest {
     pub operation: String,
     /// The object as it would be; nothing where it is deleted.
     pub object: Value,
+    /// Whether it is only asked what would be: nothing may come of it.
+    pub dry_run: bool,
 }
 
 /// Whether it may be done, and how the object is to be changed first.
@@ -82,7 +89,47 @@ pub struct Status {
     pub code: u16,
 }
 
+/// Why bytes are no review that can be answered; one line.
+#[derive(Debug, thiserror::Error)]
+pub enum BadReview {
+    /// Not JSON, or JSON of another form.
+    #[error("the body is not an {KIND}: {0}")]
+    Form(String),
+    /// Another version or kind.
+    #[error("the body is {kind} of {version}; send {KIND} of {API_VERSION}", kind = quoted(.kind), version = quoted(.version))]
+    Version {
+        /// Its `kind`.
+        kind: String,
+        /// Its `apiVersion`.
+        version: String,
+    },
+    /// Nothing is asked.
+    #[error("the {KIND} has no request; send one")]
+    NoRequest,
+    /// No object is that complicated.
+    #[error("the {KIND} has more than {VALUES_MAX} values; no object needs as many")]
+    TooManyValues,
+}
+
 impl AdmissionReview {
+    /// Reads what an API server asks.
+    ///
+    /// # Errors
+    /// [`BadReview`] unless the bytes are a review with a request.
+    pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
+        // Each value but the first comes after one of these; those within strings count too, which is on the safe side.
+        if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
+            return Err(BadReview::TooManyValues);
+        }
+        // What is wrong is quoted, and may be as long as the body.
+        let shown = |error: serde_json::Error| error.to_string().chars().take(SHOWN_MAX_CHARS).collect();
+        let review: Self = serde_json::from_slice(bytes).map_err(|error| BadReview::Form(shown(error)))?;
+        if review.api_version != API_VERSION || review.kind != KIND {
+            return Err(BadReview::Version { kind: review.kind, version: review.api_version });
+        }
+        review.request.ok_or(BadReview::NoRequest)
+    }
+
     /// The answer, as it goes out.
     pub fn answer(response: AdmissionResponse) -> Self {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), request: None, response: Some(response) }

@@ -13,7 +13,13 @@ fn pod() -> Value {
 }
 
 fn create(object: Value) -> AdmissionRequest {
-    AdmissionRequest { uid: "7".to_owned(), namespace: "shop".to_owned(), operation: "CREATE".to_owned(), object }
+    AdmissionRequest {
+        uid: "7".to_owned(),
+        namespace: "shop".to_owned(),
+        operation: "CREATE".to_owned(),
+        object,
+        dry_run: false,
+    }
 }
 
 fn shop(annotations: Value) -> Namespace {
@@ -111,11 +117,32 @@ fn a_review_of_an_api_server_is_read_and_its_answer_is_of_the_same_version() {
         "kind": KIND,
         "request": {"uid": "7", "operation": "CREATE", "namespace": "shop", "object": pod(), "dryRun": false},
     });
-    let review: AdmissionReview = serde_json::from_value(text).expect("fields that are not ours are passed over");
-    let request = review.request.expect("there is one");
+    let request = AdmissionReview::read(text.to_string().as_bytes()).expect("fields that are not ours are passed over");
     let answer = AdmissionReview::answer(mutate(&request, &shop(json!({})), &Options::default()));
     let answer = serde_json::to_value(answer).expect("it is JSON");
     assert_eq!(answer, json!({"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": "7", "allowed": true}}));
+}
+
+#[test]
+fn bytes_that_are_no_review_are_refused_with_what_is_wrong() {
+    let refused = |text: &str| AdmissionReview::read(text.as_bytes()).expect_err(text).to_string();
+    assert!(refused("{").starts_with("the body is not an AdmissionReview: EOF"));
+    assert!(refused("[]").starts_with("the body is not an AdmissionReview: "));
+    assert!(refused("{}").contains("apiVersion"));
+    let review = |version: &str, kind: &str, rest: &str| {
+        format!("{{\"apiVersion\": \"{version}\", \"kind\": \"{kind}\"{rest}}}")
+    };
+    assert_eq!(
+        refused(&review("admission.k8s.io/v1beta1", KIND, ", \"request\": {}")),
+        "the body is \"AdmissionReview\" of \"admission.k8s.io/v1beta1\"; send AdmissionReview of admission.k8s.io/v1"
+    );
+    assert_eq!(refused(&review(API_VERSION, KIND, "")), "the AdmissionReview has no request; send one");
+    let values = |count: usize| {
+        let object = format!(", \"request\": {{\"object\": [{}]}}", vec!["0"; count].join(","));
+        AdmissionReview::read(review(API_VERSION, KIND, &object).as_bytes())
+    };
+    assert!(values(VALUES_MAX / 2).is_ok());
+    assert!(matches!(values(VALUES_MAX), Err(BadReview::TooManyValues)));
 }
 
 #[test]

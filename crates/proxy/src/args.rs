@@ -11,10 +11,12 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::protocol::PortRanges;
 use leno_model::settings::parse_duration;
-use leno_model::spiffe::Workload;
+use leno_model::spiffe::{TrustDomain, Workload};
 
 use crate::access_log;
+use crate::control::IdentityService;
 use crate::limits::Limits;
 use crate::worker::Door;
 
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, env = "LENO_CONTROL", value_name = "HOST:PORT", conflicts_with = "config", value_parser = parse_control)]
     pub(crate) control: Option<String>,
 
-    /// Who the control plane must be, where this proxy has an identity itself
+    /// Who the control plane must be, where this proxy has an identity itself or comes for one
     #[arg(long, value_name = "WORKLOAD", default_value = "ns/leno/sa/leno-control")]
     pub(crate) control_identity: Workload,
 
@@ -57,20 +59,36 @@ pub(crate) struct Args {
 
     /// Who the own application is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
     #[arg(long, value_name = "WORKLOAD", requires = "issuer")]
-    pub(crate) identity: Option<Workload>,
+    identity: Option<Workload>,
 
-    /// Who issues the certificate that proves it: a directory made by `leno ca init`
-    #[arg(long, value_name = "DIR", requires = "identity")]
-    pub(crate) issuer: Option<PathBuf>,
+    /// Who issues the certificate that proves it: a directory made by `leno ca init`, or with --token a control plane
+    #[arg(long, value_name = "DIR|HOST:PORT", requires = "identity")]
+    issuer: Option<PathBuf>,
 
-    /// How long each certificate is valid; it is renewed after two thirds of that: 10s to 168h
-    #[arg(long, value_name = "DURATION", requires = "issuer", default_value = "24h", value_parser = parse_svid_lifetime)]
-    pub(crate) svid_lifetime: Duration,
+    /// File with the token that the control plane believes: one of the Pod's ServiceAccount for the audience leno.dev
+    #[arg(long, value_name = "FILE", requires_all = ["issuer", "trust_bundle"])]
+    token: Option<PathBuf>,
+
+    /// With --token: file with the certificates, in PEM, of the authorities that vouch for the mesh
+    #[arg(long, value_name = "FILE", requires = "token")]
+    trust_bundle: Option<PathBuf>,
+
+    /// With --token: the trust domain of the mesh
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    trust_domain: TrustDomain,
+
+    /// With --issuer DIR: how long each certificate is valid, 10s to 168h; it is renewed after two thirds of that
+    #[arg(long, value_name = "DURATION", requires = "issuer", conflicts_with = "token", default_value = "24h", value_parser = parse_svid_lifetime)]
+    svid_lifetime: Duration,
 
     /// Who may call the own application where no AuthorizationPolicy is enforced: all-unauthenticated,
     /// all-authenticated, cluster-authenticated, deny or audit
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
     pub(crate) default_inbound_policy: DefaultInboundPolicy,
+
+    /// Ports of the own application whose bytes are carried unread, as 3306,9000-9010: its clients wait for it to speak
+    #[arg(long, value_name = "PORTS", requires = "identity")]
+    pub(crate) opaque_ports: Option<PortRanges>,
 
     /// Log each call in this form [default: calls are not logged]
     #[arg(long, value_name = "FORMAT", value_enum)]
@@ -109,6 +127,20 @@ pub(crate) struct Args {
     limits: Vec<(String, String)>,
 }
 
+/// Who issues our certificate.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum IssuerPlace {
+    /// An authority on this machine.
+    Directory {
+        /// What `leno ca init` made.
+        path: PathBuf,
+        /// How long each certificate is valid.
+        lifetime: Duration,
+    },
+    /// The control plane of a cluster.
+    Service(IdentityService),
+}
+
 /// Why the process ends before it starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -136,6 +168,22 @@ impl Args {
         listen
     }
 
+    /// Who we are and who certifies it; nothing without an identity.
+    pub(crate) fn identity(&self) -> Option<(Workload, IssuerPlace)> {
+        let (workload, issuer) = (self.identity.clone()?, self.issuer.clone()?);
+        let place = match (&self.token, &self.trust_bundle) {
+            (Some(token), Some(trust_bundle)) => IssuerPlace::Service(IdentityService {
+                address: issuer.to_string_lossy().into_owned(),
+                workload: self.control_identity.clone(),
+                trust_domain: self.trust_domain.clone(),
+                trust_bundle: trust_bundle.clone(),
+                token: token.clone(),
+            }),
+            _ => IssuerPlace::Directory { path: issuer, lifetime: self.svid_lifetime },
+        };
+        Some((workload, place))
+    }
+
     /// Reads the command line, of which the program's name is the first item.
     pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<(Self, Limits), Exit> {
         let args: Vec<OsString> = args.collect();
@@ -143,6 +191,10 @@ impl Args {
             return Err(Exit::Answer(list_limits()));
         }
         let args = Self::try_parse_from(args).map_err(|error| explain(&error))?;
+        if let Some((_, IssuerPlace::Service(service))) = args.identity() {
+            let bad = |error| Exit::Usage(format!("--issuer {}: {error}", service.address));
+            parse_control(&service.address).map_err(bad)?;
+        }
         let mut limits = Limits::default();
         for (name, value) in &args.limits {
             limits.set(name, value).map_err(|error| Exit::Usage(format!("--limit {name}={value}: {error}")))?;

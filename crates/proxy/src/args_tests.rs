@@ -2,7 +2,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Args, Exit};
+use super::{Args, Exit, IssuerPlace};
+use crate::control::IdentityService;
 use crate::worker::Door;
 
 fn address(text: &str) -> SocketAddr {
@@ -33,6 +34,24 @@ fn a_directory_is_all_that_is_needed() {
 }
 
 #[test]
+fn an_issuer_is_a_directory_or_with_a_token_a_service() {
+    let of = |line: &str| read(line).expect("it is enough").identity().map(|(_, issuer)| issuer);
+    assert_eq!(of("--config d"), None);
+    let directory = IssuerPlace::Directory { path: "ca".into(), lifetime: Duration::from_secs(24 * 3_600) };
+    assert_eq!(of("--config d --identity ns/a/sa/b --issuer ca"), Some(directory));
+    let service = IssuerPlace::Service(IdentityService {
+        address: "leno-control.leno.svc:15012".to_owned(),
+        workload: "ns/leno/sa/leno-control".parse().expect("a workload"),
+        trust_domain: "prod.example".parse().expect("a trust domain"),
+        trust_bundle: "ca.crt".into(),
+        token: "token".into(),
+    });
+    let line = "--control c:1 --identity ns/a/sa/b --issuer leno-control.leno.svc:15012 --token token \
+                --trust-bundle ca.crt --trust-domain prod.example";
+    assert_eq!(of(line), Some(service));
+}
+
+#[test]
 fn every_usage_error_is_one_line_that_names_the_flag() {
     let cases = [
         ("--outbound 127.0.0.1:4140", "--config <DIR>"),
@@ -50,6 +69,11 @@ fn every_usage_error_is_one_line_that_names_the_flag() {
         ("--config d --identity ns/a/sa/b --issuer ca --svid-lifetime 9s", "--svid-lifetime"),
         ("--config d --identity ns/a/sa/b --issuer ca --svid-lifetime 169h", "168h"),
         ("--config d --svid-lifetime 24h", "--issuer"),
+        ("--control c:1 --identity ns/a/sa/b --issuer c:2 --token t", "--trust-bundle"),
+        ("--control c:1 --identity ns/a/sa/b --issuer c --token t --trust-bundle b", "--issuer c"),
+        ("--control c:1 --identity ns/a/sa/b --issuer c:2 --token t --trust-bundle b --svid-lifetime 1h", "--token"),
+        ("--control c:1 --opaque-ports 3306", "--identity"),
+        ("--config d --identity ns/a/sa/b --issuer ca --opaque-ports 0", "--opaque-ports"),
         ("--config d --limit streams", "--limit help"),
         ("--config d --limit no_such_limit=1", "no_such_limit"),
         ("--config d extra", "extra"),

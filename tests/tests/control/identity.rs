@@ -36,7 +36,7 @@ fn request(directory: &TempDir, uri: &str) -> String {
 }
 
 /// A token of a ServiceAccount, from the API server.
-fn token(cluster: &Cluster, namespace: &str, account: &str, audience: &str) -> String {
+pub(super) fn token(cluster: &Cluster, namespace: &str, account: &str, audience: &str) -> String {
     let printed = cluster.kubectl(&["-n", namespace, "create", "token", account, "--audience", audience]);
     printed.trim().to_owned()
 }
@@ -77,7 +77,7 @@ fn write_certificate(directory: &TempDir, name: &str, base64: &Value) -> String 
 }
 
 /// The trust bundle of a namespace, once it is there.
-fn bundle(cluster: &Cluster, namespace: &str) -> String {
+pub(super) fn bundle(cluster: &Cluster, namespace: &str) -> String {
     let arguments = ["-n", namespace, "get", "configmap", "leno-trust-bundle", "-o", "jsonpath={.data.ca\\.crt}"];
     wait_for("the trust bundle", Duration::from_secs(30), || {
         let output = cluster.try_kubectl(&arguments);

@@ -10,7 +10,7 @@ use super::sides::Authority;
 
 fn start_proxy(issuer: &str) -> Output {
     let config = tempfile::tempdir().expect("a temporary directory");
-    let proxy = std::env::var_os("LENO_PROXY").map_or_else(|| programs::program("leno-proxy"), Into::into);
+    let proxy = programs::program("leno-proxy");
     let mut command = Command::new("timeout");
     command.arg("10s").arg(proxy).arg("--config").arg(config.path());
     command.args(["--outbound", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);

@@ -1,6 +1,6 @@
 //! What the index is told.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use leno_model::manifest::Manifest;
@@ -48,6 +48,8 @@ pub enum Change {
     Listed(HashSet<Name>),
     /// The API server does not know the kind: there are none.
     NotInstalled,
+    /// A Pod that has a proxy is about to be made in this namespace.
+    Expected(Box<str>),
 }
 
 /// What an object says.
@@ -55,6 +57,8 @@ pub enum Change {
 pub enum Content {
     /// One that a mesh is made of, or what is wrong with it.
     Object(Result<Manifest, Vec<Problem>>),
+    /// The same of an object that has a status of ours, and its generation.
+    Custom(i64, Result<Manifest, Vec<Problem>>),
     /// A Pod.
     Pod(Pod),
     /// A Namespace.
@@ -69,10 +73,32 @@ pub struct Pod {
 }
 
 /// What is kept of a Namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
+    annotations: BTreeMap<String, String>,
+}
+
+/// What the names of our annotations begin with.
+const PREFIX: &str = "leno.dev/";
+/// The annotation of Namespaces whose Pods get a proxy.
+const INJECT: &str = "leno.dev/inject";
+
+impl Namespace {
+    /// One with these annotations, of which ours are kept.
+    pub fn new(mut annotations: BTreeMap<String, String>) -> Self {
+        annotations.retain(|name, _| name.starts_with(PREFIX));
+        Self { annotations }
+    }
+
+    /// Our annotations.
+    pub fn annotations(&self) -> &BTreeMap<String, String> {
+        &self.annotations
+    }
+
     /// Whether new Pods get a proxy unless they say otherwise.
-    pub injects: bool,
+    pub fn injects(&self) -> bool {
+        self.annotations.get(INJECT).is_some_and(|value| value == "enabled")
+    }
 }
 
 impl Kind {

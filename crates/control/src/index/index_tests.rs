@@ -207,13 +207,42 @@ fn of_routes_that_match_the_same_the_older_counts() {
 #[test]
 fn namespaces_are_meshed_if_they_inject_or_have_an_injected_pod() {
     let mut index = Index::new();
-    for (name, injects) in [("shop", false), ("bank", true), ("quiet", false)] {
-        let content = Content::Namespace(Namespace { injects });
-        index.take(Kind::Namespace, Change::Applied(Name::of_cluster(name), content));
+    for (name, annotation) in [("shop", "disabled"), ("bank", "enabled"), ("quiet", "disabled"), ("next", "disabled")] {
+        apply_namespace(&mut index, name, annotation);
     }
     apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
     index.take(Kind::Pod, Change::Applied(Name::new("gone", "echo-a"), injected("echo")));
     index.take(Kind::Pod, Change::Applied(Name::new("quiet", "echo-a"), bare()));
-    let names: Vec<_> = index.meshed_namespaces().into_iter().map(String::from).collect();
-    assert_eq!(names, ["bank", "shop"]);
+    assert_eq!(meshed(&index), ["bank", "shop"]);
+}
+
+#[test]
+fn a_namespace_is_meshed_from_when_a_pod_with_a_proxy_is_expected_until_it_is_gone() {
+    let mut index = Index::new();
+    index.take(Kind::Pod, Change::Expected("shop".into()));
+    // The namespace itself may be told later than its first Pod.
+    assert!(meshed(&index).is_empty());
+    apply_namespace(&mut index, "shop", "disabled");
+    assert_eq!(meshed(&index), ["shop"]);
+    index.take(Kind::Namespace, Change::Removed(Name::of_cluster("shop")));
+    apply_namespace(&mut index, "shop", "disabled");
+    assert!(meshed(&index).is_empty());
+}
+
+#[test]
+fn of_a_namespace_our_annotations_are_kept() {
+    let all = [("leno.dev/inject", "enabled"), ("leno.dev/proxy-workers", "2"), ("example.org/team", "shop")];
+    let namespace = Namespace::new(all.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+    assert!(namespace.injects());
+    let names: Vec<_> = namespace.annotations().keys().collect();
+    assert_eq!(names, ["leno.dev/inject", "leno.dev/proxy-workers"]);
+}
+
+fn apply_namespace(index: &mut Index, name: &str, inject: &str) {
+    let content = Content::Namespace(Namespace::new([("leno.dev/inject".to_owned(), inject.to_owned())].into()));
+    index.take(Kind::Namespace, Change::Applied(Name::of_cluster(name), content));
+}
+
+fn meshed(index: &Index) -> Vec<String> {
+    index.meshed_namespaces().into_iter().map(String::from).collect()
 }

@@ -24,7 +24,9 @@ pub struct Index {
     pods: HashMap<Name, Pod>,
     /// Pods that are other than when the slices were given their proxies last.
     changed_pods: HashSet<Name>,
-    namespaces: BTreeMap<Box<str>, Namespace>,
+    namespaces: Arc<BTreeMap<Box<str>, Namespace>>,
+    /// Namespaces in which a Pod with a proxy was about to be made.
+    expecting: BTreeSet<Box<str>>,
     /// Kinds of which not every object has been told yet.
     unlisted: BTreeSet<Kind>,
     /// Kinds that the API server does not know.
@@ -43,6 +45,17 @@ struct Entry {
     /// Mistakes of the object as it is now.
     problems: Vec<Problem>,
     notices: Vec<Notice>,
+    /// Of the object as it is now; 0 where it does not matter.
+    generation: i64,
+}
+
+/// What was made of an object that has a status of ours, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Its generation.
+    pub generation: i64,
+    /// Why it cannot be read, in a line; nothing if it can.
+    pub problem: Option<String>,
 }
 
 /// The mesh of what is known at one moment.
@@ -74,7 +87,8 @@ impl Index {
             objects: BTreeMap::new(),
             pods: HashMap::new(),
             changed_pods: HashSet::new(),
-            namespaces: BTreeMap::new(),
+            namespaces: Arc::default(),
+            expecting: BTreeSet::new(),
             unlisted: Kind::ALL.into(),
             absent: BTreeSet::new(),
             mesh: Arc::new(Mesh::empty()),
@@ -105,6 +119,9 @@ impl Index {
                 for name in self.names(kind) {
                     self.remove(kind, &name);
                 }
+            }
+            Change::Expected(namespace) => {
+                self.expecting.insert(namespace);
             }
         }
         News::default()
@@ -139,17 +156,37 @@ impl Index {
         self.objects.values().flat_map(|entry| &entry.problems)
     }
 
+    /// What was made of each object that has a status of ours.
+    pub fn observed(&self) -> BTreeMap<(Kind, Name), Observed> {
+        let with_status = self.objects.iter().filter(|(_, entry)| entry.generation != 0);
+        let observed = with_status.map(|(place, entry)| {
+            let problem = (!entry.problems.is_empty()).then(|| lines(&entry.problems));
+            (place.clone(), Observed { generation: entry.generation, problem })
+        });
+        observed.collect()
+    }
+
     /// What is worth knowing of the objects as they are now.
     pub fn notices(&self) -> impl Iterator<Item = &Notice> {
         self.objects.values().flat_map(|entry| &entry.notices)
     }
 
+    /// The namespaces that are known.
+    pub fn namespaces(&self) -> &Arc<BTreeMap<Box<str>, Namespace>> {
+        &self.namespaces
+    }
+
     /// The namespaces that proxies run in or may be put into.
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
-        let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects).map(|(name, _)| name);
+        let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let inhabited = self.pods.iter().filter(|(_, pod)| pod.injected_as.is_some()).map(|(name, _)| &name.namespace);
         // Of a namespace that is not there any more nothing can be said.
-        injected.chain(inhabited).filter(|name| self.namespaces.contains_key(*name)).cloned().collect()
+        injected
+            .chain(inhabited)
+            .chain(&self.expecting)
+            .filter(|name| self.namespaces.contains_key(*name))
+            .cloned()
+            .collect()
     }
 
     /// The mesh of what is known now. What did not change is shared with the one before.
@@ -163,7 +200,8 @@ impl Index {
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read) => return self.apply_object(kind, name, read),
+            Content::Object(read) => return self.apply_object(kind, name, 0, read),
+            Content::Custom(generation, read) => return self.apply_object(kind, name, generation, read),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
                     self.changed_pods.insert(name.clone());
@@ -171,18 +209,21 @@ impl Index {
                 }
             }
             Content::Namespace(namespace) => {
-                self.namespaces.insert(name.name, namespace);
+                if self.namespaces.get(&name.name) != Some(&namespace) {
+                    Arc::make_mut(&mut self.namespaces).insert(name.name, namespace);
+                }
             }
         }
         News::default()
     }
 
-    fn apply_object(&mut self, kind: Kind, name: Name, read: Result<Manifest, Vec<Problem>>) -> News {
+    fn apply_object(&mut self, kind: Kind, name: Name, generation: i64, read: Result<Manifest, Vec<Problem>>) -> News {
         let entry = self.objects.entry((kind, name)).or_default();
+        entry.generation = generation;
         match read {
             Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
-                *entry = Entry { object: objects.pop(), notices, ..Entry::default() };
+                *entry = Entry { object: objects.pop(), notices, generation, ..Entry::default() };
                 if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
                     pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
                 }
@@ -204,7 +245,8 @@ impl Index {
                 }
             }
             Kind::Namespace => {
-                self.namespaces.remove(&name.name);
+                Arc::make_mut(&mut self.namespaces).remove(&name.name);
+                self.expecting.remove(&name.name);
             }
             _ => {
                 self.objects.remove(&(kind, name.clone()));
@@ -234,6 +276,20 @@ impl Index {
             }
         }
     }
+}
+
+/// Mistakes of one object in a line, without its name; the first few of many.
+fn lines(problems: &[Problem]) -> String {
+    const SHOWN_MAX: usize = 3;
+    let shown = problems.iter().take(SHOWN_MAX).map(|problem| match problem.place.field.as_str() {
+        "" => format!("{}; {}", problem.what, problem.fix),
+        field => format!("{field}: {}; {}", problem.what, problem.fix),
+    });
+    let mut lines: Vec<String> = shown.collect();
+    if let Some(more @ 1..) = problems.len().checked_sub(SHOWN_MAX) {
+        lines.push(format!("and {more} more"));
+    }
+    lines.join(". ")
 }
 
 impl Default for Index {

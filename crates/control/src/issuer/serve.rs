@@ -13,7 +13,8 @@ use tonic::transport::Server;
 
 use super::service::Service;
 use super::signing::Signing;
-use crate::accept::{Clients, accept};
+use crate::accept::{Clients, accept, by_identity};
+use crate::publish::limits::CONNECTIONS_MAX;
 
 /// How long a client may be silent before it is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -42,6 +43,6 @@ pub(crate) async fn serve(
         .serve_with_incoming(poll_fn(move |context| connections.poll_recv(context)));
     tokio::select! {
         served = server => served,
-        never = accept(listener, Some(identity), Clients::Anybody, sender) => match never {},
+        never = accept(listener, Some(by_identity(identity)), Clients::Anybody, CONNECTIONS_MAX, sender) => match never {},
     }
 }

@@ -9,7 +9,8 @@ use leno_identity::bundle::TrustBundle;
 use leno_identity::issuer::{IssueError, Issued, Issuer, Issuing, Signer, Trust};
 use leno_identity::svid::Request;
 use leno_model::spiffe::{SpiffeId, TrustDomain};
-use rustls::pki_types::CertificateDer;
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, DnsName};
 use tokio::sync::watch;
 
 /// The issuing authority, and whom to trust.
@@ -24,7 +25,7 @@ pub(crate) struct Signing {
 }
 
 impl Signing {
-    pub(super) fn new(authority: Arc<Authority>, bundle: TrustBundle, anchors_pem: String) -> Self {
+    pub(crate) fn new(authority: Arc<Authority>, bundle: TrustBundle, anchors_pem: String) -> Self {
         let is_anchor = |certificate: &CertificateDer<'_>| bundle.anchors().contains(certificate);
         let intermediates = authority.certificates().iter().filter(|one| !is_anchor(one)).cloned().collect();
         let signer = Signer(authority.certificate_pem().to_owned());
@@ -49,6 +50,17 @@ impl Signing {
         let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
         let certificate = self.authority.sign(id, csr, validity)?;
         Ok([vec![certificate], self.intermediates.clone()].concat())
+    }
+
+    /// Makes a key pair, certifies that it is that of the server with these names, and says until when.
+    ///
+    /// # Errors
+    /// [`SignError`] if the authority has expired.
+    pub(crate) fn certify_server(&self, names: &[DnsName<'_>]) -> Result<(ServerConfig, SystemTime), SignError> {
+        let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
+        let certificate = self.authority.certify_server(names, validity)?;
+        let not_after = certificate.not_after;
+        Ok((certificate.into_config(&self.intermediates), not_after))
     }
 }
 

@@ -49,9 +49,9 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::accept::{self, Clients, Connection, Peer};
+use crate::accept::{Clients, Connection, Peer, accept, by_identity};
 use delta::Delta;
-use limits::{KEEPALIVE, KEEPALIVE_TIMEOUT, REQUEST_MAX_BYTES, STREAMS_PER_CONNECTION_MAX};
+use limits::{CONNECTIONS_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, REQUEST_MAX_BYTES, STREAMS_PER_CONNECTION_MAX};
 use sotw::StateOfTheWorld;
 use state::State;
 use variant::Exchange;
@@ -88,7 +88,8 @@ impl Publisher {
         identity: Option<watch::Receiver<Arc<TlsIdentity>>>,
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
-        tokio::spawn(accept::accept(listener, identity, Clients::Identified, sender));
+        let tls = identity.map(by_identity);
+        tokio::spawn(accept(listener, tls, Clients::Identified, CONNECTIONS_MAX, sender));
         let service = AggregatedDiscoveryServiceServer::new(Service { state: self.state.clone() })
             .max_decoding_message_size(REQUEST_MAX_BYTES)
             .max_encoding_message_size(usize::MAX);

@@ -16,8 +16,6 @@ use crate::index::{self, Content, Kind, Name};
 
 /// The label of Pods that have a proxy.
 const INJECTED: &str = "leno.dev/injected";
-/// The annotation of Namespaces whose Pods get one.
-const INJECT: &str = "leno.dev/inject";
 /// The service account of a Pod that names none.
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
@@ -78,12 +76,8 @@ pub(super) fn pod(_: &Name, pod: Pod) -> Content {
     Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account) })
 }
 
-// Readers are given what they read.
-#[allow(clippy::needless_pass_by_value)]
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {
-    let annotations = namespace.metadata.annotations.unwrap_or_default();
-    let injects = annotations.get(INJECT).is_some_and(|value| value == "enabled");
-    Content::Namespace(index::Namespace { injects })
+    Content::Namespace(index::Namespace::new(namespace.metadata.annotations.unwrap_or_default()))
 }
 
 /// A kind that a CustomResourceDefinition makes.
@@ -105,6 +99,11 @@ pub(super) const CUSTOM: [Custom; 4] = [
     Custom { kind: Kind::GrpcRoute, group: GATEWAY, version: "v1", plural: "grpcroutes" },
     Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
 ];
+
+/// What a kind that a CustomResourceDefinition makes is called in the API; nothing for other kinds.
+pub(crate) fn resource(kind: Kind) -> Option<ApiResource> {
+    CUSTOM.iter().find(|custom| custom.kind == kind).map(Custom::resource)
+}
 
 impl Custom {
     /// What it is called in the API.
@@ -129,9 +128,10 @@ impl Custom {
         move |_, mut object| {
             // Nobody here wants it, and it is as long as the rest.
             object.metadata.managed_fields = None;
+            let generation = object.metadata.generation.unwrap_or_default();
             // What is listed need not say again of which kind it is.
             object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
-            Content::Object(read_object(serde_json::to_value(object).unwrap_or_default()))
+            Content::Custom(generation, read_object(serde_json::to_value(object).unwrap_or_default()))
         }
     }
 }

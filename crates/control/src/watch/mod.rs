@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use crate::index::{Change, Kind};
 use definitions::Definitions;
 use follow::Follower;
+pub(crate) use kinds::resource;
 
 /// Most changes that wait to be taken in; watches pause when there are as many.
 pub const CHANGES_MAX: usize = 1_024;

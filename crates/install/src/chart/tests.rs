@@ -136,6 +136,7 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         "proxy.cpuLimit=1",
         "proxy.accessLog=off",
         "clusterDomain=c.local",
+        "trustDomain=example.org",
     ];
     let settings = Settings {
         image: "registry.example/mesh/leno-proxy".to_owned(),
@@ -143,7 +144,8 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         cpu_limit: "1".to_owned(),
         ..Settings::default()
     };
-    assert_eq!(options(&sets), Options { cluster_domain: "c.local".to_owned(), proxy: settings });
+    let (cluster_domain, trust_domain) = ("c.local".to_owned(), "example.org".to_owned());
+    assert_eq!(options(&sets), Options { cluster_domain, trust_domain, proxy: settings });
 }
 
 #[test]

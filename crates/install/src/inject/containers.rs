@@ -142,6 +142,7 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
         format!("--issuer={control}:15012"),
         format!("--token={IDENTITY_DIR}/{TOKEN_FILE}"),
         format!("--trust-bundle={IDENTITY_DIR}/{TRUST_BUNDLE_FILE}"),
+        format!("--trust-domain={}", options.trust_domain),
         "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
         format!("--inbound=0.0.0.0:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),

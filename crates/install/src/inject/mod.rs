@@ -24,13 +24,16 @@ use crate::patch::Operation;
 pub struct Options {
     /// The cluster's DNS domain.
     pub cluster_domain: String,
+    /// What all of the mesh's identities begin with.
+    pub trust_domain: String,
     /// What the settings of a proxy are where no annotation says otherwise.
     pub proxy: Settings,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { cluster_domain: "cluster.local".to_owned(), proxy: Settings::default() }
+        let usual = || "cluster.local".to_owned();
+        Self { cluster_domain: usual(), trust_domain: usual(), proxy: Settings::default() }
     }
 }
 

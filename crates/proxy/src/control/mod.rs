@@ -1,15 +1,17 @@
 //! The control thread: configuration, the admin endpoint, signals. It never touches a call.
 
+mod certify;
+mod connect;
 mod discovery;
 mod pages;
 mod shared;
 mod source;
 mod workers;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,11 +28,13 @@ use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-use crate::args::Args;
+use crate::args::{Args, IssuerPlace};
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle};
-use discovery::{ControlPlane, Discovery, QUESTIONS_MAX};
+pub(crate) use certify::IdentityService;
+use connect::{ControlPlane, Security};
+use discovery::{Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
 use source::Source;
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
@@ -80,17 +84,29 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 /// Starts in the order in which a mistake is found soonest: files, addresses, threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
-    let doors = args.listen();
+    let (doors, own) = (args.listen(), args.identity());
     let access_log = start_access_log(&args)?;
     let log = logging::start(args.log, args.log_format)?;
-    let signals = Signals::new()?;
+    let mut signals = Signals::new()?;
     raise_open_files_limit();
 
-    let namespace = args.identity.as_ref().map_or_else(|| "default".into(), |workload| workload.namespace.clone());
+    let namespace = own.as_ref().map_or_else(|| "default".into(), |(workload, _)| workload.namespace.clone());
     let directory = args.config.as_deref().map(Source::open).transpose()?;
-    let identity = match (args.issuer, args.identity) {
-        (Some(path), Some(workload)) => Some(start_identity(&path, workload, args.svid_lifetime).await?),
-        _ => None,
+    let admin = listen(args.admin).await?;
+    let admin_address = admin.local_addr()?;
+    // Nothing until there is something to serve; whoever asks meanwhile is told what is waited for.
+    let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
+    let asked = serving.clone();
+    spawn_local(leno_admin::serve(admin, async move |request| match asked.get() {
+        Some(shared) => pages::answer(request, shared).await,
+        None => pages::answer_early(&request),
+    }));
+    let identity = tokio::select! {
+        identity = start_identity(own) => identity?,
+        signal = signals.next() => {
+            tracing::info!(signal, "ended before it served");
+            return Ok(());
+        }
     };
     let (source, questions) = match directory {
         Some(directory) => (directory, None),
@@ -99,7 +115,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
             let control_plane = ControlPlane {
                 address: args.control.unwrap_or_default(),
                 workload: args.control_identity,
-                identity: identity.as_ref().map(Upkeep::identity),
+                security: identity.as_ref().map_or(Security::Clear, |own| Security::Mutual(own.identity())),
             };
             if identity.is_some() {
                 tracing::warn!(
@@ -112,14 +128,13 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     };
     let configuration = source.configuration();
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
-    let admin = listen(args.admin).await?;
-    let admin_address = admin.local_addr()?;
     let limits = Arc::new(limits);
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
         discovery: questions,
         default_policy: args.default_inbound_policy,
+        opaque_ports: &args.opaque_ports.unwrap_or_default(),
         access_log: access_log.as_ref(),
         limits: &limits,
         mesh: &configuration.mesh,
@@ -138,8 +153,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         identity_metrics: identity.as_ref().map(Upkeep::metrics),
         started,
     });
-    let serving = shared.clone();
-    spawn_local(leno_admin::serve(admin, async move |request| pages::answer(request, &serving).await));
+    let _ = serving.set(shared.clone());
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());
@@ -229,8 +243,16 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
 }
 
-async fn start_identity(path: &Path, workload: Workload, lifetime: Duration) -> Result<Upkeep, ControlError> {
-    let failed = |source| ControlError::Identity { path: path.to_owned(), source: Box::new(source) };
-    let issuer = LocalIssuer::open(path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
-    Upkeep::start(Box::new(issuer), workload, random_seed()).await.map_err(failed)
+/// Gets the first certificate. An authority on this machine that gives none is a mistake; a control plane is waited for.
+async fn start_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Option<Upkeep>, ControlError> {
+    match own {
+        None => Ok(None),
+        Some((workload, IssuerPlace::Service(service))) => Ok(Some(certify::start(&service, &workload).await)),
+        Some((workload, IssuerPlace::Directory { path, lifetime })) => {
+            let failed = |source| ControlError::Identity { path: path.clone(), source: Box::new(source) };
+            let issuer = LocalIssuer::open(&path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
+            let upkeep = Upkeep::start(Box::new(issuer), workload, random_seed()).await;
+            upkeep.map(Some).map_err(failed)
+        }
+    }
 }

@@ -18,7 +18,7 @@ const EXPLAIN_MAX: Duration = Duration::from_millis(500);
 /// What GET / says.
 const CONTENTS: &str = "\
 GET /live        200 while the process runs
-GET /ready       200 while calls are taken, 503 while draining
+GET /ready       200 while calls are taken, 503 before the first certificate and while draining
 GET /metrics     numbers for Prometheus
 GET /config      what is loaded, and what is wrong with it
 GET /balancer    every endpoint as each worker's balancer sees it
@@ -37,6 +37,15 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
         ("/log-level", _) => wrong_method("GET, HEAD, PUT"),
         ("/" | "/live" | "/ready" | "/metrics" | "/config" | "/balancer" | "/limits", _) => wrong_method("GET, HEAD"),
         _ => not_found(),
+    }
+}
+
+/// Answers one request before there is anything to serve, since there is no certificate yet.
+pub(super) fn answer_early(request: &Request<Incoming>) -> Answer {
+    let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        "/live" if is_reading => text(StatusCode::OK, "live\n"),
+        _ => text(StatusCode::SERVICE_UNAVAILABLE, "waiting for the first certificate; the log says for whom\n"),
     }
 }
 

@@ -8,6 +8,7 @@ use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::protocol::PortRanges;
 use tokio::sync::mpsc;
 
 use super::ControlError;
@@ -23,6 +24,7 @@ pub(super) struct WorkerTemplate<'a> {
     /// Where they ask what they do not know.
     pub(super) discovery: Option<mpsc::Sender<Subject>>,
     pub(super) default_policy: DefaultInboundPolicy,
+    pub(super) opaque_ports: &'a PortRanges,
     pub(super) access_log: Option<&'a AccessLogOptions>,
     pub(super) limits: &'a Arc<Limits>,
     pub(super) mesh: &'a Arc<Mesh>,
@@ -42,6 +44,7 @@ impl WorkerTemplate<'_> {
                 identity: self.identity.clone(),
                 discovery: self.discovery.clone(),
                 default_policy: self.default_policy,
+                opaque_ports: self.opaque_ports.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 limits: self.limits.clone(),
                 metrics: metrics.clone(),

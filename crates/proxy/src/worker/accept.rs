@@ -184,6 +184,9 @@ impl Worker {
     /// What is said of a connection before its first byte.
     pub(super) fn declared_protocol(&self, origin: &Origin) -> Protocol {
         let Some(original) = origin.original_destination else { return Protocol::Detect };
+        if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
+            return Protocol::Opaque;
+        }
         let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
         let cluster = self.mesh.cluster_by_address(original).or_else(of_endpoint);
         cluster.map_or_else(|| Protocol::of_port(original.port()), |cluster| cluster.protocol)

@@ -11,6 +11,7 @@ use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::protocol::PortRanges;
 use mio::{Poll, Token, Waker};
 use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
@@ -40,6 +41,8 @@ pub struct WorkerConfig {
     pub discovery: Option<tokio_mpsc::Sender<Subject>>,
     /// Who may call the application where no policy is enforced.
     pub default_policy: DefaultInboundPolicy,
+    /// Ports of the own application whose bytes are carried unread.
+    pub opaque_ports: PortRanges,
     /// Where calls are logged.
     pub access_log: AccessLog,
     /// The limits in force.
@@ -220,6 +223,7 @@ impl Worker {
             mesh,
             identity: config.identity,
             default_policy: config.default_policy,
+            opaque_ports: config.opaque_ports,
             access_log: config.access_log,
             failures: FailureLog::default(),
             mesh_version: 0,

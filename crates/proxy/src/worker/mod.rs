@@ -57,6 +57,7 @@ use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::protocol::PortRanges;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -108,6 +109,7 @@ struct Worker {
     /// What proves who we are, and checks who others are; none without an identity.
     identity: Option<Arc<TlsIdentity>>,
     default_policy: DefaultInboundPolicy,
+    opaque_ports: PortRanges,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
     /// Where questions go that the mesh has no answer to; none where it knows everything.

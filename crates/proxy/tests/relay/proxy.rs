@@ -9,6 +9,7 @@ use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::protocol::PortRanges;
 use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
@@ -59,6 +60,7 @@ impl Proxy {
             identity: None,
             discovery,
             default_policy: DefaultInboundPolicy::default(),
+            opaque_ports: PortRanges::default(),
             access_log: AccessLog::off(),
             limits: Arc::new(set),
             metrics: metrics.clone(),

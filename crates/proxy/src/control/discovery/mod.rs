@@ -1,9 +1,8 @@
 //! Discovery: asks the control plane what workers do not know, over incremental xDS, and gives them the mesh that answers.
 //!
-//! `knowledge` is what has been asked and answered, `session` one stream's exchange, `connect` the connection. While the
-//! control plane cannot be reached what is known holds, and questions wait until it can.
+//! `knowledge` is what has been asked and answered, `session` one stream's exchange. While the control plane cannot be
+//! reached what is known holds, and questions wait until it can.
 
-mod connect;
 #[cfg(test)]
 mod fixtures;
 mod knowledge;
@@ -24,10 +23,10 @@ use leno_wire::facts;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-pub(super) use connect::ControlPlane;
 use knowledge::{Knowledge, SUBJECTS_MAX};
 use session::Session;
 
+use super::connect::ControlPlane;
 use super::shared::Shared;
 use super::workers::random_seed;
 

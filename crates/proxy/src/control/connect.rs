@@ -1,15 +1,19 @@
-//! The connection to the control plane: in clear on this machine, by mutual TLS with an identity.
+//! Connections to the control plane: in clear on this machine, else by TLS with somebody whose identity is checked.
 
 use std::future::Future;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use leno_identity::bundle::TrustBundle;
+use leno_identity::tls::anonymous_client;
 use leno_identity::{TlsIdentity, explain_io, peer_id};
-use leno_model::spiffe::{SpiffeId, Workload};
+use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -24,15 +28,31 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where the control plane is, and who it must be.
+/// A service of the control plane: where it is, and who it must be.
 #[derive(Clone, Debug)]
-pub(in crate::control) struct ControlPlane {
+pub(super) struct ControlPlane {
     /// A name or an address, and a port.
-    pub(in crate::control) address: String,
-    /// Who must be there; asked only where we have an identity ourselves.
-    pub(in crate::control) workload: Workload,
-    /// Who we are.
-    pub(in crate::control) identity: Option<watch::Receiver<Arc<TlsIdentity>>>,
+    pub(super) address: String,
+    /// Who must be there; not asked in clear.
+    pub(super) workload: Workload,
+    /// How both sides know each other.
+    pub(super) security: Security,
+}
+
+/// How we and the control plane know each other.
+#[derive(Clone, Debug)]
+pub(super) enum Security {
+    /// Not at all: it is on this machine.
+    Clear,
+    /// By mutual TLS, as who we are.
+    Mutual(watch::Receiver<Arc<TlsIdentity>>),
+    /// It shows who it is, and we do not yet: we come for an identity.
+    Anonymous {
+        /// The mesh's.
+        trust_domain: TrustDomain,
+        /// The file of the trust bundle, in PEM; read for each connection.
+        trust_bundle: PathBuf,
+    },
 }
 
 impl ControlPlane {
@@ -51,15 +71,16 @@ impl ControlPlane {
     }
 
     async fn open(self) -> Result<TokioIo<Box<dyn Transport>>, io::Error> {
+        let tls = self.security.tls()?;
         let stream = TcpStream::connect(&self.address).await?;
         stream.set_nodelay(true)?;
-        let Some(identity) = self.identity.as_ref().map(|identity| identity.borrow().clone()) else {
+        let Some((config, trust_domain)) = tls else {
             return Ok(TokioIo::new(Box::new(stream)));
         };
-        let expected = SpiffeId { trust_domain: identity.id.trust_domain.clone(), workload: self.workload };
+        let expected = SpiffeId { trust_domain, workload: self.workload };
         // What is checked is the SPIFFE id; the name only says that a Leno proxy is calling.
-        let name = ServerName::try_from("15010.leno.internal").map_err(io::Error::other)?;
-        let stream = TlsConnector::from(identity.client.clone()).connect(name, stream).await;
+        let name = ServerName::try_from("control.leno.internal").map_err(io::Error::other)?;
+        let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|error| io::Error::other(explain_io(&error)))?;
         let found = peer_id(stream.get_ref().1.peer_certificates().unwrap_or_default()).map_err(io::Error::other)?;
         if found != expected {
@@ -67,6 +88,33 @@ impl ControlPlane {
         }
         Ok(TokioIo::new(Box::new(stream)))
     }
+}
+
+impl Security {
+    /// The TLS to connect with, and the trust domain that the control plane must be of; nothing in clear.
+    fn tls(&self) -> io::Result<Option<(Arc<ClientConfig>, TrustDomain)>> {
+        match self {
+            Self::Clear => Ok(None),
+            Self::Mutual(identity) => {
+                let identity = identity.borrow();
+                Ok(Some((identity.client.clone(), identity.id.trust_domain.clone())))
+            }
+            Self::Anonymous { trust_domain, trust_bundle } => {
+                let bundle = read_trust_bundle(trust_bundle).map_err(io::Error::other)?;
+                Ok(Some((Arc::new(anonymous_client(trust_domain, &bundle)), trust_domain.clone())))
+            }
+        }
+    }
+}
+
+/// Reads a trust bundle that somebody else keeps up to date.
+///
+/// # Errors
+/// A line that names the file and what to do.
+pub(super) fn read_trust_bundle(path: &Path) -> Result<TrustBundle, String> {
+    let failed = |why: &dyn std::fmt::Display| format!("--trust-bundle {}: {why}", path.display());
+    let pem = std::fs::read(path).map_err(|error| failed(&error))?;
+    TrustBundle::from_pem(&pem).map_err(|error| failed(&error))
 }
 
 trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}

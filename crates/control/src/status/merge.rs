@@ -1,0 +1,125 @@
+//! What is to be said, into the status that is there.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use leno_model::route::status::{Condition, ConditionKind, ParentRef, Reason};
+use serde_json::{Map, Value, json};
+
+use super::wanted::{Verdict, Wanted};
+
+/// Who we are in the statuses of routes (`controllerName`).
+pub(super) const CONTROLLER: &str = "leno.dev/mesh";
+/// The reason for a policy that cannot be read.
+const INVALID: &str = "Invalid";
+
+/// The status that an object is to have; nothing if it has it.
+pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
+    let said = Said { generation: wanted.generation, now };
+    let before = &object["status"];
+    let (field, after) = match &wanted.verdict {
+        Verdict::Route(parents) => {
+            let ours = parents.iter().map(|parent| (parent_ref(&parent.parent), parent.conditions.clone())).collect();
+            ("parents", said.parents(&before["parents"], ours))
+        }
+        Verdict::BrokenRoute(problem) => {
+            let refs = object["spec"]["parentRefs"].as_array().into_iter().flatten();
+            let ours = refs.filter(|parent| is_service(parent)).map(|parent| (parent.clone(), vec![unread(problem)]));
+            ("parents", said.parents(&before["parents"], ours.collect()))
+        }
+        Verdict::Policy(problem) => {
+            ("conditions", said.conditions_of_policy(&before["conditions"], problem.as_deref()))
+        }
+    };
+    let said = before[field].as_array().cloned().unwrap_or_default();
+    (said != after).then(|| match wanted.verdict {
+        Verdict::Policy(_) => json!({ "observedGeneration": wanted.generation, field: after }),
+        _ => json!({ field: after }),
+    })
+}
+
+/// What all conditions of one write have in common.
+struct Said {
+    generation: i64,
+    now: Timestamp,
+}
+
+impl Said {
+    /// The entries of others as they are, then ours.
+    fn parents(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
+        let (own, others): (Vec<&Value>, Vec<&Value>) =
+            before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);
+        let mut all: Vec<Value> = others.into_iter().cloned().collect();
+        for (parent, conditions) in ours {
+            let before = own.iter().find(|entry| entry["parentRef"] == parent).map(|entry| &entry["conditions"]);
+            let conditions: Vec<Value> = conditions
+                .iter()
+                .map(|condition| {
+                    let (kind, reason) = (condition.kind.to_string(), condition.reason.to_string());
+                    self.condition(before, &kind, condition.status, &reason, &condition.message)
+                })
+                .collect();
+            all.push(json!({ "parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions }));
+        }
+        all
+    }
+
+    fn conditions_of_policy(&self, before: &Value, problem: Option<&str>) -> Vec<Value> {
+        let accepted = ConditionKind::Accepted.to_string();
+        let condition = match problem {
+            None => self.condition(Some(before), &accepted, true, &Reason::Accepted.to_string(), ""),
+            Some(problem) => self.condition(Some(before), &accepted, false, INVALID, problem),
+        };
+        vec![condition]
+    }
+
+    /// A condition, which keeps the time of its last transition while its status is the same.
+    fn condition(&self, before: Option<&Value>, kind: &str, status: bool, reason: &str, message: &str) -> Value {
+        let status = if status { "True" } else { "False" };
+        let known = before.and_then(Value::as_array).into_iter().flatten().find(|known| known["type"] == kind);
+        let since = known.filter(|known| known["status"] == status).map(|known| known["lastTransitionTime"].clone());
+        json!({
+            "type": kind,
+            "status": status,
+            "observedGeneration": self.generation,
+            "lastTransitionTime": since.unwrap_or_else(|| json!(Time(self.now))),
+            "reason": reason,
+            "message": message,
+        })
+    }
+}
+
+/// A parent as the route wrote it.
+fn parent_ref(parent: &ParentRef) -> Value {
+    let mut fields = Map::new();
+    let mut field = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            fields.insert(name.to_owned(), value);
+        }
+    };
+    let text = |text: &Option<Box<str>>| text.as_deref().map(Value::from);
+    field("group", text(&parent.group));
+    field("kind", text(&parent.kind));
+    field("namespace", text(&parent.namespace));
+    field("name", Some(Value::from(&*parent.name)));
+    field("sectionName", text(&parent.section_name));
+    field("port", parent.port.map(Value::from));
+    Value::Object(fields)
+}
+
+/// Whether a parent is one that a mesh looks after. Without a kind it would be a Gateway.
+fn is_service(parent: &Value) -> bool {
+    parent["kind"] == "Service" && matches!(parent["group"].as_str(), Some("" | "core"))
+}
+
+fn unread(problem: &str) -> Condition {
+    Condition {
+        kind: ConditionKind::Accepted,
+        status: false,
+        reason: Reason::UnsupportedValue,
+        message: format!("{problem}. What was last right stays in force."),
+    }
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -1,0 +1,57 @@
+//! What the statuses are to say, by what is known.
+
+use std::collections::BTreeMap;
+
+use leno_model::route::RouteKind;
+use leno_model::route::status::ParentStatus;
+
+use super::Place;
+use crate::index::{Kind, Name};
+use crate::kubernetes::State;
+
+/// What one object's status is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// The generation of the object that this is about.
+    pub(super) generation: i64,
+    pub(super) verdict: Verdict,
+}
+
+/// What became of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A route, at each of its parents that is ours.
+    Route(Vec<ParentStatus>),
+    /// A route that cannot be read; why.
+    BrokenRoute(String),
+    /// A policy, and why it cannot be read if it cannot.
+    Policy(Option<String>),
+}
+
+/// What the status of every object is to say.
+pub(super) fn wanted(state: &State) -> BTreeMap<Place, Wanted> {
+    let mut routes: BTreeMap<Place, Vec<ParentStatus>> = BTreeMap::new();
+    for status in &state.routes {
+        let kind = match status.route.kind {
+            RouteKind::Http => Kind::HttpRoute,
+            RouteKind::Grpc => Kind::GrpcRoute,
+        };
+        let name = Name::new(&status.route.namespace, &status.route.name);
+        routes.entry((kind, name)).or_default().push(status.clone());
+    }
+    let judged = state.observed.iter().filter_map(|(place, observed)| {
+        let problem = observed.problem.clone();
+        let verdict = match (place.0, problem) {
+            (Kind::AuthorizationPolicy, problem) => Verdict::Policy(problem),
+            (Kind::HttpRoute | Kind::GrpcRoute, Some(problem)) => Verdict::BrokenRoute(problem),
+            (Kind::HttpRoute | Kind::GrpcRoute, None) => Verdict::Route(routes.remove(place).unwrap_or_default()),
+            _ => return None,
+        };
+        Some((place.clone(), Wanted { generation: observed.generation, verdict }))
+    });
+    judged.collect()
+}
+
+#[cfg(test)]
+#[path = "wanted_tests.rs"]
+mod tests;

@@ -1,0 +1,45 @@
+use std::collections::BTreeMap;
+
+use leno_model::route::status::{ParentRef, ParentStatus};
+use leno_model::route::{RouteKind, RouteName};
+
+use super::{Verdict, Wanted, wanted};
+use crate::index::{Kind, Name, Observed};
+use crate::kubernetes::State;
+
+fn observed(kind: Kind, name: &str, problem: Option<&str>) -> ((Kind, Name), Observed) {
+    ((kind, Name::new("shop", name)), Observed { generation: 3, problem: problem.map(str::to_owned) })
+}
+
+fn at_parent(name: &str, parent: &str) -> ParentStatus {
+    ParentStatus {
+        route: RouteName { kind: RouteKind::Grpc, namespace: "shop".into(), name: name.into() },
+        parent: ParentRef { name: parent.into(), ..ParentRef::default() },
+        conditions: Vec::new(),
+    }
+}
+
+#[test]
+fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
+    let state = State {
+        observed: BTreeMap::from([
+            observed(Kind::GrpcRoute, "canary", None),
+            observed(Kind::GrpcRoute, "of-a-gateway", None),
+            observed(Kind::HttpRoute, "broken", Some("no")),
+            observed(Kind::AuthorizationPolicy, "good", None),
+            observed(Kind::AuthorizationPolicy, "bad", Some("why")),
+            observed(Kind::ReferenceGrant, "grant", None),
+        ]),
+        routes: vec![at_parent("canary", "a"), at_parent("canary", "b")],
+        ..State::default()
+    };
+    let of = |kind, name: &str, verdict| ((kind, Name::new("shop", name)), Wanted { generation: 3, verdict });
+    let expected = BTreeMap::from([
+        of(Kind::GrpcRoute, "canary", Verdict::Route(vec![at_parent("canary", "a"), at_parent("canary", "b")])),
+        of(Kind::GrpcRoute, "of-a-gateway", Verdict::Route(Vec::new())),
+        of(Kind::HttpRoute, "broken", Verdict::BrokenRoute("no".to_owned())),
+        of(Kind::AuthorizationPolicy, "good", Verdict::Policy(None)),
+        of(Kind::AuthorizationPolicy, "bad", Verdict::Policy(Some("why".to_owned()))),
+    ]);
+    assert_eq!(wanted(&state), expected);
+}

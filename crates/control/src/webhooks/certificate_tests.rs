@@ -1,0 +1,55 @@
+use super::*;
+use crate::webhooks::fixtures::{DAY, signing, signing_from};
+
+fn certificate(signing: watch::Receiver<Arc<Signing>>) -> Certificate {
+    Certificate::issue(names("leno", "cluster.local").expect("names"), signing).expect("a certificate")
+}
+
+#[test]
+fn the_names_are_those_by_which_a_cluster_calls_the_service() {
+    let all = names("leno", "cluster.local").expect("names");
+    let all: Vec<&str> = all.iter().map(AsRef::as_ref).collect();
+    assert_eq!(all, ["leno-control.leno.svc", "leno-control.leno", "leno-control.leno.svc.cluster.local"]);
+    assert!(names("leno", "cluster local").is_err() && names("", "cluster.local").is_err());
+}
+
+#[test]
+fn it_is_renewed_after_two_thirds_of_its_life_and_not_before() {
+    let (_sender, receiver) = watch::channel(signing());
+    let mut certificate = certificate(receiver);
+    let (mut config, now) = (certificate.config(), SystemTime::now());
+    certificate.check(now + DAY / 2);
+    assert!(!config.has_changed().expect("it lives"));
+    certificate.check(now + DAY * 5 / 6 + Duration::from_secs(1));
+    assert!(config.has_changed().expect("it lives"));
+    config.mark_unchanged();
+    // The next is due by the new one's life.
+    certificate.check(now + DAY * 5 / 6 + Duration::from_secs(2));
+    assert!(!config.has_changed().expect("it lives"));
+}
+
+#[tokio::test]
+async fn it_is_renewed_at_once_when_the_authority_changes() {
+    let (sender, receiver) = watch::channel(signing());
+    let certificate = certificate(receiver);
+    let mut config = certificate.config();
+    let (before, running) = (config.borrow_and_update().clone(), tokio::spawn(certificate.run()));
+    sender.send_replace(signing());
+    config.changed().await.expect("another");
+    assert!(!Arc::ptr_eq(&before, &config.borrow()));
+    running.abort();
+}
+
+#[test]
+fn one_that_cannot_be_renewed_stays_in_use() {
+    let (sender, receiver) = watch::channel(signing());
+    let mut certificate = certificate(receiver);
+    let config = certificate.config();
+    // It can certify nobody any more.
+    sender.send_replace(signing_from(SystemTime::now() - DAY * 100, DAY));
+    certificate.check(SystemTime::now() + DAY);
+    assert!(!config.has_changed().expect("it lives"));
+    sender.send_replace(signing());
+    certificate.check(SystemTime::now() + DAY * 2);
+    assert!(config.has_changed().expect("it lives"));
+}

@@ -1,0 +1,134 @@
+//! The webhooks: an API server asks before it stores a Pod, which gets its proxy (`/inject`), and before it stores what the
+//! mesh reads (`/validate`).
+//!
+//! ```text
+//! accept -> serve (HTTP, limits) -> review (bytes to an answer: install::webhook decides) -> counts
+//!              certificate (ours)      namespaces, inject_config (what answers depend on)
+//! ```
+//!
+//! Every replica answers. `trust` has the one that leads write the anchors into the webhooks' configurations, so that API
+//! servers believe the certificate.
+
+mod certificate;
+mod counts;
+mod inject_config;
+mod namespaces;
+mod review;
+mod serve;
+mod trust;
+
+#[cfg(test)]
+mod fixtures;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::Arc;
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use kube::Client;
+use leno_identity::authority::SignError;
+use rustls::pki_types::DnsName;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub(crate) use counts::Counts;
+pub(crate) use inject_config::BadConfig;
+
+use crate::issuer::{Signing, keep_anchors};
+use crate::kubernetes::KubernetesSource;
+use crate::options::Options;
+use crate::run::{RunError, listen};
+use certificate::Certificate;
+use inject_config::InjectConfig;
+use namespaces::Namespaces;
+use review::Reviewer;
+use serve::Server;
+use trust::{INJECTOR, VALIDATOR};
+
+/// Webhooks that listen and wait for something to show who they are.
+pub(crate) struct Webhooks {
+    listener: TcpListener,
+    names: Vec<DnsName<'static>>,
+    inject_config: InjectConfig,
+    server: Server,
+    counts: Arc<Counts>,
+}
+
+/// Webhooks with a certificate.
+pub(crate) struct CertifiedWebhooks {
+    webhooks: Webhooks,
+    certificate: Certificate,
+    signing: watch::Receiver<Arc<Signing>>,
+}
+
+impl Webhooks {
+    /// Listens and reads what there is to read, in the order in which a mistake is found soonest; nothing if the command line
+    /// wants no webhooks.
+    pub(crate) async fn listen(
+        options: &Options,
+        client: &Client,
+        source: &KubernetesSource,
+    ) -> Result<Option<Self>, RunError> {
+        let (Some(address), Some(path)) = (options.webhooks, &options.inject_config) else {
+            return Ok(None);
+        };
+        let inject_config = open(path)?;
+        let names = certificate::names(&options.namespace, &options.cluster_domain).map_err(|_| RunError::NoName {
+            namespace: options.namespace.clone(),
+            cluster_domain: options.cluster_domain.clone(),
+        })?;
+        let listener = listen("webhooks", address).await?;
+        tracing::info!(webhooks = %listener.local_addr()?, "listening");
+        let reviewer = Reviewer {
+            namespaces: Namespaces::new(source.namespaces(), client.clone()),
+            options: inject_config.options(),
+            changes: source.changes(),
+        };
+        let counts = Arc::new(Counts::default());
+        let server = Server::new(reviewer, counts.clone());
+        Ok(Some(Self { listener, names, inject_config, server, counts }))
+    }
+
+    /// What is counted.
+    pub(crate) fn counts(&self) -> Arc<Counts> {
+        self.counts.clone()
+    }
+
+    /// Makes the first certificate: API servers may ask from then on.
+    ///
+    /// # Errors
+    /// [`SignError`] if the authority has expired.
+    pub(crate) fn certify(self, signing: &watch::Receiver<Arc<Signing>>) -> Result<CertifiedWebhooks, SignError> {
+        let certificate = Certificate::issue(self.names.clone(), signing.clone())?;
+        Ok(CertifiedWebhooks { webhooks: self, certificate, signing: signing.clone() })
+    }
+}
+
+impl CertifiedWebhooks {
+    /// Serves them, for ever; where this replica `leads`, has API servers trust them.
+    pub(crate) async fn run(self, client: Client, leads: watch::Receiver<bool>) -> Infallible {
+        let Self { webhooks, certificate, signing } = self;
+        // Where nobody has installed the webhooks there is nothing to write into.
+        let (_, none) = watch::channel(BTreeSet::new());
+        let injector = keep_anchors::<MutatingWebhookConfiguration>(
+            client.clone(),
+            INJECTOR,
+            none.clone(),
+            leads.clone(),
+            signing.clone(),
+        );
+        let validator = keep_anchors::<ValidatingWebhookConfiguration>(client, VALIDATOR, none, leads, signing);
+        tokio::select! {
+            never = webhooks.server.serve(webhooks.listener, certificate.config()) => never,
+            never = certificate.run() => never,
+            never = webhooks.inject_config.run() => never,
+            never = injector => never,
+            never = validator => never,
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<InjectConfig, RunError> {
+    InjectConfig::open(path).map_err(|source| RunError::InjectConfig { path: path.to_owned(), source })
+}

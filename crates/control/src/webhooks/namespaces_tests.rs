@@ -1,0 +1,44 @@
+use super::*;
+use crate::webhooks::fixtures::ApiServer;
+
+/// Namespaces of which the watch has told `shop`, and the API server that knows one more.
+fn namespaces() -> (ApiServer, Namespaces) {
+    let shop = Namespace::new([("leno.dev/proxy-workers".to_owned(), "2".to_owned())].into());
+    let (_, known) = watch::channel(Arc::new(BTreeMap::from([("shop".into(), shop)])));
+    let server = ApiServer::default();
+    (server.clone(), Namespaces::new(known, Client::new(server, "default")))
+}
+
+#[tokio::test]
+async fn a_namespace_that_the_watch_has_not_told_yet_is_asked_for() {
+    let (server, namespaces) = namespaces();
+    let young = namespaces.find("young").await.expect("it is there");
+    assert!(young.injects());
+    assert_eq!(server.asked(), ["/api/v1/namespaces/young"]);
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_known_is_not_asked_for() {
+    let (server, namespaces) = namespaces();
+    let shop = namespaces.find("shop").await.expect("it is known");
+    assert_eq!(shop.annotations().get("leno.dev/proxy-workers").map(String::as_str), Some("2"));
+    assert!(server.asked().is_empty());
+}
+
+#[tokio::test]
+async fn a_namespace_that_nobody_knows_is_an_error() {
+    let (_, namespaces) = namespaces();
+    let error = namespaces.find("gone").await.expect_err("there is none");
+    assert!(matches!(&error, NoNamespace::Api { name, .. } if name == "gone"), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_but_a_name_gets_into_a_question_to_the_api_server() {
+    let (server, namespaces) = namespaces();
+    let long = "a".repeat(64);
+    for name in ["", "shop/pods/web", "..", "shop?watch=1", "Shop", "shop%2f", "sh\u{f6}p", &long] {
+        let error = namespaces.find(name).await.expect_err(name);
+        assert!(matches!(error, NoNamespace::Name(_)), "{name:?}: {error}");
+    }
+    assert!(server.asked().is_empty());
+}

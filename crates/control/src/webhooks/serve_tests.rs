@@ -1,0 +1,190 @@
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use k8s_openapi::ByteString;
+use kube::Client;
+use leno_install::inject::Options;
+use rustls::pki_types::DnsName;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::*;
+use crate::index::{Change, Kind, Namespace};
+use crate::issuer::Signing;
+use crate::webhooks::fixtures::{ApiServer, signing};
+use crate::webhooks::namespaces::Namespaces;
+
+const NAME: &str = "leno-control.leno.svc";
+
+/// The webhooks on loopback, in a cluster with the namespaces `shop`, which injects, and `quiet`.
+struct Webhooks {
+    address: SocketAddr,
+    signing: Arc<Signing>,
+    counts: Arc<Counts>,
+    changes: mpsc::Receiver<(Kind, Change)>,
+    _options: watch::Sender<Arc<Options>>,
+}
+
+impl Webhooks {
+    async fn start() -> Self {
+        let shop = Namespace::new([("leno.dev/inject".to_owned(), "enabled".to_owned())].into());
+        let namespaces = BTreeMap::from([("shop".into(), shop), ("quiet".into(), Namespace::default())]);
+        let (_, known) = watch::channel(Arc::new(namespaces));
+        let (sender, changes) = mpsc::channel(8);
+        let (options, receiver) = watch::channel(Arc::default());
+        let client = Client::new(ApiServer::default(), "default");
+        let reviewer = Reviewer { namespaces: Namespaces::new(known, client), options: receiver, changes: sender };
+        let (signing, counts) = (signing(), Arc::new(Counts::default()));
+        let names = [DnsName::try_from(NAME).expect("a DNS name")];
+        let (_, certificate) = watch::channel(Arc::new(signing.certify_server(&names).expect("a certificate").0));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        tokio::spawn(Server::new(reviewer, counts.clone()).serve(listener, certificate));
+        Self { address, signing, counts, changes, _options: options }
+    }
+
+    async fn connect(&self) -> TlsStream<TcpStream> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(self.signing.trust().bundle.anchors().to_vec());
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("the provider has them")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(self.address).await.expect("it listens");
+        let name = NAME.try_into().expect("a name");
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake")
+    }
+
+    /// Sends one request on a connection of its own: the status, and the body.
+    async fn ask(&self, line: &str, content_type: &str, body: &str) -> (u16, String) {
+        let mut stream = self.connect().await;
+        send(&mut stream, line, &format!("Content-Type: {content_type}\r\nConnection: close\r\n"), body).await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), body.to_owned())
+    }
+
+    async fn inject(&self, request: Value) -> Value {
+        let (status, body) = self.ask("POST /inject?timeout=5s", "application/json", &review(request)).await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<Value>(&body).expect("JSON")["response"].take()
+    }
+
+    fn metrics(&self) -> String {
+        let mut text = String::new();
+        self.counts.write_metrics(&mut text);
+        text
+    }
+}
+
+async fn send(stream: &mut TlsStream<TcpStream>, line: &str, headers: &str, body: &str) {
+    let head = format!("{line} HTTP/1.1\r\nHost: {NAME}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+    stream.write_all((head + body).as_bytes()).await.expect("it reads");
+}
+
+fn review(request: Value) -> String {
+    json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request }).to_string()
+}
+
+/// A Pod as a controller makes it: its own namespace and name are not there yet.
+fn pod(namespace: &str, annotations: Value) -> Value {
+    let metadata = json!({ "generateName": "web-", "annotations": annotations });
+    let object = json!({ "kind": "Pod", "metadata": metadata, "spec": { "containers": [{ "name": "web" }] } });
+    json!({ "uid": "7", "operation": "CREATE", "namespace": namespace, "object": object })
+}
+
+#[tokio::test]
+async fn pods_are_answered_by_the_annotations_of_their_namespace_and_their_own() {
+    let mut webhooks = Webhooks::start().await;
+    let patch = |response: &Value| {
+        let patch: ByteString = serde_json::from_value(response["patch"].clone()).expect("a patch");
+        String::from_utf8(patch.0).expect("text")
+    };
+    for namespace in ["shop", "young"] {
+        let response = webhooks.inject(pod(namespace, json!({}))).await;
+        assert!(response["allowed"] == true && patch(&response).contains("leno-init"), "{namespace}: {response}");
+    }
+    let response = webhooks.inject(pod("quiet", json!({}))).await;
+    assert_eq!(response, json!({ "uid": "7", "allowed": true }));
+    let response = webhooks.inject(pod("shop", json!({ "leno.dev/inject": "perhaps" }))).await;
+    assert!(response["allowed"] == false && response["status"]["message"].as_str().is_some(), "{response}");
+    // Of a namespace that injects it is known already that Pods with a proxy come.
+    assert!(webhooks.changes.try_recv().is_err());
+    let name = "leno_control_webhook_requests_total{webhook=\"inject\",answer=";
+    for (answer, number) in [("injected", 2), ("skipped", 1), ("refused", 1), ("error", 0)] {
+        let line = format!("{name}\"{answer}\"}} {number}\n");
+        assert!(webhooks.metrics().contains(&line), "{line}: {}", webhooks.metrics());
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_asks_itself_is_announced_but_not_on_a_dry_run() {
+    let mut webhooks = Webhooks::start().await;
+    let mut request = pod("quiet", json!({ "leno.dev/inject": "enabled" }));
+    request["dryRun"] = json!(true);
+    assert!(webhooks.inject(request.clone()).await["patch"].is_string());
+    assert!(webhooks.changes.try_recv().is_err());
+    request["dryRun"] = json!(false);
+    assert!(webhooks.inject(request).await["patch"].is_string());
+    let announced = webhooks.changes.try_recv().expect("a change");
+    assert!(matches!(&announced, (Kind::Pod, Change::Expected(namespace)) if &**namespace == "quiet"), "{announced:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_review_gets_a_clear_refusal() {
+    let webhooks = Webhooks::start().await;
+    let json = "application/json; charset=utf-8";
+    for (line, content_type, body, status, said) in [
+        ("POST /", json, "{}", 404, "there are /inject and /validate"),
+        ("GET /inject", json, "", 405, "this page takes POST"),
+        ("POST /validate", "application/yaml", "{}", 415, "send the review as application/json"),
+        ("POST /validate", json, "{", 400, "the body is not an AdmissionReview"),
+        ("POST /inject", json, &review(pod("shop/pods", json!({}))), 400, "is not the name of a namespace"),
+        ("POST /inject", json, &review(pod("gone", json!({}))), 503, "annotated on the namespace gone"),
+    ] {
+        let (found, answer) = webhooks.ask(line, content_type, body).await;
+        assert!(found == status && answer.contains(said) && answer.ends_with('\n'), "{line}: {found} {answer}");
+    }
+    assert!(webhooks.metrics().contains("{webhook=\"validate\",answer=\"error\"} 2\n"), "{}", webhooks.metrics());
+}
+
+#[tokio::test]
+async fn a_review_that_is_too_large_is_refused_before_it_is_read() {
+    let webhooks = Webhooks::start().await;
+    let mut stream = webhooks.connect().await;
+    let head = format!(
+        "POST /inject HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        REVIEW_MAX_BYTES + 1
+    );
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+    let mut answer = [0; 1024];
+    let length = stream.read(&mut answer).await.expect("an answer");
+    assert!(answer[..length].starts_with(b"HTTP/1.1 413 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
+}
+
+#[tokio::test]
+async fn a_large_object_with_what_it_was_is_read() {
+    let webhooks = Webhooks::start().await;
+    let mut request = pod("quiet", json!({ "example.org/notes": "x".repeat(1 << 20) }));
+    request["oldObject"] = request["object"].clone();
+    assert_eq!(webhooks.inject(request).await["allowed"], true);
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_requests() {
+    let webhooks = Webhooks::start().await;
+    let mut stream = webhooks.connect().await;
+    for _ in 0..3 {
+        let body = review(pod("quiet", json!({})));
+        send(&mut stream, "POST /inject", "Content-Type: application/json\r\n", &body).await;
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer).await.expect("an answer");
+        assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
+    }
+}

@@ -1,0 +1,58 @@
+//! The API server's trust in the webhooks: the anchors in `caBundle` of the webhooks' configurations.
+//!
+//! Nothing else of them is ours, so what `kubectl apply` and `helm upgrade` write stays: neither writes `caBundle`, and the
+//! patch names nothing but it.
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use kube::Client;
+use kube::api::{Api, Patch};
+use serde_json::{Value, json};
+
+use crate::issuer::Carrier;
+
+/// The configuration of the webhook that gives Pods their proxies.
+pub(super) const INJECTOR: &str = "leno-injector";
+/// The configuration of the webhooks that review what the mesh reads.
+pub(super) const VALIDATOR: &str = "leno-validator";
+
+impl Carrier for MutatingWebhookConfiguration {
+    fn api(client: Client, _: &str) -> Api<Self> {
+        Api::all(client)
+    }
+
+    fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>> {
+        let webhooks = found?.webhooks.iter().flatten();
+        correction(webhooks.map(|webhook| (webhook.name.as_str(), &webhook.client_config)), anchors)
+    }
+}
+
+impl Carrier for ValidatingWebhookConfiguration {
+    fn api(client: Client, _: &str) -> Api<Self> {
+        Api::all(client)
+    }
+
+    fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>> {
+        let webhooks = found?.webhooks.iter().flatten();
+        correction(webhooks.map(|webhook| (webhook.name.as_str(), &webhook.client_config)), anchors)
+    }
+}
+
+/// Webhooks are merged by their names, so one that moved in the list meanwhile is still the one that is meant.
+fn correction<'a>(
+    webhooks: impl Iterator<Item = (&'a str, &'a WebhookClientConfig)>,
+    anchors: &str,
+) -> Option<Patch<Value>> {
+    let anchors = ByteString(anchors.as_bytes().to_vec());
+    let wrong: Vec<Value> = webhooks
+        .filter(|(_, client)| client.ca_bundle.as_ref() != Some(&anchors))
+        .map(|(name, _)| json!({ "name": name, "clientConfig": { "caBundle": anchors } }))
+        .collect();
+    (!wrong.is_empty()).then(|| Patch::Strategic(json!({ "webhooks": wrong })))
+}
+
+#[cfg(test)]
+#[path = "trust_tests.rs"]
+mod tests;

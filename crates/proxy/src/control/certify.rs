@@ -1,0 +1,115 @@
+//! Our identity in a cluster: certified by the control plane's identity service, which believes our Pod's token.
+//!
+//! Whom to trust is what the trust bundle's file says, and nothing else: the cluster puts it into the Pod and keeps it up
+//! to date, so that nobody who answers us can add to it.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leno_identity::issuer::{IssueError, Issued, Issuer, Issuing, Signer, Trust};
+use leno_identity::svid::Request;
+use leno_identity::upkeep::Upkeep;
+use leno_model::spiffe::{TrustDomain, Workload};
+use leno_wire::identity::RESPONSE_MAX_BYTES;
+use leno_wire::identity::v1::identity_client::IdentityClient;
+use leno_wire::identity::v1::{CertifyRequest, CertifyResponse};
+use rustls::pki_types::CertificateDer;
+use tokio::time::sleep;
+
+use super::connect::{ControlPlane, Security, read_trust_bundle};
+use super::workers::random_seed;
+
+/// How long to wait after the first certificate was not issued; twice as long each time, with jitter.
+const RETRY_MIN: Duration = Duration::from_millis(250);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// Where the identity service is, and how to be believed there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct IdentityService {
+    /// A name or an address, and a port.
+    pub(crate) address: String,
+    /// Who must be there.
+    pub(crate) workload: Workload,
+    /// The mesh's.
+    pub(crate) trust_domain: TrustDomain,
+    /// The file of the trust bundle, in PEM.
+    pub(crate) trust_bundle: PathBuf,
+    /// The file of the token; it is another one every hour or so.
+    pub(crate) token: PathBuf,
+}
+
+/// Gets the first certificate of `workload`, for as long as that takes: a Pod may well start before the control plane.
+pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upkeep {
+    let mut retry = RETRY_MIN;
+    loop {
+        let issuer = ServiceIssuer { service: service.clone(), signer: RefCell::default() };
+        match Upkeep::start(Box::new(issuer), workload.clone(), random_seed()).await {
+            Ok(upkeep) => return upkeep,
+            Err(error) => {
+                let pause = retry / 2 + retry.mul_f64((random_seed() % 1_000) as f64 / 2_000.0);
+                let (address, retry_s) = (&service.address, pause.as_secs_f64());
+                tracing::warn!(%address, retry_s, "no certificate yet: {error}");
+                sleep(pause).await;
+                retry = (retry * 2).min(RETRY_MAX);
+            }
+        }
+    }
+}
+
+/// The identity service as an issuer.
+struct ServiceIssuer {
+    service: IdentityService,
+    /// What it said last that it signs with.
+    signer: RefCell<Option<Signer>>,
+}
+
+impl ServiceIssuer {
+    async fn certify(&self, request: &Request) -> Result<Issued, String> {
+        let service = &self.service;
+        let token = read_token(&service.token)?;
+        let control_plane = ControlPlane {
+            address: service.address.clone(),
+            workload: service.workload.clone(),
+            security: Security::Anonymous {
+                trust_domain: service.trust_domain.clone(),
+                trust_bundle: service.trust_bundle.clone(),
+            },
+        };
+        let mut client =
+            IdentityClient::new(control_plane.connect().await?).max_decoding_message_size(RESPONSE_MAX_BYTES);
+        let answer = client.certify(CertifyRequest { csr: request.csr().to_vec(), token }).await;
+        let CertifyResponse { chain, trust } = answer.map_err(|status| status.message().to_owned())?.into_inner();
+        let signer = Signer(trust.unwrap_or_default().signer);
+        self.signer.replace(Some(signer.clone()));
+        let trust = Trust { bundle: read_trust_bundle(&service.trust_bundle)?, signer };
+        Ok(Issued { chain: chain.into_iter().map(CertificateDer::from).collect(), trust })
+    }
+}
+
+impl Issuer for ServiceIssuer {
+    fn trust_domain(&self) -> &TrustDomain {
+        &self.service.trust_domain
+    }
+
+    fn issue<'a>(&'a self, request: &'a Request) -> Issuing<'a> {
+        Box::pin(async move { self.certify(request).await.map_err(IssueError::Service) })
+    }
+
+    fn trust(&self) -> Result<Trust, IssueError> {
+        let bundle = read_trust_bundle(&self.service.trust_bundle).map_err(IssueError::Service)?;
+        Ok(Trust { bundle, signer: self.signer.borrow().clone().unwrap_or_default() })
+    }
+}
+
+fn read_token(path: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("--token {}: {error}", path.display()))?;
+    match text.trim() {
+        "" => Err(format!("--token {}: it is empty; mount a token of the Pod's ServiceAccount", path.display())),
+        token => Ok(token.to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[path = "certify_tests.rs"]
+mod tests;

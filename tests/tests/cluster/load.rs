@@ -1,0 +1,72 @@
+//! Calls from inside a Pod, by ghz.
+
+use std::process::Child;
+
+use leno_tests::kubernetes::Cluster;
+use serde_json::Value;
+
+/// A load that runs; it ends by itself.
+pub(super) struct Load(Child);
+
+/// What came of a load.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) calls: u64,
+    /// Calls by their status.
+    pub(super) statuses: Value,
+}
+
+impl Load {
+    /// Calls `echo` of the namespace shop from the Deployment web, 200 times a second over 2 connections.
+    pub(super) fn start(cluster: &Cluster, seconds: u32) -> Self {
+        let duration = format!("{seconds}s");
+        let what = [
+            "-n",
+            "shop",
+            "exec",
+            "deploy/web",
+            "-c",
+            "web",
+            "--",
+            "/ghz",
+            "--insecure",
+            "--call",
+            "leno.echo.v1.Echo/Unary",
+            "-d",
+            "{\"payload\":\"aGVsbG8=\"}",
+            "-z",
+            &duration,
+            "--duration-stop=wait",
+            "-c",
+            "20",
+            "--connections",
+            "2",
+            "--rps",
+            "200",
+            "-O",
+            "json",
+            "echo:50051",
+        ];
+        Self(cluster.start_kubectl(&what))
+    }
+
+    /// Waits for its end.
+    pub(super) fn end(self) -> Report {
+        let output = self.0.wait_with_output().expect("kubectl ends");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let report: Value = serde_json::from_str(&printed)
+            .unwrap_or_else(|error| panic!("{error}: {printed}{}", String::from_utf8_lossy(&output.stderr)));
+        Report {
+            calls: report["count"].as_u64().unwrap_or_default(),
+            statuses: report["statusCodeDistribution"].clone(),
+        }
+    }
+}
+
+impl Report {
+    /// That there were calls, and none failed.
+    pub(super) fn assert_well(&self, at_least: u64) {
+        assert!(self.calls >= at_least, "{self:?}");
+        assert_eq!(self.statuses, serde_json::json!({ "OK": self.calls }), "{self:?}");
+    }
+}

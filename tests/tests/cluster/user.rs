@@ -1,0 +1,214 @@
+//! One user's day, in order: each step needs those before it.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use leno_tests::kubernetes::Cluster;
+use leno_tests::programs::{run_well, text};
+use leno_tests::proxy::wait_for;
+use serde_json::Value;
+
+use super::load::Load;
+
+/// How long Pods may take to come and go on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The goal is 30 s on an idle machine; this only catches what never gets there.
+const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The images of the mesh, and one of the programs that tests call with; nothing where they were not built.
+fn images() -> Option<Vec<PathBuf>> {
+    let out = root().join("out/images");
+    let images: Vec<PathBuf> =
+        ["leno-proxy.tar", "leno-control.tar", "leno.tar", "leno-tools.tar"].map(|name| out.join(name)).into();
+    images.iter().all(|image| image.is_file()).then_some(images)
+}
+
+/// The example, whose client has ghz and grpcurl as well.
+fn example() -> String {
+    let text = std::fs::read_to_string(root().join("examples/kubernetes/echo.yaml")).expect("the example is there");
+    let (server, client) = text.split_once("name: web\n        image: leno:0.1.0").expect("the client's container");
+    format!("{server}name: web\n        image: leno-tools:0.1.0\n        command: [/leno]{client}")
+}
+
+fn leno(arguments: &[&str]) -> String {
+    run_well("leno", arguments, PATIENCE)
+}
+
+fn rolled_out(cluster: &Cluster, namespace: &str, deployment: &str) {
+    let seconds = format!("--timeout={}s", PATIENCE.as_secs());
+    let status = cluster.try_kubectl(&["-n", namespace, "rollout", "status", deployment, &seconds]);
+    assert!(status.status.success(), "{}{}", text(&status), state(cluster));
+}
+
+/// What a person would look at.
+fn state(cluster: &Cluster) -> String {
+    let pods = cluster.try_kubectl(&["get", "pods", "-A", "-o", "wide"]);
+    let events = cluster.try_kubectl(&["get", "events", "-A", "--sort-by=.lastTimestamp"]);
+    let control = cluster.try_kubectl(&["-n", "leno", "logs", "deploy/leno-control", "--tail=40"]);
+    let proxies =
+        cluster.try_kubectl(&["-n", "shop", "logs", "-l", "leno.dev/injected=true", "-c", "leno-proxy", "--tail=20"]);
+    [pods, events, control, proxies].map(|output| text(&output)).join("\n---\n")
+}
+
+/// One call from the client's Pod: the server's answer.
+fn call(cluster: &Cluster) -> Option<Value> {
+    let what = [
+        "-n",
+        "shop",
+        "exec",
+        "deploy/web",
+        "-c",
+        "web",
+        "--",
+        "/grpcurl",
+        "-plaintext",
+        "-d",
+        "{\"payload\":\"aGVsbG8=\"}",
+        "echo:50051",
+        "leno.echo.v1.Echo/Unary",
+    ];
+    let output = cluster.try_kubectl(&what);
+    output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// The sum of a metric with these labels over all proxies of the Pods with a label.
+fn metric(cluster: &Cluster, app: &str, name: &str, labels: &[&str]) -> f64 {
+    let pods = cluster.kubectl(&["-n", "shop", "get", "pods", "-l", &format!("app={app}"), "-o", "name"]);
+    let of_pod = |pod: &str| {
+        let path = format!("/api/v1/namespaces/shop/pods/{}:4191/proxy/metrics", pod.trim_start_matches("pod/"));
+        leno_tests::scrape::Scrape::parse(&cluster.kubectl(&["get", "--raw", &path])).sum(name, labels)
+    };
+    pods.lines().map(of_pod).sum()
+}
+
+#[test]
+fn from_nothing_to_a_meshed_pair_and_back() {
+    let Some(images) = images() else {
+        eprintln!("SKIPPED: there are no images; type images/build");
+        return;
+    };
+    let Some(cluster) = Cluster::with_nodes() else { return };
+    cluster.load(&images);
+
+    let began = Instant::now();
+    cluster.apply(&leno(&["install"]));
+    cluster.apply(&example());
+    rolled_out(&cluster, "shop", "deploy/echo");
+    rolled_out(&cluster, "shop", "deploy/web");
+    wait_for("the first call", PATIENCE, || call(&cluster));
+    let took = began.elapsed();
+    println!("from kubectl apply to the first meshed call: {:.1} s", took.as_secs_f64());
+    assert!(took < FIRST_CALL_MAX, "{took:?}");
+
+    calls_are_encrypted(&cluster);
+    a_rollout_loses_no_call(&cluster);
+    servers_come_and_go_without_a_lost_call(&cluster);
+    calls_go_on_without_a_control_plane(&cluster);
+    calls_go_on_without_an_api_server(&cluster);
+    nothing_is_left(&cluster);
+}
+
+fn calls_are_encrypted(cluster: &Cluster) {
+    Load::start(cluster, 3).end().assert_well(300);
+    let server = "server_id=\"spiffe://cluster.local/ns/shop/sa/default\"";
+    let sent = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "tls=\"true\"", server]);
+    assert!(sent >= 300.0, "{sent} calls went out encrypted\n{}", state(cluster));
+    let client = "client_id=\"spiffe://cluster.local/ns/shop/sa/web\"";
+    let came = metric(cluster, "echo", "response_total", &["direction=\"inbound\"", "tls=\"true\"", client]);
+    assert!(came >= 300.0, "{came} calls came in encrypted");
+}
+
+fn a_rollout_loses_no_call(cluster: &Cluster) {
+    let load = Load::start(cluster, 40);
+    cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
+    rolled_out(cluster, "shop", "deploy/echo");
+    load.end().assert_well(4_000);
+}
+
+fn servers_come_and_go_without_a_lost_call(cluster: &Cluster) {
+    let load = Load::start(cluster, 60);
+    for replicas in ["2", "10", "2"] {
+        cluster.kubectl(&["-n", "shop", "scale", "deploy/echo", "--replicas", replicas]);
+        rolled_out(cluster, "shop", "deploy/echo");
+    }
+    load.end().assert_well(6_000);
+}
+
+fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
+    let load = Load::start(cluster, 20);
+    cluster.kubectl(&["-n", "leno", "delete", "pod", "-l", "app.kubernetes.io/name=leno-control", "--now"]);
+    rolled_out(cluster, "leno", "deploy/leno-control");
+    load.end().assert_well(2_000);
+    // What is new is heard of again.
+    let load = Load::start(cluster, 20);
+    cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
+    rolled_out(cluster, "shop", "deploy/echo");
+    load.end().assert_well(2_000);
+}
+
+fn calls_go_on_without_an_api_server(cluster: &Cluster) {
+    // kubectl exec needs the API server, so the load runs as a Pod of its own would: without anybody watching.
+    let before = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
+    let detached = [
+        "-n",
+        "shop",
+        "exec",
+        "deploy/web",
+        "-c",
+        "web",
+        "--",
+        "/ghz",
+        "--insecure",
+        "--call",
+        "leno.echo.v1.Echo/Unary",
+        "-d",
+        "{}",
+        "-z",
+        "10s",
+        "--duration-stop=wait",
+        "-c",
+        "10",
+        "--rps",
+        "100",
+        "--connections",
+        "2",
+        "echo:50051",
+    ];
+    let mut load = cluster.start_kubectl(&detached);
+    wait_for("the load runs", PATIENCE, || {
+        let now = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
+        (now > before).then_some(())
+    });
+    cluster.kill("kube-apiserver");
+    std::thread::sleep(Duration::from_secs(5));
+    cluster.start();
+    load.kill().ok();
+    load.wait().expect("it is ours");
+    let failed = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"failure\""]);
+    assert_eq!(failed, 0.0, "calls failed while the API server was away\n{}", state(cluster));
+}
+
+fn nothing_is_left(cluster: &Cluster) {
+    cluster.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
+    let objects = leno(&["install"]);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), objects).expect("a file");
+    let path = file.path().to_str().expect("text");
+    cluster.kubectl(&["delete", "--ignore-not-found", "--timeout=120s", "-f", path]);
+    for kind in [
+        "clusterroles",
+        "clusterrolebindings",
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+        "customresourcedefinitions",
+        "namespaces",
+    ] {
+        let left = cluster.kubectl(&["get", kind, "-l", "app.kubernetes.io/part-of=leno", "-o", "name"]);
+        assert_eq!(left, "", "{kind}");
+    }
+}

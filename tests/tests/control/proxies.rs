@@ -1,0 +1,95 @@
+//! Real proxies get their certificates by their Pods' tokens, and then the mesh over mutual TLS.
+
+use std::fs;
+use std::time::Duration;
+
+use leno_tests::control::Control;
+use leno_tests::kubernetes::Cluster;
+use leno_tests::proxy::Proxy;
+use tempfile::TempDir;
+
+use super::identity::{bundle, token};
+
+/// Longer than a proxy ever waits before it tries again.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("proxied");
+    cluster.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: other, namespace: proxied}}");
+    cluster.kubectl(&["annotate", "namespace", "proxied", "leno.dev/inject=enabled"]);
+    let control = Control::start(&cluster);
+    let directory = TempDir::new().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.to_string_lossy().into_owned()
+    };
+    let trust_bundle = file("ca.crt", &bundle(&cluster, "proxied"));
+    // Somebody else's.
+    let token_file = file("token", &token(&cluster, "proxied", "other", "leno.dev"));
+    let issuer = control.identity().to_string();
+    let mut proxy = Proxy::start_asking_early(
+        control.xds(),
+        &[
+            "--identity=ns/proxied/sa/default",
+            &format!("--issuer={issuer}"),
+            &format!("--token={token_file}"),
+            &format!("--trust-bundle={trust_bundle}"),
+            "--inbound=127.0.0.1:0",
+            "--tunnel=127.0.0.1:0",
+        ],
+    );
+    proxy.wait_for_log_within(&["no certificate yet", "only spiffe://cluster.local/ns/proxied/sa/other"], TIMEOUT);
+    let (status, why) = proxy.get("/ready").expect("the admin listener answers");
+    assert!(status == 503 && why.contains("waiting for the first certificate"), "{status} {why}");
+    assert_eq!(proxy.get("/live").expect("the admin listener answers").0, 200);
+
+    file("token", &token(&cluster, "proxied", "default", "leno.dev"));
+    proxy.wait_for_log_within(&["an SVID was issued", "spiffe://cluster.local/ns/proxied/sa/default"], TIMEOUT);
+    proxy.wait_until_ready();
+    // It takes nobody there who does not show a certificate of the mesh.
+    proxy.wait_for_log_within(&["connected to the control plane"], TIMEOUT);
+}
+
+#[test]
+fn a_proxy_takes_no_certificate_from_whom_its_trust_bundle_does_not_vouch_for() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("wary");
+    let control = Control::start(&cluster);
+    let directory = TempDir::new().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    fs::write(path("token"), token(&cluster, "wary", "default", "leno.dev")).expect("a file");
+    let make = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-subj",
+        "/CN=somebody",
+        "-keyout",
+        &path("other.key"),
+        "-out",
+        &path("ca.crt"),
+    ];
+    leno_tests::programs::run_well("openssl", &make, TIMEOUT);
+    let issuer = control.identity().to_string();
+    let proxy = Proxy::start_asking_early(
+        control.xds(),
+        &[
+            "--identity=ns/wary/sa/default",
+            &format!("--issuer={issuer}"),
+            &format!("--token={}", path("token")),
+            &format!("--trust-bundle={}", path("ca.crt")),
+            "--inbound=127.0.0.1:0",
+            "--tunnel=127.0.0.1:0",
+        ],
+    );
+    proxy.wait_for_log_within(&["no certificate yet", "trust bundle"], TIMEOUT);
+    assert_eq!(proxy.get("/ready").expect("the admin listener answers").0, 503);
+    assert!(!control.log().contains("ns/wary/sa/default"), "the token was sent: {}", control.log());
+}

@@ -1,0 +1,93 @@
+//! The statuses of routes and policies say what became of them, as kubectl shows it.
+
+use std::time::Duration;
+
+use leno_tests::control::Control;
+use leno_tests::kubernetes::Cluster;
+use leno_tests::proxy::wait_for;
+use serde_json::Value;
+
+/// This machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
+    serde_json::from_str(&cluster.kubectl(&["-n", "told", "get", kind, name, "-o", "json"])).expect("JSON")
+}
+
+/// A condition of the entry that is ours, of a route's first Service.
+fn of_route(route: &Value, kind: &str) -> Option<Value> {
+    let parents = route["status"]["parents"].as_array()?;
+    let ours = parents.iter().find(|entry| entry["controllerName"] == "leno.dev/mesh")?;
+    ours["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind).cloned()
+}
+
+/// Waits until a condition of the route as it is now has a status and a reason.
+fn wait_for_route(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> Value {
+    wait_for(&format!("{kind} is {status}: {reason}"), PATIENCE, || {
+        let route = get(cluster, "httproute", "canary");
+        let condition = of_route(&route, kind)?;
+        let is_so = condition["status"] == status && condition["reason"] == reason;
+        (is_so && condition["observedGeneration"] == route["metadata"]["generation"]).then_some(condition)
+    })
+}
+
+fn route(service: &str, backend: &str, timeout: &str) -> String {
+    format!(
+        "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {{name: canary, namespace: told}}, spec: {{
+          parentRefs: [{{group: '', kind: Service, name: {service}, port: 80}}],
+          rules: [{{backendRefs: [{{name: {backend}, port: 80}}], timeouts: {{request: {timeout}}}}}]}}}}"
+    )
+}
+
+#[test]
+fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("told");
+    cluster.install_gateway_api();
+    let _control = Control::start(&cluster);
+    let service =
+        "{apiVersion: v1, kind: Service, metadata: {name: echo, namespace: told}, spec: {ports: [{port: 80}]}}";
+    cluster.apply(service);
+
+    cluster.apply(&route("echo", "echo", "1s"));
+    wait_for_route(&cluster, "Accepted", "True", "Accepted");
+    wait_for_route(&cluster, "ResolvedRefs", "True", "ResolvedRefs");
+    cluster.apply(&route("echo", "nobody", "1s"));
+    let lacking = wait_for_route(&cluster, "ResolvedRefs", "False", "BackendNotFound");
+    assert!(lacking["message"].as_str().is_some_and(|message| message.contains("nobody")), "{lacking}");
+
+    // Another controller's entry is not ours to touch.
+    let theirs = r#"{"parentRef":{"name":"a-gateway"},"controllerName":"example.com/gateway","conditions":[]}"#;
+    let patch = format!(r#"[{{"op": "add", "path": "/status/parents/0", "value": {theirs}}}]"#);
+    let kubectl = ["-n", "told", "patch", "httproute", "canary", "--subresource=status", "--type=json", "-p", &patch];
+    cluster.kubectl(&kubectl);
+    cluster.apply(&route("echo", "echo", "2s"));
+    wait_for_route(&cluster, "ResolvedRefs", "True", "ResolvedRefs");
+    let parents = get(&cluster, "httproute", "canary")["status"]["parents"].clone();
+    assert_eq!(parents[0]["controllerName"], "example.com/gateway", "{parents}");
+
+    // For another parent.
+    cluster.apply(&route("somebody", "echo", "2s"));
+    wait_for("our entry is gone", PATIENCE, || {
+        of_route(&get(&cluster, "httproute", "canary"), "Accepted").is_none().then_some(())
+    });
+    cluster.kubectl(&["delete", "namespace", "told", "--wait=false"]);
+}
+
+#[test]
+fn a_policy_says_that_it_counts() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("guarded");
+    cluster.apply(include_str!("../../../charts/leno/crds/authorizationpolicies.yaml"));
+    cluster.kubectl(&["wait", "--for=condition=Established", "crd/authorizationpolicies.leno.dev"]);
+    let _control = Control::start(&cluster);
+    cluster.apply(
+        "{apiVersion: leno.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: web, namespace: guarded},
+          spec: {allow: [{identities: ['ns/guarded/sa/web']}]}}",
+    );
+    let accepted = ["-n", "guarded", "wait", "--for=condition=Accepted", "authorizationpolicy/web", "--timeout=30s"];
+    cluster.kubectl(&accepted);
+    let shown = cluster.kubectl(&["-n", "guarded", "get", "authz"]);
+    assert!(shown.contains("True"), "{shown}");
+    cluster.kubectl(&["delete", "namespace", "guarded", "--wait=false"]);
+}

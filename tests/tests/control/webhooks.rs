@@ -1,0 +1,328 @@
+//! The API server asks the webhooks, as charts/leno has them: Pods get their proxies, and what is wrong is refused.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use leno_install::chart;
+use leno_tests::control::Control;
+use leno_tests::kubernetes::Cluster;
+use leno_tests::programs::{program, run_well, text};
+use leno_tests::proxy::wait_for;
+use serde_json::{Value, json};
+
+/// How long what is written may take to be in force at the API server.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The chart's webhooks, which ask a control plane; taken away when dropped.
+struct Installed<'a> {
+    cluster: &'a Cluster,
+}
+
+impl<'a> Installed<'a> {
+    /// Installs them and waits until they are in force.
+    fn new(cluster: &'a Cluster, control: &Control) -> Self {
+        let installed = Self { cluster };
+        // The chart's Service, but one that leads out of the cluster: the API server asks this machine, and looks whether the
+        // certificate is that of leno-control.leno.svc.
+        cluster.apply(
+            "{apiVersion: v1, kind: Service, metadata: {name: leno-control, namespace: leno},
+              spec: {type: ExternalName, externalName: 127.0.0.1}}",
+        );
+        let kinds = ["CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+        for mut object in chart_objects().into_iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind))
+        {
+            for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+                webhook["clientConfig"]["service"]["port"] = control.webhooks().port().into();
+            }
+            cluster.apply(&object.to_string());
+        }
+        // Where nothing else is wrong, what the webhook refuses shows that it is asked.
+        cluster.namespace("probed");
+        wait_for("the webhooks are in force", PATIENCE, || {
+            let refused =
+                cluster.try_apply(&pod("probed", "probe", "leno.dev/inject: enabled, leno.dev/proxy-workers: many"));
+            text(&refused).contains("leno.dev/proxy-workers").then_some(())
+        });
+        installed
+    }
+}
+
+impl Drop for Installed<'_> {
+    fn drop(&mut self) {
+        for object in [
+            "mutatingwebhookconfiguration/leno-injector",
+            "validatingwebhookconfiguration/leno-validator",
+            "customresourcedefinition/authorizationpolicies.leno.dev",
+        ] {
+            self.cluster.try_kubectl(&["delete", object, "--ignore-not-found"]);
+        }
+        self.cluster.try_kubectl(&["-n", "leno", "delete", "service", "leno-control", "--ignore-not-found"]);
+    }
+}
+
+/// An installation in which nothing starts that the webhooks have not seen.
+fn chart_objects() -> Vec<Value> {
+    let mut values = chart::default_values(false).expect("the chart's values");
+    chart::set_value(&mut values, "webhook.failurePolicy=Fail").expect("a value");
+    chart::objects(&values).expect("the chart")
+}
+
+fn pod(namespace: &str, name: &str, annotations: &str) -> String {
+    pod_with(namespace, name, annotations, "")
+}
+
+fn pod_with(namespace: &str, name: &str, annotations: &str, spec: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: {namespace}, annotations: {{{annotations}}}}},
+          spec: {{containers: [{{name: app, image: app}}]{spec}}}}}"
+    )
+}
+
+fn get(cluster: &Cluster, arguments: &[&str]) -> Value {
+    serde_json::from_str(&cluster.kubectl(&[&["get", "-o", "json"], arguments].concat())).expect("JSON")
+}
+
+/// The names of a Pod's init containers.
+fn init_containers(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
+    let pod = get(cluster, &["-n", namespace, "pod", name]);
+    let containers = pod["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
+    containers.iter().map(|container| container["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+fn refusal(cluster: &Cluster, manifest: &str) -> String {
+    let output = cluster.try_apply(manifest);
+    assert!(!output.status.success(), "it was let through: {manifest}");
+    text(&output)
+}
+
+#[test]
+fn pods_get_a_proxy_where_it_is_asked_for_and_nowhere_else() {
+    let Some(cluster) = Cluster::get() else { return };
+    for namespace in ["injected", "plain"] {
+        cluster.namespace(namespace);
+    }
+    cluster.kubectl(&["annotate", "namespace", "injected", "leno.dev/inject=enabled"]);
+    let control = Control::start(&cluster);
+    let _installed = Installed::new(&cluster, &control);
+
+    cluster.apply(&pod("injected", "app", ""));
+    assert_eq!(init_containers(&cluster, "injected", "app"), ["leno-init", "leno-proxy"]);
+    let seen = get(&cluster, &["-n", "injected", "pod", "app"]);
+    assert_eq!(seen["metadata"]["labels"]["leno.dev/injected"], "true");
+    assert_eq!(seen["spec"]["initContainers"][1]["restartPolicy"], "Always");
+
+    let none: [String; 0] = [];
+    cluster.apply(&pod("plain", "app", ""));
+    assert_eq!(init_containers(&cluster, "plain", "app"), none);
+    cluster.apply(&pod("injected", "disabled", "leno.dev/inject: disabled"));
+    assert_eq!(init_containers(&cluster, "injected", "disabled"), none);
+    cluster.apply(&pod_with("injected", "host", "", ", hostNetwork: true"));
+    assert_eq!(init_containers(&cluster, "injected", "host"), none);
+
+    let refused = refusal(&cluster, &pod("injected", "wrong", "leno.dev/inject: yes-please"));
+    assert!(refused.contains("annotation leno.dev/inject: \"yes-please\" does not work; use enabled"), "{refused}");
+
+    let metrics = control.get("/metrics").expect("the admin listener answers").1;
+    let counted = "leno_control_webhook_requests_total{webhook=\"inject\",answer=\"injected\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
+
+    control.write_inject_config("{clusterDomain: cluster.local, proxy: {version: the-next}}");
+    control.wait_for_log(&["inject.yaml", "proxies are set up by what it says now"]);
+    cluster.apply(&pod("injected", "later", ""));
+    let seen = get(&cluster, &["-n", "injected", "pod", "later"]);
+    assert_eq!(seen["spec"]["initContainers"][1]["image"], "leno-proxy:the-next");
+}
+
+#[test]
+fn the_first_pod_of_a_namespace_that_was_just_made_gets_its_proxy_and_a_trust_bundle() {
+    let Some(cluster) = Cluster::get() else { return };
+    let control = Control::start(&cluster);
+    let _installed = Installed::new(&cluster, &control);
+    for (namespace, on_namespace, on_pod) in
+        [("young-1", "leno.dev/inject: enabled", ""), ("young-2", "", "leno.dev/inject: enabled")]
+    {
+        // With a service account of its own, since that called default is made later.
+        cluster.apply(&format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}, annotations: {{{on_namespace}}}}}}}
+---
+{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: app, namespace: {namespace}}}}}
+---
+{}",
+            pod_with(namespace, "app", on_pod, ", serviceAccountName: app")
+        ));
+        assert_eq!(init_containers(&cluster, namespace, "app"), ["leno-init", "leno-proxy"]);
+        wait_for("the trust bundle", PATIENCE, || {
+            let found = cluster.try_kubectl(&["-n", namespace, "get", "configmap", "leno-trust-bundle"]);
+            found.status.success().then_some(())
+        });
+    }
+}
+
+#[test]
+fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("reviewed");
+    let control = Control::start(&cluster);
+    let _installed = Installed::new(&cluster, &control);
+
+    let policy = |identity: &str| {
+        format!(
+            "{{apiVersion: leno.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {{name: web, namespace: reviewed}},
+              spec: {{allow: [{{identities: [{identity}]}}]}}}}"
+        )
+    };
+    let refused = refusal(&cluster, &policy("web"));
+    assert!(refused.contains("spec.allow[0].identities[0]: \"web\" is not an identity"), "{refused}");
+    cluster.apply(&policy("ns/reviewed/sa/web"));
+
+    let service = |balancer: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Service, metadata: {{name: web, namespace: reviewed, annotations: {{leno.dev/balancer: {balancer}}}}},
+              spec: {{ports: [{{port: 80}}]}}}}"
+        )
+    };
+    let refused = refusal(&cluster, &service("best"));
+    assert!(refused.contains("\"best\" is not a balancer"), "{refused}");
+    cluster.apply(&service("round-robin"));
+}
+
+#[test]
+fn the_api_servers_trust_in_the_webhooks_is_written_and_nothing_else_of_them() {
+    let Some(cluster) = Cluster::get() else { return };
+    let control = Control::start(&cluster);
+    let _installed = Installed::new(&cluster, &control);
+    let configurations = [
+        ("mutatingwebhookconfiguration/leno-injector", vec!["/webhooks/0"]),
+        ("validatingwebhookconfiguration/leno-validator", vec!["/webhooks/0", "/webhooks/1"]),
+    ];
+    let bundle = get(&cluster, &["-n", "leno", "configmap", "leno-trust-bundle"])["data"]["ca.crt"].clone();
+    let encoded = run_base64(bundle.as_str().expect("the anchors"));
+    let wait_for_bundles = || {
+        for (configuration, webhooks) in &configurations {
+            wait_for("caBundle", PATIENCE, || {
+                let found = get(&cluster, &[configuration]);
+                let is_written =
+                    |webhook: &&str| found.pointer(webhook).expect("it")["clientConfig"]["caBundle"] == encoded;
+                webhooks.iter().all(is_written).then_some(())
+            });
+        }
+    };
+    wait_for_bundles();
+    for (configuration, webhooks) in &configurations {
+        let patches: Vec<Value> = webhooks
+            .iter()
+            .flat_map(|webhook| {
+                let remove = json!({ "op": "remove", "path": format!("{webhook}/clientConfig/caBundle") });
+                [remove, json!({ "op": "replace", "path": format!("{webhook}/timeoutSeconds"), "value": 7 })]
+            })
+            .collect();
+        cluster.kubectl(&["patch", configuration, "--type=json", "-p", &Value::from(patches).to_string()]);
+    }
+    wait_for_bundles();
+    for (configuration, _) in &configurations {
+        assert_eq!(get(&cluster, &[configuration])["webhooks"][0]["timeoutSeconds"], 7);
+    }
+}
+
+#[test]
+fn what_is_no_review_gets_a_clear_answer_and_a_large_one_is_read() {
+    let Some(cluster) = Cluster::get() else { return };
+    let control = Control::start(&cluster);
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let anchors = directory.path().join("anchors.pem");
+    let bundle = wait_for("the trust bundle", PATIENCE, || {
+        let found = cluster.try_kubectl(&["-n", "leno", "get", "configmap", "leno-trust-bundle", "-o", "json"]);
+        let found: Value = serde_json::from_slice(&found.stdout).ok()?;
+        found["data"]["ca.crt"].as_str().map(str::to_owned)
+    });
+    fs::write(&anchors, bundle).expect("a file");
+
+    let port = control.webhooks().port();
+    let ask = |path: &str, more: &[&str]| {
+        let arguments = [
+            "--silent",
+            "--cacert",
+            anchors.to_str().expect("text"),
+            "--resolve",
+            &format!("leno-control.leno.svc:{port}:127.0.0.1"),
+            "--write-out",
+            "%{http_code}",
+            "--header",
+            "Content-Type: application/json",
+            &format!("https://leno-control.leno.svc:{port}{path}"),
+        ];
+        run_well("curl", &[&arguments, more].concat(), PATIENCE)
+    };
+    for (path, more, expected) in [
+        ("/nothing", &["--data", "{}"][..], "there is no such webhook; there are /inject and /validate\n404"),
+        ("/inject", &[], "this page takes POST\n405"),
+        ("/inject", &["--data", "{}"], "column 2\n400"),
+        ("/inject?timeout=5s", &["--data", "{"], "column 1\n400"),
+    ] {
+        let answer = ask(path, more);
+        assert!(answer.ends_with(expected), "{path} {more:?}: {answer}");
+    }
+    let plain = ["--header", "Content-Type: text/plain", "--data", "{}"];
+    let answer = run_well(
+        "curl",
+        &[
+            &["--silent", "--insecure", "--write-out", "%{http_code}"],
+            &plain[..],
+            &[&format!("https://127.0.0.1:{port}/inject")],
+        ]
+        .concat(),
+        PATIENCE,
+    );
+    assert_eq!(answer, "send the review as application/json\n415");
+
+    let large = "x".repeat(1 << 20);
+    let review = |padding: &str| {
+        let object = json!({ "kind": "Pod", "metadata": {}, "spec": { "containers": [] }, "padding": padding });
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": { "uid": "7", "operation": "CREATE", "namespace": "leno", "object": object, "oldObject": object },
+        })
+    };
+    let body = directory.path().join("review.json");
+    let data = format!("@{}", body.display());
+    fs::write(&body, review(&large).to_string()).expect("a file");
+    let answer = ask("/inject", &["--data-binary", &data]);
+    assert!(answer.contains("\"uid\":\"7\",\"allowed\":true") && answer.ends_with("200"), "{answer}");
+    fs::write(&body, review(&large.repeat(4)).to_string()).expect("a file");
+    let answer = ask("/inject", &["--data-binary", &data]);
+    assert!(answer.ends_with("send reviews of at most 4194304 bytes\n413"), "{answer}");
+    let metrics = control.get("/metrics").expect("the admin listener answers").1;
+    assert!(metrics.contains("{webhook=\"inject\",answer=\"error\"} 5\n"), "{metrics}");
+}
+
+#[test]
+fn webhooks_do_not_start_without_what_they_set_proxies_up_with() {
+    let Some(cluster) = Cluster::get() else { return };
+    let directory = tempfile::TempDir::new().expect("a directory");
+    let path = directory.path().join("inject.yaml");
+    let run = || {
+        let output = Command::new(program("leno-control"))
+            .args(["--kubernetes", "--admin=127.0.0.1:0", "--xds=127.0.0.1:0", "--identity-service=127.0.0.1:0"])
+            .args(["--webhooks=127.0.0.1:0", "--inject-config"])
+            .arg(&path)
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .output()
+            .expect("it runs");
+        assert!(!output.status.success());
+        text(&output)
+    };
+    let named = format!("--inject-config {}: ", path.display());
+    let printed = run();
+    assert!(printed.contains(&named) && printed.contains("mount the ConfigMap leno-config there"), "{printed}");
+    fs::write(&path, "{proxy: {imag: leno-proxy}}").expect("a file");
+    let printed = run();
+    assert!(printed.contains(&named) && printed.contains("unknown field `imag`"), "{printed}");
+}
+
+fn run_base64(text: &str) -> String {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), text).expect("a file");
+    run_well("base64", &["--wrap=0", file.path().to_str().expect("text")], PATIENCE)
+}
