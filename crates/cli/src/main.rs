@@ -49,9 +49,9 @@ enum Command {
     /// Redirect this network namespace's connections to the proxy, with nftables or iptables
     #[command(subcommand)]
     Intercept(intercept::Command),
-    /// Write the objects of an installation on Kubernetes; not whole yet, see docs/kubernetes.md
+    /// Write the objects of an installation on Kubernetes, for kubectl apply -f -
     Install(install::Options),
-    /// Put proxies into Kubernetes manifests; not whole yet, see docs/kubernetes.md
+    /// Put proxies into Kubernetes manifests
     Inject(inject::Options),
     /// Take the proxies out of Kubernetes manifests
     Uninject(inject::UninjectOptions),

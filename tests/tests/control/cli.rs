@@ -52,12 +52,9 @@ impl Drop for Clean<'_> {
     }
 }
 
-/// The tool: `LENO`, or what `cargo build --release -p leno` made.
+/// The tool.
 fn tool() -> Command {
-    let mut command = Command::new(std::env::var_os("LENO").map_or_else(|| program("leno"), PathBuf::from));
-    // To these tests it names a program, and to a proxy the address of its control plane.
-    command.env_remove("LENO_CONTROL");
-    command
+    Command::new(program("leno"))
 }
 
 /// Runs it.

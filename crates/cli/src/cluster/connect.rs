@@ -11,6 +11,8 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
 
+use super::plain::line;
+
 /// How long the API server may take to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -43,8 +45,9 @@ pub(crate) struct ClusterError {
 }
 
 impl ClusterError {
-    pub(crate) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { what: what.into(), fix: fix.into() }
+    /// Both may quote what a Pod or the API server said.
+    pub(crate) fn new(what: impl AsRef<str>, fix: impl AsRef<str>) -> Self {
+        Self { what: line(what.as_ref()), fix: line(fix.as_ref()) }
     }
 }
 
@@ -127,11 +130,11 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
                 "log in again, or renew the kubeconfig's credentials",
             ),
             403 => ClusterError::new(
-                format!("you may not do this: {}", one_line(&status.message)),
+                format!("you may not do this: {}", status.message),
                 "ask an administrator of the cluster for that right, or choose another --context",
             ),
             _ => ClusterError::new(
-                format!("the API server refused: {}", one_line(&status.message)),
+                format!("the API server refused: {}", status.message),
                 "kubectl get --raw /readyz?verbose says how it is",
             ),
         },
@@ -165,10 +168,7 @@ fn no_config(error: &KubeconfigError) -> ClusterError {
             format!("the kubeconfig has no context {name}"),
             "kubectl config get-contexts lists those that it has",
         ),
-        other => ClusterError::new(
-            format!("the kubeconfig cannot be used: {}", one_line(&other.to_string())),
-            "mend it, or name another",
-        ),
+        other => ClusterError::new(format!("the kubeconfig cannot be used: {}", other), "mend it, or name another"),
     }
 }
 
@@ -176,7 +176,7 @@ fn no_config(error: &KubeconfigError) -> ClusterError {
 fn cannot_infer(error: &InferConfigError) -> ClusterError {
     match error.source().and_then(|source| source.downcast_ref()) {
         Some(kubeconfig) => no_config(kubeconfig),
-        None => ClusterError::new(one_line(&error.to_string()), "set KUBECONFIG to the file of a cluster"),
+        None => ClusterError::new(error.to_string(), "set KUBECONFIG to the file of a cluster"),
     }
 }
 
@@ -186,11 +186,7 @@ fn root(error: &(dyn std::error::Error + 'static)) -> String {
     while let Some(source) = last.source() {
         last = source;
     }
-    one_line(&last.to_string())
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    last.to_string()
 }
 
 #[cfg(test)]

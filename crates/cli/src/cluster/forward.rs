@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::connect::{Cluster, ClusterError};
 
 /// Largest answer, head and body, in bytes: the metrics of a proxy with all the series that it may have are smaller.
-const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
+const ANSWER_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// How long a conversation may take.
 const ANSWER_MAX: Duration = Duration::from_secs(15);

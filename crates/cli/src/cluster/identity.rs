@@ -25,6 +25,7 @@ use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX};
 use super::handshake;
 use super::names::{ANCHORS, BUNDLE, CONTROL_NAMESPACE};
+use super::plain::line;
 use super::pods;
 use super::progress::sign_of_life;
 use super::select::{Kind, Scope, Selection};
@@ -182,6 +183,7 @@ fn table(shown: &[Shown]) -> String {
     }
     let mut text = table.to_string();
     for ((namespace, pod), problem) in problems {
+        let problem = line(problem);
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{namespace}/{pod}: {problem}");
     }

@@ -11,6 +11,7 @@ mod handshake;
 pub(crate) mod identity;
 mod metrics;
 mod names;
+mod plain;
 mod pods;
 mod policies;
 mod progress;

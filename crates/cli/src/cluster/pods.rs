@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
 
 use super::names::{ADMIN_PORT, INJECTED_LABEL, PROXY};
+use super::plain::line;
 
 /// Longest message of a kubelet that is shown, in letters.
 const MESSAGE_MAX: usize = 160;
@@ -142,8 +143,7 @@ fn joined(reason: &str, message: Option<&str>) -> String {
     let Some(message) = message.map(str::trim).filter(|message| !message.is_empty()) else {
         return reason.to_owned();
     };
-    let line: String = message.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MESSAGE_MAX).collect();
-    format!("{reason}: {line}")
+    format!("{reason}: {}", line(message).chars().take(MESSAGE_MAX).collect::<String>())
 }
 
 #[cfg(test)]

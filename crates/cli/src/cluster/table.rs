@@ -7,6 +7,8 @@ use clap::ValueEnum;
 use leno_install::yaml;
 use serde::Serialize;
 
+use super::plain::line;
+
 /// How something is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
@@ -44,7 +46,7 @@ impl Table {
 
     /// Adds a row, which has a cell for each column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| line(&cell)).collect());
     }
 }
 

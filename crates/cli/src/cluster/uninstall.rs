@@ -95,9 +95,11 @@ impl Options {
 }
 
 /// The objects as YAML, as little of each as it takes to delete it.
-fn text(found: &mut [Found]) -> String {
+fn text(found: &mut Vec<Found>) -> String {
     let place = |object: &Found| ORDER.iter().position(|kind| *kind == object.kind).unwrap_or(ORDER.len());
     found.sort_by(|a, b| (place(a), &a.namespace, &a.name).cmp(&(place(b), &b.namespace, &b.name)));
+    // One may have both labels.
+    found.dedup();
     found.iter().map(|object| format!("---\n{}", yaml::write(&object.minimal()))).collect()
 }
 

@@ -17,7 +17,7 @@ use crate::cluster::forward::Answer;
 use crate::cluster::names::{CONTROL, CONTROL_NAMESPACE, VERSION_LABEL};
 use crate::cluster::pods;
 
-const NAMESPACE: &str = "namespace";
+pub(super) const NAMESPACE: &str = "namespace";
 const DEPLOYMENT: &str = "Deployment";
 pub(super) const PODS: &str = "control plane's Pods";
 const READY: &str = "control plane";

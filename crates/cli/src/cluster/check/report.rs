@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::cluster::connect::ClusterError;
+use crate::cluster::plain::line;
 
 /// Most findings of one check that are shown.
 const FINDINGS_MAX: usize = 20;
@@ -55,15 +56,15 @@ pub(crate) struct Checklist {
 
 impl Finding {
     pub(crate) fn ok(why: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Ok, why: why.into(), fix: None }
+        Self { verdict: Verdict::Ok, why: line(&why.into()), fix: None }
     }
 
     pub(crate) fn warning(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Warning, why: why.into(), fix: Some(fix.into()) }
+        Self { verdict: Verdict::Warning, why: line(&why.into()), fix: Some(line(&fix.into())) }
     }
 
     pub(crate) fn failed(why: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Failed, why: why.into(), fix: Some(fix.into()) }
+        Self { verdict: Verdict::Failed, why: line(&why.into()), fix: Some(line(&fix.into())) }
     }
 
     /// The same, where others make up for it.

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 
-use super::kubernetes::API_SERVER;
+use super::installed::NAMESPACE;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, same_anchors};
@@ -24,7 +24,7 @@ pub(super) const AUTHORITY: &str = "authority";
 
 /// Concludes.
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime) {
-    list.check(AUTHORITY, &["namespace"], || match &facts.issuer {
+    list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
         Ok(Some(secret)) => authority(secret, now),
         Ok(None) => vec![Finding::failed(
             format!("there is no Secret {ISSUER}, which the control plane makes once it runs"),
@@ -38,7 +38,7 @@ pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime)
         (Ok(meshed), Ok(bundles)) => copies(&meshed, bundles, anchors),
         (Err(error), _) | (_, Err(error)) => vec![error.into()],
     });
-    list.check("webhooks", &[API_SERVER, "namespace"], || webhooks(facts, anchors));
+    list.check("webhooks", &[NAMESPACE], || webhooks(facts, anchors));
 }
 
 fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
