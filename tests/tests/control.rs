@@ -4,6 +4,8 @@
 
 #[path = "control/api_server.rs"]
 mod api_server;
+#[path = "control/cli.rs"]
+mod cli;
 #[path = "control/identity.rs"]
 mod identity;
 #[path = "control/objects.rs"]

@@ -7,11 +7,21 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
+use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
+
 /// What to look at
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Print the configuration with which Envoy or a gRPC program finds the control plane
     Bootstrap(BootstrapOptions),
+    /// Show where the control plane has a Service's calls go
+    Endpoints(EndpointsOptions),
+    /// Show the AuthorizationPolicies that the control plane knows
+    Policy(PolicyOptions),
+    /// Write the metrics of a Pod's proxy, as Prometheus reads them
+    ProxyMetrics(PodOptions),
+    /// Write what a Pod's proxy has loaded, and what is wrong with it
+    Config(PodOptions),
 }
 
 #[derive(Args)]
@@ -57,6 +67,10 @@ impl Command {
     pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Bootstrap(options) => options.print(),
+            Self::Endpoints(options) => options.run(),
+            Self::Policy(options) => options.run(),
+            Self::ProxyMetrics(options) => options.run("/metrics"),
+            Self::Config(options) => options.run("/config"),
         }
     }
 }

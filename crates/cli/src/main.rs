@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ca;
+mod cluster;
 mod diagnostics;
 mod exec;
 mod inject;
@@ -48,12 +49,24 @@ enum Command {
     /// Redirect this network namespace's connections to the proxy, with nftables or iptables
     #[command(subcommand)]
     Intercept(intercept::Command),
-    /// Write the objects of an installation on Kubernetes; not whole yet, see docs/kubernetes.md
+    /// Write the objects of an installation on Kubernetes, for kubectl apply -f -
     Install(install::Options),
-    /// Put proxies into Kubernetes manifests; not whole yet, see docs/kubernetes.md
+    /// Put proxies into Kubernetes manifests
     Inject(inject::Options),
     /// Take the proxies out of Kubernetes manifests
     Uninject(inject::UninjectOptions),
+    /// Write the objects of this version for an installation on Kubernetes, with the values that it was made with
+    Upgrade(cluster::upgrade::Options),
+    /// Write the objects of the installation in a cluster, for kubectl delete -f -
+    Uninstall(cluster::uninstall::Options),
+    /// Check a cluster: whether Leno can be installed, works, and what to type if not
+    Check(cluster::check::Options),
+    /// See calls, success, latency and encryption of Deployments, Pods or namespaces
+    Stat(cluster::stat::Options),
+    /// See the certificate that each proxy shows to its peers
+    Identity(cluster::identity::Options),
+    /// See which policies decide about workloads, whom they let in, and what came of it
+    Authz(cluster::authz::Options),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
     /// Look into the mesh, and connect other programs to it
@@ -64,8 +77,8 @@ enum Command {
     Lab(lab::Command),
     /// Measure what relaying a call costs, beside HAProxy
     RelayCost(relay_cost::Options),
-    /// Say which version this is
-    Version,
+    /// Say which version this is, and which ones run in the cluster
+    Version(cluster::version::Options),
     /// Write what a shell needs to complete command lines: source <(leno completion bash)
     Completion {
         /// Which shell
@@ -97,11 +110,17 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Install(options) => options.run()?,
         Command::Inject(options) => return Ok(options.run()?),
         Command::Uninject(options) => return Ok(options.run()?),
+        Command::Upgrade(options) => options.run()?,
+        Command::Uninstall(options) => options.run()?,
+        Command::Check(options) => return options.run(),
+        Command::Stat(options) => options.run()?,
+        Command::Identity(options) => options.run()?,
+        Command::Authz(options) => options.run()?,
         Command::Echo(options) => echo::run(&options)?,
         Command::Diagnostics(command) => command.run()?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,
-        Command::Version => println!("leno {}", env!("CARGO_PKG_VERSION")),
+        Command::Version(options) => options.run()?,
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "leno", &mut script);

@@ -1,0 +1,228 @@
+//! `leno authz`: which policies decide about a workload's ports, whom they let in, and what came of it.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::Arc;
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
+use leno_model::policy::{AuthorizationPolicy, Mode};
+use leno_model::spiffe::Workload;
+use serde::Serialize;
+
+use super::connect::{ClusterError, Connect};
+use super::metrics::{self, Pages};
+use super::names::PROXY;
+use super::pods;
+use super::policies::{self, callers};
+use super::progress::sign_of_life;
+use super::scrape::Scrape;
+use super::select::{Group, Kind, Scope, Selection};
+use super::table::{Output, Table, show};
+
+/// The policy of a proxy that is told none.
+const DEFAULT_POLICY: &str = "all-unauthenticated";
+
+/// Options of `leno authz`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// deploy, pods or ns, or one of them as deploy/web; without it, all Deployments
+    #[arg(value_name = "KIND[/NAME]")]
+    selection: Option<Selection>,
+    /// The name of one
+    #[arg(value_name = "NAME", requires = "selection")]
+    name: Option<String>,
+    #[command(flatten)]
+    scope: Scope,
+    /// How it is shown
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// What decides about one port of a workload, and what it decided since its proxies started.
+#[derive(Debug, PartialEq, Serialize)]
+struct Row {
+    namespace: String,
+    workload: String,
+    /// Nothing for ports that nobody names: no policy, no container and no caller.
+    port: Option<u16>,
+    decides: Decides,
+    /// Policies in audit mode, which only tell.
+    audited_by: Vec<String>,
+    /// Calls and opaque connections.
+    allowed: f64,
+    denied: f64,
+    /// Let through, and told by policies in audit mode.
+    audited: f64,
+}
+
+/// What decides.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Decides {
+    /// The proxies' default inbound policies, mostly one.
+    Default(BTreeSet<String>),
+    /// The policies that are enforced, and who may call.
+    Policies { names: Vec<String>, callers: Vec<String> },
+}
+
+impl Options {
+    /// Reads and shows.
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let all = Selection { kind: Kind::Deployments, name: None };
+        let selection = self.selection.as_ref().unwrap_or(&all).with_name(self.name.as_ref())?;
+        let rows = super::block_on(self.read(&selection))??;
+        show(self.output, &rows, |rows| table(rows))?;
+        Ok(())
+    }
+
+    async fn read(&self, selection: &Selection) -> Result<Vec<Row>, ClusterError> {
+        let cluster = self.connect.cluster().await?;
+        let mut groups = selection.groups(&cluster, &self.scope).await?;
+        for group in &mut groups {
+            group.pods.retain(pods::is_meshed);
+        }
+        groups.retain(|group| !group.pods.is_empty());
+        let namespaces: BTreeSet<&str> = groups.iter().map(|group| group.namespace.as_str()).collect();
+        let only = if namespaces.len() == 1 { namespaces.first().copied() } else { None };
+        let progress = sign_of_life("asking proxies");
+        let pods = groups.iter().flat_map(|group| &group.pods);
+        let (found, pages) = tokio::join!(policies::list(&cluster, only), metrics::pages(&cluster, pods));
+        progress.finish_and_clear();
+        let found = found?;
+        for mistake in &found.mistakes {
+            eprintln!("leno: {mistake}");
+        }
+        Ok(groups.iter().flat_map(|group| rows(group, &found.all, &pages)).collect())
+    }
+}
+
+/// A row for each port that somebody names.
+fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> Vec<Row> {
+    let accounts: BTreeSet<&str> = group.pods.iter().map(pods::service_account).collect();
+    let workloads = accounts
+        .into_iter()
+        .map(|account| Workload { namespace: group.namespace.as_str().into(), service_account: account.into() });
+    let workloads: Vec<Workload> = workloads.collect();
+    let pages: Vec<&Scrape> = group.pods.iter().filter_map(|pod| pages.get(&metrics::key(pod))).collect();
+    let about =
+        |policy: &AuthorizationPolicy, port: u16| workloads.iter().any(|workload| policy.selects(workload, port));
+    let mut ports: BTreeSet<u16> = group.pods.iter().flat_map(container_ports).collect();
+    ports.extend(policies.iter().flat_map(|policy| {
+        policy.ports.iter().flatten().copied().filter(|port| about(policy, *port)).collect::<Vec<_>>()
+    }));
+    ports.extend(pages.iter().flat_map(|page| called_ports(page)));
+    let ports: Vec<Option<u16>> = if ports.is_empty() { vec![None] } else { ports.into_iter().map(Some).collect() };
+    let row = |port: Option<u16>| {
+        let selecting = |mode: Mode| {
+            // A port that nobody names is selected by policies for all ports.
+            let selects = move |policy: &&Arc<AuthorizationPolicy>| {
+                policy.mode == mode && (port.is_some() || policy.ports.is_none()) && about(policy, port.unwrap_or(0))
+            };
+            policies.iter().filter(selects).collect::<Vec<_>>()
+        };
+        let name = |policy: &&Arc<AuthorizationPolicy>| policy.name.to_string();
+        let enforced = selecting(Mode::Enforce);
+        let (audited_by, decides) = if enforced.is_empty() {
+            let audits = selecting(Mode::Audit).iter().map(name).collect();
+            (audits, Decides::Default(group.pods.iter().map(default_policy).collect()))
+        } else {
+            let callers = enforced.iter().flat_map(|policy| callers(policy)).collect();
+            (Vec::new(), Decides::Policies { names: enforced.iter().map(name).collect(), callers })
+        };
+        let count = |names: [&str; 2]| {
+            let port = port.map(|port| port.to_string());
+            let labels: Vec<(&str, &str)> = port.iter().map(|port| ("target_port", port.as_str())).collect();
+            let counts = pages.iter().flat_map(|page| names.map(|name| page.sum(name, &labels)));
+            counts.fold(0.0, |sum, count| sum + count)
+        };
+        Row {
+            namespace: group.namespace.clone(),
+            workload: group.name.clone(),
+            port,
+            decides,
+            audited_by,
+            allowed: count(["inbound_http_authz_allow_total", "inbound_tcp_authz_allow_total"]),
+            denied: count(["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"]),
+            audited: count(["leno_http_audited_total", "leno_tcp_audited_total"]),
+        }
+    };
+    ports.into_iter().map(row).collect()
+}
+
+/// The TCP ports that the application says it listens on.
+fn container_ports(pod: &Pod) -> Vec<u16> {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers).filter(|container| container.name != PROXY);
+    let ports = containers.flat_map(|container| container.ports.iter().flatten());
+    let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+    tcp.filter_map(|port| port.container_port.try_into().ok()).collect()
+}
+
+/// The ports that somebody called.
+fn called_ports(page: &Scrape) -> Vec<u16> {
+    let names = [
+        "inbound_http_authz_allow_total",
+        "inbound_http_authz_deny_total",
+        "inbound_tcp_authz_allow_total",
+        "inbound_tcp_authz_deny_total",
+    ];
+    let called = names.iter().flat_map(|name| page.all(name, &[])).filter(|sample| sample.value > 0.0);
+    called.filter_map(|sample| sample.label("target_port").parse().ok()).collect()
+}
+
+/// What a Pod's proxy was told on its command line.
+fn default_policy(pod: &Pod) -> String {
+    let arguments = pods::proxy(pod).into_iter().flat_map(|proxy| proxy.args.iter().flatten());
+    let mut told = arguments.filter_map(|argument| argument.strip_prefix("--default-inbound-policy="));
+    told.next().unwrap_or(DEFAULT_POLICY).to_owned()
+}
+
+fn table(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "nothing here has a proxy; -n NAME or -A looks elsewhere\n".to_owned();
+    }
+    let heads = ["NAMESPACE", "WORKLOAD", "PORT", "DECIDED BY", "WHO MAY CALL", "#ALLOWED", "#DENIED", "#AUDITED"];
+    let mut table = Table::new(&heads);
+    for row in rows {
+        let (mut by, who) = match &row.decides {
+            Decides::Default(policies) => {
+                let policies = policies.iter().cloned().collect::<Vec<_>>().join(" or ");
+                (format!("default: {policies}"), meaning(&policies).to_owned())
+            }
+            Decides::Policies { names, callers } if callers.is_empty() => (names.join(", "), "nobody".to_owned()),
+            Decides::Policies { names, callers } => (names.join(", "), callers.join(" or ")),
+        };
+        if !row.audited_by.is_empty() {
+            by += &format!(" (audit: {})", row.audited_by.join(", "));
+        }
+        table.row([
+            row.namespace.clone(),
+            row.workload.clone(),
+            row.port.map_or_else(|| "all".to_owned(), |port| port.to_string()),
+            by,
+            who,
+            format!("{:.0}", row.allowed),
+            format!("{:.0}", row.denied),
+            format!("{:.0}", row.audited),
+        ]);
+    }
+    format!("{table}\ncalls and opaque connections since the proxies started\n")
+}
+
+/// Whom a default inbound policy lets in.
+fn meaning(policy: &str) -> &str {
+    match policy {
+        "all-unauthenticated" => "everybody",
+        "audit" => "everybody, and it is told",
+        "all-authenticated" => "whoever has an identity",
+        "cluster-authenticated" => "whoever has an identity of the mesh",
+        "deny" => "nobody",
+        _ => "it depends on the Pod",
+    }
+}
+
+#[cfg(test)]
+#[path = "authz_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+use leno_model::policy::Rule;
+use serde_json::json;
+
+use super::*;
+
+fn pod(name: &str, default: &str) -> Pod {
+    let proxy =
+        json!({"name": "leno-proxy", "image": "leno-proxy:1", "args": [format!("--default-inbound-policy={default}")]});
+    let ports = json!([{"containerPort": 8080}, {"containerPort": 9000, "protocol": "UDP"}]);
+    let spec = json!({
+        "serviceAccountName": "cart", "initContainers": [proxy], "containers": [{"name": "app", "image": "app", "ports": ports}],
+    });
+    serde_json::from_value(json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec})).expect("a Pod")
+}
+
+fn group(pods: Vec<Pod>) -> Group {
+    Group { namespace: "shop".to_owned(), name: "cart".to_owned(), pods }
+}
+
+fn policy(name: &str, mode: Mode, ports: Option<&[u16]>, identities: &[&str]) -> Arc<AuthorizationPolicy> {
+    let identities: Vec<_> = identities.iter().map(|text| text.parse().expect("identities")).collect();
+    let allow = if identities.is_empty() {
+        Vec::new()
+    } else {
+        vec![Rule { identities: Some(identities.into()), networks: None }]
+    };
+    Arc::new(AuthorizationPolicy {
+        namespace: "shop".into(),
+        name: name.into(),
+        service_account: Some("cart".into()),
+        ports: ports.map(Into::into),
+        mode,
+        allow: allow.into(),
+        health_checks: Box::default(),
+    })
+}
+
+fn pages(text: &str) -> Pages {
+    [(("shop".to_owned(), "cart-1".to_owned()), Scrape::parse(text))].into()
+}
+
+#[test]
+fn ports_that_no_policy_selects_are_decided_by_the_proxys_default() {
+    let rows = rows(&group(vec![pod("cart-1", "deny")]), &[], &Pages::new());
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].port, Some(8080));
+    assert_eq!(rows[0].decides, Decides::Default(["deny".to_owned()].into()));
+}
+
+#[test]
+fn enforced_policies_decide_and_those_in_audit_mode_stand_beside_the_default() {
+    let all = [
+        policy("cart", Mode::Enforce, Some(&[8080]), &["ns/shop/sa/web"]),
+        policy("more", Mode::Enforce, Some(&[8080, 7000]), &["ns/bank/sa/*"]),
+        policy("maybe", Mode::Audit, None, &[]),
+    ];
+    let counts = "inbound_http_authz_allow_total{target_port=\"8080\",tls=\"true\"} 7\n\
+                  inbound_http_authz_deny_total{target_port=\"8080\",authz_name=\"shop/cart\"} 2\n\
+                  inbound_tcp_authz_allow_total{target_port=\"6379\"} 1\n\
+                  leno_tcp_audited_total{target_port=\"6379\"} 1\n";
+    let rows = rows(&group(vec![pod("cart-1", "audit")]), &all, &pages(counts));
+    let ports: Vec<_> = rows.iter().map(|row| row.port).collect();
+    assert_eq!(ports, [Some(6379), Some(7000), Some(8080)]);
+    assert_eq!(rows[0].audited_by, ["maybe"]);
+    assert_eq!((rows[0].allowed, rows[0].denied, rows[0].audited), (1.0, 0.0, 1.0));
+    let both = Decides::Policies {
+        names: vec!["cart".to_owned(), "more".to_owned()],
+        callers: vec!["ns/shop/sa/web".to_owned(), "ns/bank/sa/*".to_owned()],
+    };
+    assert_eq!(rows[2].decides, both);
+    assert_eq!((rows[2].allowed, rows[2].denied), (7.0, 2.0));
+    assert!(rows[2].audited_by.is_empty());
+    let text = table(&rows);
+    assert!(text.contains("default: audit (audit: maybe)   everybody, and it is told"), "{text}");
+    assert!(text.contains("cart, more                      ns/shop/sa/web or ns/bank/sa/*"), "{text}");
+}
+
+#[test]
+fn policies_of_other_accounts_and_namespaces_say_nothing() {
+    let other = AuthorizationPolicy {
+        service_account: Some("web".into()),
+        ..(*policy("web", Mode::Enforce, None, &[])).clone()
+    };
+    let elsewhere =
+        AuthorizationPolicy { namespace: "bank".into(), ..(*policy("cart", Mode::Enforce, None, &[])).clone() };
+    let rows = rows(&group(vec![pod("cart-1", "deny")]), &[Arc::new(other), Arc::new(elsewhere)], &Pages::new());
+    assert_eq!(rows[0].decides, Decides::Default(["deny".to_owned()].into()));
+}
+
+#[test]
+fn a_policy_that_allows_nobody_says_so() {
+    let rows = rows(&group(vec![pod("cart-1", "deny")]), &[policy("none", Mode::Enforce, None, &[])], &Pages::new());
+    assert!(table(&rows).contains("none         nobody"), "{}", table(&rows));
+}

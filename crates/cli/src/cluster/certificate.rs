@@ -1,0 +1,93 @@
+//! What certificates say, for people.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leno_identity::Validity;
+use leno_identity::bundle::TrustBundle;
+use x509_parser::extensions::GeneralName;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Most certificates of one text.
+const CERTIFICATES_MAX: usize = 32;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// What of a certificate people want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    /// Its URIs, of which an SVID has one: its SPIFFE id.
+    pub(crate) uris: Vec<String>,
+    /// Who signed it, as its distinguished name.
+    pub(crate) issuer: String,
+    pub(crate) validity: Validity,
+}
+
+impl Certificate {
+    /// Reads one in DER; nothing if it is malformed or its dates are before 1970.
+    pub(crate) fn read(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let time = |seconds: i64| UNIX_EPOCH.checked_add(Duration::from_secs(seconds.try_into().ok()?));
+        let names = certificate.subject_alternative_name().ok().flatten();
+        let names = names.map(|names| names.value.general_names.as_slice()).unwrap_or_default();
+        let uri = |name: &GeneralName<'_>| match name {
+            GeneralName::URI(uri) => Some((*uri).to_owned()),
+            _ => None,
+        };
+        Some(Self {
+            uris: names.iter().filter_map(uri).collect(),
+            issuer: certificate.issuer().to_string(),
+            validity: Validity {
+                not_before: time(certificate.validity().not_before.timestamp())?,
+                not_after: time(certificate.validity().not_after.timestamp())?,
+            },
+        })
+    }
+
+    /// Reads those of a PEM text.
+    ///
+    /// # Errors
+    /// One line about what is wrong with the text.
+    pub(crate) fn read_all(text: &[u8]) -> Result<Vec<Self>, String> {
+        let mut all = Vec::new();
+        for block in Pem::iter_from_buffer(text).take(CERTIFICATES_MAX) {
+            let block = block.map_err(|_| "it is not PEM".to_owned())?;
+            all.push(Self::read(&block.contents).ok_or("a certificate in it is malformed")?);
+        }
+        if all.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(all) }
+    }
+}
+
+/// Whether two trust bundles have the same anchors, however they are written; not if one is none.
+pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
+    let sorted = |text: &[u8]| {
+        let mut anchors = TrustBundle::from_pem(text).ok()?.anchors().to_vec();
+        anchors.sort_by(|a, b| a.as_ref().cmp(b.as_ref()));
+        Some(anchors)
+    };
+    sorted(a).is_some_and(|a| Some(a) == sorted(b))
+}
+
+/// How long until a moment, as `in 59 days`, or since it, as `3 h ago`.
+pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
+    let text = |duration: Duration| {
+        let (number, unit) = match duration.as_secs() {
+            seconds @ 0..MINUTE => (seconds, "s"),
+            seconds @ MINUTE..HOUR => (seconds / MINUTE, "min"),
+            // Within two days hours matter.
+            seconds if seconds < 2 * DAY => (seconds / HOUR, "h"),
+            seconds => (seconds / DAY, "days"),
+        };
+        format!("{number} {unit}")
+    };
+    match moment.duration_since(now) {
+        Ok(left) => format!("in {}", text(left)),
+        Err(passed) => format!("{} ago", text(passed.duration())),
+    }
+}
+
+#[cfg(test)]
+#[path = "certificate_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! `leno check`: whether what is installed works.
+
+use std::time::SystemTime;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::kubernetes::{self, API_SERVER};
+use super::read::{ControlAnswer, DEFINITIONS, Installed};
+use super::report::{Checklist, Finding};
+use super::trust;
+use crate::cluster::connect::ClusterError;
+use crate::cluster::forward::Answer;
+use crate::cluster::names::{CONTROL, CONTROL_NAMESPACE, VERSION_LABEL};
+use crate::cluster::pods;
+
+pub(super) const NAMESPACE: &str = "namespace";
+const DEPLOYMENT: &str = "Deployment";
+pub(super) const PODS: &str = "control plane's Pods";
+const READY: &str = "control plane";
+
+const INSTALL: &str = "leno install | kubectl apply -f -";
+const UPGRADE: &str = "leno upgrade | kubectl apply -f -";
+
+/// Concludes.
+pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
+    let mut list = Checklist::default();
+    kubernetes::conclude(&mut list, &facts.version);
+    list.section("installation");
+    list.check(NAMESPACE, &[API_SERVER], || match &facts.namespace {
+        Ok(Some(_)) => Finding::ok(format!("{CONTROL_NAMESPACE} is there")),
+        Ok(None) => {
+            Finding::failed(format!("there is no namespace {CONTROL_NAMESPACE}: Leno is not installed"), INSTALL)
+        }
+        Err(error) => error.into(),
+    });
+    list.check(DEPLOYMENT, &[NAMESPACE], || match &facts.deployment {
+        Ok(deployment) => available(deployment.as_ref()),
+        Err(error) => error.into(),
+    });
+    list.check("definitions", &[NAMESPACE], || match &facts.definitions {
+        Ok(found) => established(found),
+        Err(error) => error.into(),
+    });
+    list.check(PODS, &[NAMESPACE], || match &facts.pods {
+        Ok(all) => running(all),
+        Err(error) => error.into(),
+    });
+    list.section("identity");
+    trust::conclude(&mut list, facts, now);
+    list.section("answers of the control plane");
+    list.check(READY, &[PODS], || facts.answers.iter().map(ready).collect::<Vec<_>>());
+    list.check("its version", &[DEPLOYMENT], || version(facts.deployment.as_ref()));
+    list.check("what you configured", &[PODS], || configured(&facts.answers));
+    kubernetes::gateway(&mut list, &facts.missing_gateway);
+    list
+}
+
+fn available(deployment: Option<&Deployment>) -> Finding {
+    let Some(deployment) = deployment else {
+        return Finding::failed(format!("there is no Deployment {CONTROL}: Leno is not installed"), INSTALL);
+    };
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+    let shown = format!("{available} of {wanted} replicas are available");
+    match available {
+        0 => Finding::failed(
+            format!("{shown}: nobody gets a certificate, and Pods start without a proxy or not at all"),
+            format!(
+                "kubectl rollout status -n {CONTROL_NAMESPACE} deployment/{CONTROL} waits; kubectl describe says why"
+            ),
+        ),
+        available if available < wanted => Finding::warning(shown, format!("kubectl get pods -n {CONTROL_NAMESPACE}")),
+        _ => Finding::ok(shown),
+    }
+}
+
+fn established(found: &[Option<CustomResourceDefinition>]) -> Vec<Finding> {
+    let install = "leno install --crds | kubectl apply -f -";
+    let finding = |(name, found): (&str, &Option<CustomResourceDefinition>)| {
+        let Some(definition) = found else {
+            return Finding::failed(format!("there is no CustomResourceDefinition {name}"), install);
+        };
+        let conditions = definition.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        match conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
+            true => Finding::ok(format!("{name} is there")),
+            false => Finding::failed(
+                format!("{name} is not served by the API server"),
+                format!("kubectl describe crd {name} says why"),
+            ),
+        }
+    };
+    DEFINITIONS.into_iter().zip(found).map(finding).collect()
+}
+
+fn running(all: &[Pod]) -> Vec<Finding> {
+    let living: Vec<&Pod> = all.iter().filter(|pod| pods::is_alive(pod)).collect();
+    if living.is_empty() {
+        let describe = format!("kubectl describe replicaset -n {CONTROL_NAMESPACE} says who refuses them");
+        return vec![Finding::failed("there is none", describe)];
+    }
+    let finding = |pod: &&Pod| {
+        let name = pod.name_any();
+        let why = pods::why_not_ready(pod)?;
+        let fix = fix(&name, &why);
+        Some(Finding::failed(format!("{name}: {why}"), fix))
+    };
+    let failed: Vec<Finding> = living.iter().filter_map(finding).collect();
+    match (failed.len(), living.len()) {
+        (0, count) => vec![Finding::ok(format!("{count} of {count} are ready"))],
+        (failing, count) if failing == count => failed,
+        // What is there serves.
+        _ => failed.into_iter().map(Finding::into_warning).collect(),
+    }
+}
+
+/// What to type about a Pod of the control plane that does not run.
+fn fix(pod: &str, why: &str) -> String {
+    let is = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    if is(&["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"]) {
+        return "leno upgrade --set image.registry=REGISTRY | kubectl apply -f - where the nodes can pull images from"
+            .to_owned();
+    }
+    if is(&["CrashLoopBackOff", ": Error", "OOMKilled"]) {
+        return format!("kubectl logs -n {CONTROL_NAMESPACE} {pod} --previous");
+    }
+    if is(&["no node was found"]) {
+        return "kubectl get nodes: one must be Ready, and a scheduler must run".to_owned();
+    }
+    format!("kubectl describe pod -n {CONTROL_NAMESPACE} {pod}")
+}
+
+fn ready(answer: &ControlAnswer) -> Finding {
+    let pod = &answer.pod;
+    match &answer.ready {
+        Ok(Answer { status: 200, .. }) => Finding::ok(format!("{pod} is ready")),
+        Ok(Answer { body, .. }) => {
+            Finding::failed(format!("{pod}: {}", body.trim()), format!("kubectl logs -n {CONTROL_NAMESPACE} {pod}"))
+        }
+        Err(error) => error.into(),
+    }
+}
+
+fn version(deployment: Result<&Option<Deployment>, &ClusterError>) -> Finding {
+    let ours = env!("CARGO_PKG_VERSION");
+    let deployment = match deployment {
+        Ok(deployment) => deployment.as_ref(),
+        Err(error) => return error.into(),
+    };
+    match deployment.and_then(|deployment| deployment.labels().get(VERSION_LABEL)) {
+        Some(theirs) if theirs == ours => Finding::ok(theirs.clone()),
+        Some(theirs) => Finding::warning(
+            format!("it is {theirs}, and this leno is {ours}"),
+            format!("use the leno of {theirs}, or {UPGRADE}"),
+        ),
+        None => Finding::warning("its Deployment does not tell", UPGRADE),
+    }
+}
+
+/// The mistakes that the control plane found in objects; the same in each replica.
+fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
+    let Some(answer) = answers.first() else { return Vec::new() };
+    let body = match &answer.config {
+        Ok(answer) => &answer.body,
+        Err(error) => return vec![error.into()],
+    };
+    let Ok(config) = serde_json::from_str::<Value>(body) else {
+        let why = format!("/config of {} is not JSON", answer.pod);
+        return vec![Finding::failed(why, "use the leno of the control plane's version")];
+    };
+    let problems = config["problems"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if problems.is_empty() {
+        return vec![Finding::ok("no mistakes in Services, routes and policies")];
+    }
+    let text = |problem: &Value, key: &str| problem[key].as_str().unwrap_or_default().to_owned();
+    let finding = |problem: &Value| {
+        let (field, object, what) = (text(problem, "field"), text(problem, "object"), text(problem, "what"));
+        let place = if field.is_empty() { object } else { format!("{field} of {object}") };
+        Finding::warning(format!("{place}: {what}"), text(problem, "fix"))
+    };
+    problems.iter().map(finding).collect()
+}
+
+#[cfg(test)]
+#[path = "installed_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+//! `leno check --pre`: whether Leno can be installed here.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::apimachinery::pkg::version::Info;
+use kube::ResourceExt;
+use kube::api::PostParams;
+use leno_install::chart::{default_values, objects};
+use serde_json::Value;
+
+use super::kubernetes::{self, API_SERVER};
+use super::read;
+use super::report::{Checklist, Finding};
+use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::names::{CONTROL, CONTROL_NAMESPACE, INJECTOR, VALIDATOR, VERSION_LABEL};
+
+/// Something that must be created.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Creation {
+    group: String,
+    /// In the plural and in lower case, as the API calls it.
+    resource: String,
+    /// Nothing where it is in no namespace.
+    namespace: Option<String>,
+}
+
+/// What was read.
+pub(super) struct Facts {
+    version: Result<Info, ClusterError>,
+    /// What must be created and may not be, as `clusterroles.rbac.authorization.k8s.io`.
+    forbidden: Result<Vec<String>, ClusterError>,
+    deployment: Result<Option<Deployment>, ClusterError>,
+    /// Webhook configurations of ours, which would refuse Pods without a control plane.
+    webhooks: Result<Vec<String>, ClusterError>,
+    missing_gateway: Result<Vec<&'static str>, ClusterError>,
+}
+
+/// Reads it.
+pub(super) async fn read(cluster: &Cluster) -> Facts {
+    let (version, forbidden, deployment, webhooks, missing_gateway) = tokio::join!(
+        read::version(cluster),
+        forbidden(cluster),
+        cluster.get(cluster.within::<Deployment>(CONTROL_NAMESPACE), CONTROL),
+        webhooks(cluster),
+        read::missing_gateway(cluster),
+    );
+    Facts { version, forbidden, deployment, webhooks, missing_gateway }
+}
+
+/// Concludes.
+pub(super) fn conclude(facts: &Facts) -> Checklist {
+    let mut list = Checklist::default();
+    kubernetes::conclude(&mut list, &facts.version);
+    list.section("you");
+    list.check("rights", &[API_SERVER], || match &facts.forbidden {
+        Ok(forbidden) => rights(forbidden),
+        Err(error) => error.into(),
+    });
+    list.section("room for Leno");
+    list.check("installation", &[API_SERVER], || installation(facts));
+    kubernetes::gateway(&mut list, &facts.missing_gateway);
+    list
+}
+
+fn rights(forbidden: &[String]) -> Finding {
+    match forbidden {
+        [] => Finding::ok("you may create all that an installation is made of"),
+        [first, ..] => Finding::failed(
+            format!("you may not create {}", forbidden.join(", ")),
+            format!("have an administrator of the cluster install it; kubectl auth can-i create {first}"),
+        ),
+    }
+}
+
+fn installation(facts: &Facts) -> Finding {
+    let (deployment, webhooks) = match (&facts.deployment, &facts.webhooks) {
+        (Ok(deployment), Ok(webhooks)) => (deployment, webhooks),
+        (Err(error), _) | (_, Err(error)) => return error.into(),
+    };
+    match (deployment, webhooks.as_slice()) {
+        (Some(deployment), _) => {
+            let version =
+                deployment.labels().get(VERSION_LABEL).map_or("a version that it does not tell", String::as_str);
+            Finding::warning(
+                format!("Leno is installed: {version}"),
+                "leno upgrade | kubectl apply -f - to change it, leno check to see how it is",
+            )
+        }
+        (None, []) => Finding::ok("none is here"),
+        (None, left) => Finding::failed(
+            format!("an earlier installation left {}, without which Pods may not start", left.join(" and ")),
+            "leno uninstall | kubectl delete -f -",
+        ),
+    }
+}
+
+/// What the chart is made of, each kind once.
+fn creations() -> BTreeSet<Creation> {
+    let values = default_values(true).expect("the chart's tests read its values");
+    let objects = objects(&values).expect("the chart's tests render it");
+    objects.iter().map(creation).collect()
+}
+
+fn creation(object: &Value) -> Creation {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    Creation {
+        group: text("/apiVersion").split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default(),
+        // True of all kinds that the chart has.
+        resource: text("/kind").to_lowercase() + "s",
+        namespace: object.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+impl Creation {
+    fn name(&self) -> String {
+        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
+    }
+
+    fn review(&self) -> SelfSubjectAccessReview {
+        let attributes = ResourceAttributes {
+            group: Some(self.group.clone()),
+            resource: Some(self.resource.clone()),
+            namespace: self.namespace.clone(),
+            verb: Some("create".to_owned()),
+            ..Default::default()
+        };
+        let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+        SelfSubjectAccessReview { spec, ..Default::default() }
+    }
+}
+
+async fn forbidden(cluster: &Cluster) -> Result<Vec<String>, ClusterError> {
+    let reviews = cluster.global::<SelfSubjectAccessReview>();
+    let mut forbidden = Vec::new();
+    for creation in creations() {
+        let review = reviews.create(&PostParams::default(), &creation.review()).await;
+        let review = review.map_err(|error| cluster.explain(&error))?;
+        if !review.status.is_some_and(|status| status.allowed) {
+            forbidden.push(creation.name());
+        }
+    }
+    Ok(forbidden)
+}
+
+async fn webhooks(cluster: &Cluster) -> Result<Vec<String>, ClusterError> {
+    let injector = cluster.get(cluster.global::<MutatingWebhookConfiguration>(), INJECTOR).await?;
+    let validator = cluster.get(cluster.global::<ValidatingWebhookConfiguration>(), VALIDATOR).await?;
+    let injector = injector.map(|_| format!("MutatingWebhookConfiguration {INJECTOR}"));
+    let validator = validator.map(|_| format!("ValidatingWebhookConfiguration {VALIDATOR}"));
+    Ok(injector.into_iter().chain(validator).collect())
+}
+
+#[cfg(test)]
+#[path = "pre_tests.rs"]
+mod tests;

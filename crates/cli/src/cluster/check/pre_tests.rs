@@ -1,0 +1,78 @@
+use serde_json::json;
+
+use super::super::report::{Check, Verdict};
+use super::*;
+
+fn facts() -> Facts {
+    let info =
+        Info { major: "1".to_owned(), minor: "34".to_owned(), git_version: "v1.34.4".to_owned(), ..Info::default() };
+    Facts {
+        version: Ok(info),
+        forbidden: Ok(Vec::new()),
+        deployment: Ok(None),
+        webhooks: Ok(Vec::new()),
+        missing_gateway: Ok(Vec::new()),
+    }
+}
+
+fn found(facts: &Facts, name: &str) -> Check {
+    conclude(facts).checks().iter().find(|check| check.name == name).expect("the check").clone()
+}
+
+#[test]
+fn an_empty_cluster_is_ready() {
+    assert!(conclude(&facts()).checks().iter().all(|check| check.verdict == Verdict::Ok));
+}
+
+#[test]
+fn rights_that_are_missing_are_named_with_the_question_to_ask() {
+    let forbidden = vec!["clusterroles.rbac.authorization.k8s.io".to_owned(), "namespaces".to_owned()];
+    let check = found(&Facts { forbidden: Ok(forbidden), ..facts() }, "rights");
+    assert_eq!(check.verdict, Verdict::Failed);
+    assert_eq!(check.why, "you may not create clusterroles.rbac.authorization.k8s.io, namespaces");
+    assert!(
+        check.fix.is_some_and(|fix| fix.ends_with("kubectl auth can-i create clusterroles.rbac.authorization.k8s.io"))
+    );
+}
+
+#[test]
+fn an_installation_that_is_there_is_told_with_its_version() {
+    let deployment = json!({"metadata": {"labels": {"app.kubernetes.io/version": "0.1.0"}}});
+    let deployment = serde_json::from_value(deployment).expect("a Deployment");
+    let check = found(&Facts { deployment: Ok(Some(deployment)), ..facts() }, "installation");
+    assert_eq!((check.verdict, check.why.as_str()), (Verdict::Warning, "Leno is installed: 0.1.0"));
+}
+
+#[test]
+fn webhooks_that_an_installation_left_are_to_be_removed() {
+    let check = found(
+        &Facts { webhooks: Ok(vec!["MutatingWebhookConfiguration leno-injector".to_owned()]), ..facts() },
+        "installation",
+    );
+    assert_eq!(check.verdict, Verdict::Failed);
+    assert_eq!(check.fix.as_deref(), Some("leno uninstall | kubectl delete -f -"));
+}
+
+#[test]
+fn every_kind_of_the_chart_is_asked_for_where_it_is_created() {
+    let asked: Vec<String> = creations()
+        .iter()
+        .map(|creation| format!("{} {}", creation.name(), creation.namespace.as_deref().unwrap_or("-")))
+        .collect();
+    let expected = [
+        "configmaps leno",
+        "namespaces -",
+        "serviceaccounts leno",
+        "services leno",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io -",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io -",
+        "customresourcedefinitions.apiextensions.k8s.io -",
+        "deployments.apps leno",
+        "poddisruptionbudgets.policy leno",
+        "clusterrolebindings.rbac.authorization.k8s.io -",
+        "clusterroles.rbac.authorization.k8s.io -",
+        "rolebindings.rbac.authorization.k8s.io leno",
+        "roles.rbac.authorization.k8s.io leno",
+    ];
+    assert_eq!(asked, expected);
+}

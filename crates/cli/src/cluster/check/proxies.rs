@@ -1,0 +1,165 @@
+//! `leno check --proxy`: whether every Pod that should have a proxy has one that works.
+
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::ResourceExt;
+use leno_install::inject::{self, Asked, Options, Outcome, inject};
+use serde_json::{Map, Value};
+
+use super::kubernetes::API_SERVER;
+use super::read::{Installed, Proxies};
+use super::report::{Checklist, Finding};
+use crate::cluster::certificate::relative;
+use crate::cluster::connect::ClusterError;
+use crate::cluster::names::{PROXY, VERSION_LABEL};
+use crate::cluster::pods;
+use crate::cluster::scrape::Scrape;
+
+/// A proxy renews its certificate when a third of its life, 8 hours, is left.
+const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
+
+const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
+
+const EXPECTED: &str = "Pods without a proxy";
+const READY: &str = "proxies are ready";
+
+/// Concludes.
+pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Proxies, now: SystemTime) {
+    list.section("proxies");
+    let pods = proxies.pods.as_ref().map(|pods| pods.iter().filter(|pod| pods::is_alive(pod)).collect::<Vec<_>>());
+    let checked = |conclude: &dyn Fn(&[&Pod]) -> Vec<Finding>| match &pods {
+        Ok(pods) => conclude(pods),
+        Err(error) => vec![(*error).into()],
+    };
+    list.check(EXPECTED, &[API_SERVER], || match &installed.namespaces {
+        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, &excluded(installed))),
+        Err(error) => error.into(),
+    });
+    list.check(READY, &[API_SERVER], || checked(&ready));
+    list.check("their versions", &[API_SERVER], || checked(&|pods| versions(pods, wanted_version(installed))));
+    list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
+}
+
+/// As `shop/web-1`.
+fn name(pod: &Pod) -> String {
+    format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+fn restart(pod: &Pod) -> String {
+    pods::owner(pod).restart(&pod.namespace().unwrap_or_default())
+}
+
+/// Pods that a control plane would inject if they were made now.
+fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], excluded: &[String]) -> Vec<Finding> {
+    let options = Options::default();
+    let finding = |pod: &&Pod| {
+        let namespace = pod.namespace().unwrap_or_default();
+        if pods::proxy(pod).is_some() || excluded.contains(&namespace) {
+            return None;
+        }
+        let annotations = namespaces.iter().find(|known| known.name_any() == namespace).map(ResourceExt::annotations);
+        let annotations = annotations.into_iter().flatten();
+        let annotations: Map<String, Value> =
+            annotations.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+        let namespace = inject::Namespace { name: namespace, annotations };
+        let template = serde_json::to_value(pod).ok()?;
+        match inject(&template, &namespace, Asked::ByAnnotation, &options) {
+            Ok(decision) => matches!(decision.outcome, Outcome::Injected { .. }).then(|| {
+                Finding::warning(
+                    format!("{} has none: it is older than the annotation, or than Leno", name(pod)),
+                    restart(pod),
+                )
+            }),
+            Err(mistakes) => {
+                let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+                Some(Finding::failed(format!("{} can have none: {}", name(pod), mistakes.join("; ")), restart(pod)))
+            }
+        }
+    };
+    let found: Vec<Finding> = pods.iter().filter_map(finding).collect();
+    if found.is_empty() { vec![Finding::ok("every Pod that should have a proxy has one")] } else { found }
+}
+
+/// The namespaces that the injector does not look at.
+fn excluded(installed: &Installed) -> Vec<String> {
+    let injector = installed.injector.as_ref().ok().and_then(Option::as_ref);
+    let selectors = |injector: &MutatingWebhookConfiguration| {
+        let webhooks = injector.webhooks.iter().flatten();
+        let expressions =
+            webhooks.filter_map(|webhook| webhook.namespace_selector.as_ref()?.match_expressions.as_ref());
+        let excluding = expressions.flatten().filter(|expression| expression.operator == "NotIn");
+        excluding.filter_map(|expression| expression.values.clone()).flatten().collect()
+    };
+    injector.map(selectors).unwrap_or_default()
+}
+
+fn ready(pods: &[&Pod]) -> Vec<Finding> {
+    let meshed: Vec<_> = pods.iter().filter(|pod| pods::is_meshed(pod)).collect();
+    let finding = |pod: &&&Pod| {
+        if pods::is_container_ready(pod, PROXY) {
+            return None;
+        }
+        let why = pods::why_not_ready(pod).unwrap_or_else(|| "its proxy does not answer /ready".to_owned());
+        let namespace = pod.namespace().unwrap_or_default();
+        let fix = format!("kubectl logs -n {namespace} {} -c {PROXY}, and kubectl describe pod", pod.name_any());
+        Some(Finding::failed(format!("{}: {why}", name(pod)), fix))
+    };
+    let failed: Vec<Finding> = meshed.iter().filter_map(finding).collect();
+    match (failed.is_empty(), meshed.len()) {
+        (true, 0) => vec![Finding::ok(
+            "there is none yet; kubectl annotate namespace NAME leno.dev/inject=enabled asks for them",
+        )],
+        (true, count) => vec![Finding::ok(format!("{count} of {count}"))],
+        _ => failed,
+    }
+}
+
+/// The version that proxies should have.
+fn wanted_version(installed: &Installed) -> Option<&String> {
+    installed.deployment.as_ref().ok()?.as_ref()?.labels().get(VERSION_LABEL)
+}
+
+fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
+    let Some(wanted) = wanted else {
+        return vec![Finding::warning("the control plane does not tell its own", "leno upgrade | kubectl apply -f -")];
+    };
+    let finding = |pod: &&&Pod| {
+        let version = pods::proxy_version(pod).unwrap_or("unknown");
+        let is_other = version != wanted;
+        is_other.then(|| {
+            Finding::warning(format!("{} has {version}, and the control plane {wanted}", name(pod)), restart(pod))
+        })
+    };
+    let others: Vec<Finding> = pods.iter().filter(|pod| pods::is_meshed(pod)).filter_map(|pod| finding(&pod)).collect();
+    if others.is_empty() { vec![Finding::ok(format!("all have {wanted}, as the control plane"))] } else { others }
+}
+
+fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
+    let finding = |((namespace, pod), metrics): (&(String, String), &Result<String, ClusterError>)| {
+        let metrics = match metrics {
+            Ok(metrics) => metrics,
+            Err(error) => return Some(error.into()),
+        };
+        let logs = format!("kubectl logs -n {namespace} {pod} -c {PROXY}: it says why it gets no other");
+        let Some(expires) = Scrape::parse(metrics).time(EXPIRATION) else {
+            return Some(Finding::failed(format!("{namespace}/{pod} has no certificate"), logs));
+        };
+        let told = relative(expires, now);
+        match expires.duration_since(now) {
+            Err(_) => Some(Finding::failed(format!("that of {namespace}/{pod} expired {told}"), logs)),
+            Ok(left) if left < CERTIFICATE_LEAST => {
+                Some(Finding::warning(format!("that of {namespace}/{pod} expires {told}"), logs))
+            }
+            Ok(_) => None,
+        }
+    };
+    let found: Vec<Finding> = proxies.metrics.iter().filter_map(finding).collect();
+    let count = proxies.metrics.len();
+    if found.is_empty() { vec![Finding::ok(format!("{count} of {count} are valid for hours"))] } else { found }
+}
+
+#[cfg(test)]
+#[path = "proxies_tests.rs"]
+mod tests;

@@ -1,0 +1,101 @@
+use std::time::UNIX_EPOCH;
+
+use serde_json::json;
+
+use super::super::fixtures::{DAY, installed, named, object};
+use super::super::report::{Check, Verdict};
+use super::*;
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + 20_000 * DAY
+}
+
+/// A Pod of a Deployment in the namespace shop, which is annotated.
+fn web(name: &str, annotations: &Value, is_meshed: bool, is_ready: bool) -> Pod {
+    let image = format!("leno-proxy:{}", env!("CARGO_PKG_VERSION"));
+    let proxies = if is_meshed { json!([{"name": "leno-proxy", "image": image}]) } else { json!([]) };
+    object(json!({
+        "metadata": {
+            "name": name, "namespace": "shop", "annotations": annotations,
+            "labels": {"pod-template-hash": "5f", "leno.dev/injected": is_meshed.to_string()},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f", "uid": "1", "controller": true}],
+        },
+        "spec": {"nodeName": "n", "initContainers": proxies, "containers": [{"name": "app", "image": "app"}]},
+        "status": {"phase": "Running", "initContainerStatuses": [
+            {"name": "leno-proxy", "ready": is_ready, "restartCount": 0, "image": "", "imageID": ""},
+        ]},
+    }))
+}
+
+fn checked(installed: &Installed, proxies: &Proxies, name: &str) -> Vec<Check> {
+    let mut list = Checklist::default();
+    conclude(&mut list, installed, proxies, now());
+    named(&list, name)
+}
+
+fn of(pods: Vec<Pod>) -> Proxies {
+    Proxies { pods: Ok(pods), metrics: Default::default() }
+}
+
+#[test]
+fn a_pod_older_than_the_annotation_is_to_be_restarted_by_its_owner() {
+    let proxies = of(vec![web("web-1", &json!({}), false, true), web("web-2", &json!({}), true, true)]);
+    let checks = checked(&installed(now()), &proxies, EXPECTED);
+    assert_eq!(checks.len(), 1);
+    assert_eq!(checks[0].verdict, Verdict::Warning);
+    assert!(checks[0].why.starts_with("shop/web-1 has none"), "{}", checks[0].why);
+    assert_eq!(checks[0].fix.as_deref(), Some("kubectl rollout restart -n shop deployment/web"));
+}
+
+#[test]
+fn a_pod_that_wants_none_or_whose_namespace_is_left_out_needs_none() {
+    let disabled = of(vec![web("web-1", &json!({"leno.dev/inject": "disabled"}), false, true)]);
+    assert_eq!(checked(&installed(now()), &disabled, EXPECTED)[0].verdict, Verdict::Ok);
+    let mut facts = installed(now());
+    let Ok(Some(injector)) = &mut facts.injector else { panic!("there is one") };
+    injector.webhooks.as_mut().expect("webhooks")[0].namespace_selector = Some(object(
+        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["shop"]}]}),
+    ));
+    assert_eq!(checked(&facts, &of(vec![web("web-1", &json!({}), false, true)]), EXPECTED)[0].verdict, Verdict::Ok);
+}
+
+#[test]
+fn a_pod_whose_annotations_are_wrong_can_have_none_and_says_which() {
+    let proxies = of(vec![web("web-1", &json!({"leno.dev/proxy-workers": "many"}), false, true)]);
+    let check = checked(&installed(now()), &proxies, EXPECTED).remove(0);
+    assert_eq!(check.verdict, Verdict::Failed);
+    assert!(check.why.contains("leno.dev/proxy-workers"), "{}", check.why);
+}
+
+#[test]
+fn a_proxy_that_is_not_ready_is_named() {
+    let proxies = of(vec![web("web-1", &json!({}), true, false), web("web-2", &json!({}), true, true)]);
+    let checks = checked(&installed(now()), &proxies, READY);
+    assert_eq!(checks.len(), 1);
+    assert!(checks[0].why.starts_with("shop/web-1: it is Running, and not ready: leno-proxy"), "{}", checks[0].why);
+}
+
+#[test]
+fn a_proxy_of_another_version_is_a_warning() {
+    let mut facts = installed(now());
+    let Ok(Some(deployment)) = &mut facts.deployment else { panic!("there is one") };
+    deployment.labels_mut().insert(VERSION_LABEL.to_owned(), "99.0.0".to_owned());
+    let check = checked(&facts, &of(vec![web("web-1", &json!({}), true, true)]), "their versions").remove(0);
+    assert_eq!(check.verdict, Verdict::Warning);
+    assert!(check.why.ends_with("and the control plane 99.0.0"), "{}", check.why);
+}
+
+#[test]
+fn certificates_that_are_missing_late_or_over_are_told_apart() {
+    let verdict = |metrics: Result<String, ClusterError>| {
+        let metrics = [(("shop".to_owned(), "web-1".to_owned()), metrics)].into();
+        let proxies = Proxies { pods: Ok(Vec::new()), metrics };
+        checked(&installed(now()), &proxies, "their certificates")[0].verdict
+    };
+    let page = |hours: i64| Ok(format!("{EXPIRATION} {}.0\n", 20_000 * 86_400 + hours * 3_600));
+    assert_eq!(verdict(page(20)), Verdict::Ok);
+    assert_eq!(verdict(page(1)), Verdict::Warning);
+    assert_eq!(verdict(page(-1)), Verdict::Failed);
+    assert_eq!(verdict(Ok(String::new())), Verdict::Failed);
+    assert_eq!(verdict(Err(ClusterError::new("no", "way"))), Verdict::Failed);
+}

@@ -1,0 +1,151 @@
+//! What checks read of the cluster: each thing, or why it could not be read.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::version::Info;
+use kube::ResourceExt;
+use kube::api::ListParams;
+
+use super::kubernetes::GATEWAY_DEFINITIONS;
+use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::forward::{self, Answer, FORWARDS_MAX};
+use crate::cluster::metrics::{self, PodKey};
+use crate::cluster::names::{
+    ADMIN_PORT, BUNDLE, CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, INJECTED_LABEL, INJECTOR, ISSUER, PROXY, VALIDATOR,
+};
+use crate::cluster::pods;
+
+/// The definitions of our own kinds.
+pub(super) const DEFINITIONS: [&str; 1] = ["authorizationpolicies.leno.dev"];
+
+pub(super) type Read<T> = Result<T, ClusterError>;
+
+/// What there is of an installation.
+pub(super) struct Installed {
+    pub(super) version: Read<Info>,
+    pub(super) namespace: Read<Option<Namespace>>,
+    /// In the order of [`DEFINITIONS`].
+    pub(super) definitions: Read<Vec<Option<CustomResourceDefinition>>>,
+    pub(super) deployment: Read<Option<Deployment>>,
+    /// Those of the control plane.
+    pub(super) pods: Read<Vec<Pod>>,
+    pub(super) issuer: Read<Option<Secret>>,
+    pub(super) namespaces: Read<Vec<Namespace>>,
+    /// Those of proxies.
+    pub(super) meshed: Read<Vec<Pod>>,
+    /// The trust bundles of all namespaces.
+    pub(super) bundles: Read<Vec<ConfigMap>>,
+    pub(super) injector: Read<Option<MutatingWebhookConfiguration>>,
+    pub(super) validator: Read<Option<ValidatingWebhookConfiguration>>,
+    /// What each ready Pod of the control plane says.
+    pub(super) answers: Vec<ControlAnswer>,
+    pub(super) missing_gateway: Read<Vec<&'static str>>,
+}
+
+/// What a Pod of the control plane says.
+pub(super) struct ControlAnswer {
+    pub(super) pod: String,
+    pub(super) ready: Read<Answer>,
+    pub(super) config: Read<Answer>,
+}
+
+/// What there is of proxies.
+pub(super) struct Proxies {
+    /// Every Pod, those without a proxy too.
+    pub(super) pods: Read<Vec<Pod>>,
+    /// The metrics of each meshed Pod that runs, by namespace and name.
+    pub(super) metrics: BTreeMap<PodKey, Read<String>>,
+}
+
+/// Reads all of an installation.
+pub(super) async fn installed(cluster: &Cluster) -> Installed {
+    let control = || cluster.within(CONTROL_NAMESPACE);
+    let meshed = format!("{INJECTED_LABEL}=true");
+    let (version, namespace, definitions, deployment, pods, issuer) = tokio::join!(
+        version(cluster),
+        cluster.get(cluster.global(), CONTROL_NAMESPACE),
+        definitions(cluster),
+        cluster.get(cluster.within(CONTROL_NAMESPACE), CONTROL),
+        cluster.list(control(), CONTROL_LABELS),
+        cluster.get(cluster.within(CONTROL_NAMESPACE), ISSUER),
+    );
+    let (namespaces, meshed, bundles, injector, validator, missing_gateway) = tokio::join!(
+        cluster.list(cluster.global(), ""),
+        cluster.list(cluster.within_or_all(None), &meshed),
+        bundles(cluster),
+        cluster.get(cluster.global(), INJECTOR),
+        cluster.get(cluster.global(), VALIDATOR),
+        missing_gateway(cluster),
+    );
+    let running = pods.iter().flatten().filter(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
+    let names: Vec<String> = running.map(ResourceExt::name_any).collect();
+    let answers = stream::iter(names).map(|pod| ask_control(cluster, pod)).buffered(FORWARDS_MAX).collect().await;
+    Installed {
+        version,
+        namespace,
+        definitions,
+        deployment,
+        pods,
+        issuer,
+        namespaces,
+        meshed,
+        bundles,
+        injector,
+        validator,
+        answers,
+        missing_gateway,
+    }
+}
+
+/// Reads what there is of proxies in one namespace, or in all.
+pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxies {
+    let pods: Read<Vec<Pod>> = cluster.list(cluster.within_or_all(namespace), "").await;
+    let running = pods
+        .iter()
+        .flatten()
+        .filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY));
+    let metrics = metrics::texts(cluster, running).await;
+    Proxies { pods, metrics }
+}
+
+async fn ask_control(cluster: &Cluster, pod: String) -> ControlAnswer {
+    let get = |path| forward::get(cluster, CONTROL_NAMESPACE, &pod, ADMIN_PORT, path);
+    let (ready, config) = tokio::join!(get("/ready"), get("/config"));
+    ControlAnswer { ready, config, pod }
+}
+
+pub(super) async fn version(cluster: &Cluster) -> Read<Info> {
+    cluster.client.apiserver_version().await.map_err(|error| cluster.explain(&error))
+}
+
+async fn definitions(cluster: &Cluster) -> Read<Vec<Option<CustomResourceDefinition>>> {
+    let mut found = Vec::new();
+    for name in DEFINITIONS {
+        found.push(cluster.get(cluster.global(), name).await?);
+    }
+    Ok(found)
+}
+
+/// Those of Gateway API's definitions that are not there.
+pub(super) async fn missing_gateway(cluster: &Cluster) -> Read<Vec<&'static str>> {
+    let definitions = cluster.global::<CustomResourceDefinition>();
+    let mut missing = Vec::new();
+    for name in GATEWAY_DEFINITIONS {
+        let found = definitions.get_metadata_opt(name).await.map_err(|error| cluster.explain(&error))?;
+        if found.is_none() {
+            missing.push(name);
+        }
+    }
+    Ok(missing)
+}
+
+async fn bundles(cluster: &Cluster) -> Read<Vec<ConfigMap>> {
+    let named = ListParams::default().fields(&format!("metadata.name={BUNDLE}"));
+    let all = cluster.within_or_all::<ConfigMap>(None).list(&named).await;
+    all.map(|list| list.items).map_err(|error| cluster.explain(&error))
+}

@@ -1,0 +1,181 @@
+//! Checks and what came of them.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::cluster::connect::ClusterError;
+use crate::cluster::plain::line;
+
+/// Most findings of one check that are shown.
+const FINDINGS_MAX: usize = 20;
+
+/// What came of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// It is as it should be.
+    Ok,
+    /// It works, but hardly as it is meant to.
+    Warning,
+    /// It does not work.
+    Failed,
+    /// What it is about cannot be said before something else is mended.
+    #[serde(rename = "not run")]
+    NotRun,
+}
+
+/// One finding of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Check {
+    pub(crate) section: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) verdict: Verdict,
+    /// Why, in one line.
+    pub(crate) why: String,
+    /// What to type or to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fix: Option<String>,
+}
+
+/// What a check concludes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    verdict: Verdict,
+    why: String,
+    fix: Option<String>,
+}
+
+/// Checks in the order in which they depend on each other.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Checklist {
+    #[serde(skip)]
+    section: &'static str,
+    checks: Vec<Check>,
+}
+
+impl Finding {
+    pub(crate) fn ok(why: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Ok, why: line(&why.into()), fix: None }
+    }
+
+    pub(crate) fn warning(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Warning, why: line(&why.into()), fix: Some(line(&fix.into())) }
+    }
+
+    pub(crate) fn failed(why: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Failed, why: line(&why.into()), fix: Some(line(&fix.into())) }
+    }
+
+    /// The same, where others make up for it.
+    pub(crate) fn into_warning(self) -> Self {
+        Self { verdict: Verdict::Warning, ..self }
+    }
+}
+
+impl From<&ClusterError> for Finding {
+    fn from(error: &ClusterError) -> Self {
+        Self::failed(error.what.clone(), error.fix.clone())
+    }
+}
+
+impl From<&ClusterError> for Vec<Finding> {
+    fn from(error: &ClusterError) -> Self {
+        vec![error.into()]
+    }
+}
+
+impl From<Finding> for Vec<Finding> {
+    fn from(finding: Finding) -> Self {
+        vec![finding]
+    }
+}
+
+impl Checklist {
+    /// What follows belongs together.
+    pub(crate) fn section(&mut self, name: &'static str) {
+        self.section = name;
+    }
+
+    /// Adds a check, which is not run unless every one in `needs` went well enough.
+    pub(crate) fn check<F: Into<Vec<Finding>>>(
+        &mut self,
+        name: &'static str,
+        needs: &[&'static str],
+        conclude: impl FnOnce() -> F,
+    ) {
+        let is_missing = |need: &&&str| {
+            let stops = |verdict| matches!(verdict, Verdict::Failed | Verdict::NotRun);
+            self.checks.iter().any(|check| check.name == **need && stops(check.verdict))
+        };
+        let findings = match needs.iter().find(is_missing) {
+            Some(need) => vec![Finding { verdict: Verdict::NotRun, why: format!("first: {need}"), fix: None }],
+            None => conclude().into(),
+        };
+        let rest = findings.len().saturating_sub(FINDINGS_MAX);
+        let section = self.section;
+        for Finding { verdict, mut why, fix } in findings.into_iter().take(FINDINGS_MAX) {
+            if rest > 0 && self.checks.iter().filter(|check| check.name == name).count() == FINDINGS_MAX - 1 {
+                let _ = write!(why, " (and {rest} more like this)");
+            }
+            self.checks.push(Check { section, name, verdict, why, fix });
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    /// The first check that failed.
+    pub(crate) fn failure(&self) -> Option<&Check> {
+        self.checks.iter().find(|check| check.verdict == Verdict::Failed)
+    }
+
+    /// For people.
+    pub(crate) fn text(&self, has_colours: bool) -> String {
+        let mut text = String::new();
+        let width = self.checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+        let mut section = "";
+        for check in &self.checks {
+            if check.section != section {
+                let gap = if section.is_empty() { "" } else { "\n" };
+                let _ = writeln!(text, "{gap}{}", check.section);
+                section = check.section;
+            }
+            let (name, why) = (check.name, &check.why);
+            let _ = writeln!(text, "  {}  {name:<width$}  {why}", check.verdict.word(has_colours));
+            if let Some(fix) = &check.fix {
+                let _ = writeln!(text, "           {:<width$}  -> {fix}", "");
+            }
+        }
+        text + "\n" + &self.summary() + "\n"
+    }
+
+    fn summary(&self) -> String {
+        let count = |verdict| self.checks.iter().filter(|check| check.verdict == verdict).count();
+        let (failed, warnings, not_run) = (count(Verdict::Failed), count(Verdict::Warning), count(Verdict::NotRun));
+        let mut parts = vec![format!("{} ok", count(Verdict::Ok))];
+        let words =
+            [(warnings, if warnings == 1 { "warning" } else { "warnings" }), (failed, "failed"), (not_run, "not run")];
+        parts.extend(words.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")));
+        parts.join(", ")
+    }
+}
+
+impl Verdict {
+    /// Its word, seven letters wide.
+    fn word(self, has_colours: bool) -> String {
+        let (word, colour) = match self {
+            Self::Ok => ("ok", "32"),
+            Self::Warning => ("warning", "33"),
+            Self::Failed => ("failed", "31"),
+            Self::NotRun => ("not run", "2"),
+        };
+        if has_colours { format!("\x1b[{colour}m{word:<7}\x1b[0m") } else { format!("{word:<7}") }
+    }
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

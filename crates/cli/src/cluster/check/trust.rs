@@ -1,0 +1,173 @@
+//! Whether identities can be issued and believed: the Secret, its copies, and the webhooks' trust.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
+
+use super::installed::NAMESPACE;
+use super::read::Installed;
+use super::report::{Checklist, Finding};
+use crate::cluster::certificate::{Certificate, relative, same_anchors};
+use crate::cluster::connect::ClusterError;
+use crate::cluster::names::{
+    ANCHORS, BUNDLE, CONTROL_NAMESPACE, INJECT, INJECTOR, ISSUER, ISSUER_CERTIFICATE, VALIDATOR,
+};
+
+/// An authority of ours is renewed 30 days before it expires: what is nearer was not.
+const ISSUER_LEAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// An anchor has to be replaced by hand, which takes time.
+const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+
+pub(super) const AUTHORITY: &str = "authority";
+
+/// Concludes.
+pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime) {
+    list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
+        Ok(Some(secret)) => authority(secret, now),
+        Ok(None) => vec![Finding::failed(
+            format!("there is no Secret {ISSUER}, which the control plane makes once it runs"),
+            format!("see why it does not: kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control"),
+        )],
+        Err(error) => vec![error.into()],
+    });
+    let anchors = facts.issuer.as_ref().ok().and_then(Option::as_ref).map(|secret| value(secret, ANCHORS));
+    let anchors = anchors.unwrap_or_default();
+    list.check("trust bundles", &[AUTHORITY], || match (meshed(facts), &facts.bundles) {
+        (Ok(meshed), Ok(bundles)) => copies(&meshed, bundles, anchors),
+        (Err(error), _) | (_, Err(error)) => vec![error.into()],
+    });
+    list.check("webhooks", &[NAMESPACE], || webhooks(facts, anchors));
+}
+
+fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
+    let get = format!("kubectl get secret -n {CONTROL_NAMESPACE} {ISSUER} -o yaml shows it");
+    let read = |key: &str| {
+        Certificate::read_all(value(secret, key))
+            .map_err(|why| Finding::failed(format!("{key} of Secret {ISSUER}: {why}"), &*get))
+    };
+    let (issuers, anchors) = match (read(ISSUER_CERTIFICATE), read(ANCHORS)) {
+        (Ok(issuers), Ok(anchors)) => (issuers, anchors),
+        (Err(failed), _) | (_, Err(failed)) => return vec![failed],
+    };
+    let is_ours = secret.data.iter().flatten().any(|(key, _)| key == "ca.key");
+    let renew = if is_ours {
+        format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control says why it is not renewed")
+    } else {
+        format!("have whoever keeps the Secret {ISSUER} renew it: it has no ca.key, so the control plane does not")
+    };
+    let rotate = "put another anchor beside it in ca.crt; docs/control-plane.md says how";
+    let issuer = issuers.first().map(|issuer| valid("the issuing authority", issuer, ISSUER_LEAST, &renew, now));
+    let anchors = anchors.iter().map(|anchor| valid("the anchor", anchor, ANCHOR_LEAST, rotate, now));
+    issuer.into_iter().chain(anchors).collect()
+}
+
+fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now: SystemTime) -> Finding {
+    let validity = &certificate.validity;
+    let expires = relative(validity.not_after, now);
+    if now < validity.not_before {
+        return Finding::failed(
+            format!("{what} becomes valid {}", relative(validity.not_before, now)),
+            "set the clocks",
+        );
+    }
+    match validity.not_after.duration_since(now) {
+        Err(_) => Finding::failed(format!("{what} expired {expires}"), fix),
+        Ok(left) if left < least => Finding::warning(format!("{what} expires {expires}"), fix),
+        Ok(_) => Finding::ok(format!("{what} expires {expires}")),
+    }
+}
+
+/// The namespaces that must have a trust bundle: the control plane's own, and those that have or want proxies.
+fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
+    let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
+    let wants = namespaces.iter().filter(|namespace| {
+        let is_leaving = namespace.metadata.deletion_timestamp.is_some();
+        !is_leaving && namespace.annotations().get(INJECT).is_some_and(|word| word == "enabled")
+    });
+    let all = wants.map(ResourceExt::name_any).chain(pods.iter().filter_map(ResourceExt::namespace));
+    Ok(all.chain([CONTROL_NAMESPACE.to_owned()]).collect())
+}
+
+fn copies(meshed: &BTreeSet<String>, bundles: &[ConfigMap], anchors: &[u8]) -> Vec<Finding> {
+    let finding = |namespace: &String| {
+        let bundle = bundles.iter().find(|bundle| bundle.namespace().as_ref() == Some(namespace));
+        let Some(bundle) = bundle else {
+            return Some(Finding::failed(
+                format!("namespace {namespace} has no ConfigMap {BUNDLE}, without which its Pods do not start"),
+                format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control says why it is not written"),
+            ));
+        };
+        let text = bundle.data.as_ref().and_then(|data| data.get(ANCHORS)).map_or("", String::as_str);
+        (!same_anchors(text.as_bytes(), anchors)).then(|| {
+            Finding::failed(
+                format!("ConfigMap {namespace}/{BUNDLE} has other anchors than the Secret {ISSUER}"),
+                format!("kubectl delete configmap -n {namespace} {BUNDLE}: the control plane writes it again"),
+            )
+        })
+    };
+    let failed: Vec<Finding> = meshed.iter().filter_map(finding).collect();
+    let count = meshed.len();
+    if failed.is_empty() {
+        vec![Finding::ok(format!("the anchors are in {count} of {count} meshed namespaces"))]
+    } else {
+        failed
+    }
+}
+
+fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
+    let injector = facts.injector.as_ref().map(|found| {
+        let webhooks = found.as_ref()?.webhooks.iter().flatten();
+        Some(
+            webhooks
+                .map(|webhook| webhook.client_config.ca_bundle.as_ref().map(|bundle| bundle.0.as_slice()))
+                .collect(),
+        )
+    });
+    let validator = facts.validator.as_ref().map(|found| {
+        let webhooks = found.as_ref()?.webhooks.iter().flatten();
+        Some(
+            webhooks
+                .map(|webhook| webhook.client_config.ca_bundle.as_ref().map(|bundle| bundle.0.as_slice()))
+                .collect(),
+        )
+    });
+    vec![
+        webhook("MutatingWebhookConfiguration", INJECTOR, injector, anchors),
+        webhook("ValidatingWebhookConfiguration", VALIDATOR, validator, anchors),
+    ]
+}
+
+/// `bundles` are the caBundles of the configuration's webhooks, if it is there.
+fn webhook(
+    kind: &str,
+    name: &str,
+    bundles: Result<Option<Vec<Option<&[u8]>>>, &ClusterError>,
+    anchors: &[u8],
+) -> Finding {
+    let bundles = match bundles {
+        Ok(Some(bundles)) => bundles,
+        Ok(None) => return Finding::failed(format!("there is no {kind} {name}"), "leno upgrade | kubectl apply -f -"),
+        Err(error) => return error.into(),
+    };
+    let logs =
+        format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control: it writes the caBundle once it runs");
+    if bundles.iter().any(Option::is_none) {
+        return Finding::failed(format!("{kind} {name} has no caBundle: the API server cannot ask"), logs);
+    }
+    match bundles.iter().flatten().all(|bundle| same_anchors(bundle, anchors)) {
+        true => Finding::ok(format!("{name} trusts the control plane")),
+        false => {
+            Finding::failed(format!("the caBundle of {kind} {name} has other anchors than the Secret {ISSUER}"), logs)
+        }
+    }
+}
+
+fn value<'a>(secret: &'a Secret, key: &str) -> &'a [u8] {
+    secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice()).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "trust_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+use std::time::UNIX_EPOCH;
+
+use serde_json::json;
+
+use super::super::fixtures::{DAY, installed, named, object, secret};
+use super::super::report::{Check, Verdict};
+use super::*;
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + 20_000 * DAY
+}
+
+fn checked(facts: &Installed, at: SystemTime, name: &str) -> Vec<Check> {
+    let mut list = Checklist::default();
+    conclude(&mut list, facts, at);
+    named(&list, name)
+}
+
+#[test]
+fn an_authority_that_was_not_renewed_warns_and_then_fails() {
+    let facts = installed(now());
+    let at = |days: u32| checked(&facts, now() + days * DAY, AUTHORITY).remove(0);
+    assert_eq!(at(80).verdict, Verdict::Ok);
+    let late = at(84);
+    assert_eq!(late.verdict, Verdict::Warning);
+    assert!(late.why.starts_with("the issuing authority expires in 6 days"), "{}", late.why);
+    let gone = at(91);
+    assert_eq!((gone.verdict, gone.why.as_str()), (Verdict::Failed, "the issuing authority expired 24 h ago"));
+}
+
+#[test]
+fn an_authority_that_somebody_else_keeps_is_theirs_to_renew() {
+    let mut facts = installed(now());
+    let Ok(Some(secret)) = &mut facts.issuer else { panic!("there is one") };
+    secret.data.as_mut().expect("data").remove("ca.key");
+    let check = checked(&facts, now() + 84 * DAY, AUTHORITY).remove(0);
+    assert!(check.fix.is_some_and(|fix| fix.starts_with("have whoever keeps the Secret")));
+}
+
+#[test]
+fn a_secret_that_holds_something_else_is_told_by_its_key() {
+    let mut facts = installed(now());
+    let Ok(Some(secret)) = &mut facts.issuer else { panic!("there is one") };
+    secret.data.as_mut().expect("data").remove("tls.crt");
+    let check = checked(&facts, now(), AUTHORITY).remove(0);
+    assert_eq!(check.why, "tls.crt of Secret leno-identity-issuer: it has no certificate");
+}
+
+#[test]
+fn every_meshed_namespace_must_have_the_anchors() {
+    let pod =
+        object(json!({"metadata": {"name": "a", "namespace": "lonely", "labels": {"leno.dev/injected": "true"}}}));
+    let facts = Installed { meshed: Ok(vec![pod]), ..installed(now()) };
+    let check = checked(&facts, now(), "trust bundles").remove(0);
+    assert_eq!(check.verdict, Verdict::Failed);
+    assert!(check.why.starts_with("namespace lonely has no ConfigMap leno-trust-bundle"), "{}", check.why);
+}
+
+#[test]
+fn a_bundle_with_other_anchors_is_to_be_deleted() {
+    let mut facts = installed(now());
+    let other = secret(now()).1;
+    let Ok(bundles) = &mut facts.bundles else { panic!("there are some") };
+    bundles[1].data.as_mut().expect("data").insert("ca.crt".to_owned(), other);
+    let checks = checked(&facts, now(), "trust bundles");
+    assert_eq!(checks.len(), 1);
+    assert_eq!(
+        checks[0].why,
+        "ConfigMap shop/leno-trust-bundle has other anchors than the Secret leno-identity-issuer"
+    );
+}
+
+#[test]
+fn webhooks_without_a_ca_bundle_or_with_another_cannot_be_asked() {
+    let mut facts = installed(now());
+    let Ok(Some(injector)) = &mut facts.injector else { panic!("there is one") };
+    injector.webhooks.as_mut().expect("webhooks")[0].client_config.ca_bundle = None;
+    let Ok(Some(validator)) = &mut facts.validator else { panic!("there is one") };
+    let other = k8s_openapi::ByteString(secret(now()).1.into_bytes());
+    validator.webhooks.as_mut().expect("webhooks")[0].client_config.ca_bundle = Some(other);
+    let checks = checked(&facts, now(), "webhooks");
+    assert!(
+        checks[0].why.starts_with("MutatingWebhookConfiguration leno-injector has no caBundle"),
+        "{}",
+        checks[0].why
+    );
+    assert!(checks[1].why.ends_with("has other anchors than the Secret leno-identity-issuer"), "{}", checks[1].why);
+    let checks = checked(&Installed { injector: Ok(None), ..installed(now()) }, now(), "webhooks");
+    assert_eq!(checks[0].why, "there is no MutatingWebhookConfiguration leno-injector");
+}

@@ -1,0 +1,45 @@
+use std::io;
+use std::path::PathBuf;
+
+use kube::core::Status;
+
+use super::*;
+
+fn refused(code: u16, message: &str) -> kube::Error {
+    kube::Error::Api(Status::failure(message, "").with_code(code).boxed())
+}
+
+#[test]
+fn who_may_not_is_told_what_and_whom_to_ask() {
+    let message = "pods is forbidden: User \"jane\" cannot list resource \"pods\"\nin API group \"\"";
+    let error = explain("https://k.example:6443/", &refused(403, message)).to_string();
+    assert!(error.contains("User \"jane\" cannot list resource \"pods\" in API group"), "{error}");
+    assert!(error.ends_with("or choose another --context") && !error.contains('\n'), "{error}");
+}
+
+#[test]
+fn credentials_that_are_not_taken_are_told_from_rights_that_are_missing() {
+    let error = explain("https://k.example:6443/", &refused(401, "Unauthorized"));
+    assert!(error.what.contains("does not know who you are") && error.what.contains("k.example"), "{error}");
+    assert!(error.fix.contains("log in again"), "{error}");
+}
+
+#[test]
+fn an_api_server_that_is_away_is_named_with_the_first_reason() {
+    let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "Connection refused (os error 111)");
+    let error = explain("https://k.example:6443/", &kube::Error::Service(Box::new(refused)));
+    assert_eq!(
+        error.what,
+        "the API server at https://k.example:6443/ cannot be reached: Connection refused (os error 111)"
+    );
+}
+
+#[test]
+fn a_kubeconfig_that_does_not_do_is_named_with_the_way_to_mend_it() {
+    let missing = io::Error::from(io::ErrorKind::NotFound);
+    let error = no_config(&KubeconfigError::ReadConfig(missing, PathBuf::from("/home/jane/.kube/config")));
+    assert_eq!(error.what, "the kubeconfig /home/jane/.kube/config cannot be read: entity not found");
+    assert_eq!(error.fix, "set KUBECONFIG to the file of a cluster");
+    let error = no_config(&KubeconfigError::LoadContext("prod".to_owned())).to_string();
+    assert_eq!(error, "the kubeconfig has no context prod; kubectl config get-contexts lists those that it has");
+}

@@ -1,0 +1,213 @@
+//! `leno diagnostics endpoints|policy|proxy-metrics|config`: what the control plane and proxies know, from their admin
+//! ports.
+
+use std::error::Error;
+use std::io::{self, Write};
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::connect::{Cluster, ClusterError, Connect};
+use super::forward;
+use super::names::{ADMIN_PORT, CONTROL_LABELS, CONTROL_NAMESPACE};
+use super::pods;
+use super::table::{Output, Table, show};
+
+/// Options of `leno diagnostics endpoints`.
+#[derive(Args)]
+pub(crate) struct EndpointsOptions {
+    /// A Service and its port as callers name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80
+    #[arg(value_name = "AUTHORITY")]
+    authority: String,
+    /// How endpoints are shown
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// Options of `leno diagnostics policy`.
+#[derive(Args)]
+pub(crate) struct PolicyOptions {
+    /// The namespace; without it, all
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    /// How policies are shown
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// Options of what is about one Pod.
+#[derive(Args)]
+pub(crate) struct PodOptions {
+    /// The name of the Pod
+    #[arg(value_name = "POD")]
+    pod: String,
+    /// Its namespace; without it, that of the kubeconfig
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+impl EndpointsOptions {
+    /// Shows what the control plane knows of a Service's port.
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let (config, namespace) = super::block_on(async {
+            let cluster = self.connect.cluster().await?;
+            Ok::<_, ClusterError>((control_config(&cluster).await?, cluster.namespace))
+        })??;
+        let key = key(&self.authority, &namespace)?;
+        show(self.output, cluster_of(&config, &key)?, endpoints)?;
+        Ok(())
+    }
+}
+
+impl PolicyOptions {
+    /// Shows the policies that the control plane knows.
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let config = super::block_on(async { control_config(&self.connect.cluster().await?).await })??;
+        let wanted =
+            |policy: &&Value| self.namespace.as_ref().is_none_or(|namespace| policy["namespace"] == **namespace);
+        let policies: Vec<&Value> =
+            config["mesh"]["policies"].as_array().into_iter().flatten().filter(wanted).collect();
+        show(self.output, &policies, |policies| policy_table(policies))?;
+        Ok(())
+    }
+}
+
+impl PodOptions {
+    /// Writes a page of the Pod's proxy, or of the control plane's Pod, as it is.
+    pub(crate) fn run(&self, path: &str) -> Result<(), Box<dyn Error>> {
+        let text = super::block_on(async {
+            let cluster = self.connect.cluster().await?;
+            let namespace = self.namespace.as_deref().unwrap_or(&cluster.namespace);
+            let pod: Option<Pod> = cluster.get(cluster.within(namespace), &self.pod).await?;
+            let port = admin_port(pod.as_ref(), namespace, &self.pod)?;
+            forward::page(&cluster, namespace, &self.pod, port, path).await
+        })??;
+        io::stdout().write_all(text.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// Where a Pod answers operators.
+fn admin_port(pod: Option<&Pod>, namespace: &str, name: &str) -> Result<u16, ClusterError> {
+    let Some(pod) = pod else {
+        let what = format!("there is no Pod {namespace}/{name}");
+        return Err(ClusterError::new(what, "see kubectl get pods -A, and choose the namespace with -n"));
+    };
+    let is_control = pod.labels().get("app.kubernetes.io/name").is_some_and(|app| app == super::names::CONTROL);
+    if is_control || pods::proxy(pod).is_some() {
+        return Ok(pods::admin_port(pod));
+    }
+    let what = format!("Pod {namespace}/{name} has no proxy");
+    Err(ClusterError::new(what, format!("annotate its namespace, and {}", pods::owner(pod).restart(namespace))))
+}
+
+/// What a replica of the control plane knows; each knows the same.
+async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
+    let all: Vec<Pod> = cluster.list(cluster.within(CONTROL_NAMESPACE), CONTROL_LABELS).await?;
+    let ready = all.iter().find(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
+    let Some(pod) = ready else {
+        return Err(ClusterError::new("no replica of the control plane is ready", "leno check says why"));
+    };
+    let text = forward::page(cluster, CONTROL_NAMESPACE, &pod.name_any(), ADMIN_PORT, "/config").await?;
+    serde_json::from_str(&text).map_err(|error| {
+        ClusterError::new(format!("/config of the control plane is not JSON: {error}"), "use the leno of its version")
+    })
+}
+
+/// The key of a cluster, as `web.shop:80`.
+fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
+    let wrong = || {
+        let what = format!("{authority:?} is no Service with a port");
+        ClusterError::new(what, "write web:80, web.shop:80 or web.shop.svc.cluster.local:80")
+    };
+    let (host, port) = authority.rsplit_once(':').ok_or_else(wrong)?;
+    let port: u16 = port.parse().map_err(|_| wrong())?;
+    let mut labels = host.trim_end_matches('.').split('.');
+    let (service, own) = (labels.next().filter(|name| !name.is_empty()).ok_or_else(wrong)?, labels.next());
+    match labels.next() {
+        None | Some("svc") => Ok(format!("{service}.{}:{port}", own.unwrap_or(namespace))),
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// The cluster of a key.
+fn cluster_of<'a>(config: &'a Value, key: &str) -> Result<&'a Value, ClusterError> {
+    let clusters = config["mesh"]["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if let Some(found) = clusters.iter().find(|cluster| cluster["key"] == key) {
+        return Ok(found);
+    }
+    let name = key.split(':').next().unwrap_or_default();
+    let of_service = |cluster: &&Value| cluster["key"].as_str().is_some_and(|key| key.split(':').next() == Some(name));
+    let ports: Vec<&str> = clusters.iter().filter(of_service).filter_map(|cluster| cluster["key"].as_str()).collect();
+    let fix = match ports.is_empty() {
+        true => "see kubectl get services -A".to_owned(),
+        false => format!("there is {}", ports.join(", ")),
+    };
+    Err(ClusterError::new(format!("the control plane knows no {key}"), fix))
+}
+
+fn endpoints(cluster: &Value) -> String {
+    let mut table = Table::new(&["ADDRESS", "POD", "ZONE", "READY", "IDENTITY OF ITS PROXY"]);
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    for (list, is_ready) in [("endpoints", "yes"), ("unready_endpoints", "no")] {
+        for endpoint in cluster[list].as_array().into_iter().flatten() {
+            let [address, pod, zone] = ["address", "pod", "zone"].map(|key| text(&endpoint[key]));
+            table.row([address, pod, zone, is_ready.to_owned(), text(&endpoint["proxy"]["identity"])]);
+        }
+    }
+    format!("{table}\nbalanced by {}, spoken as {}\n", shown(&cluster["balancer"]), shown(&cluster["protocol"]))
+}
+
+fn policy_table(policies: &[&Value]) -> String {
+    if policies.is_empty() {
+        return "the control plane knows no AuthorizationPolicy here: the proxies' default inbound policies decide\n"
+            .to_owned();
+    }
+    let mut table = Table::new(&["NAMESPACE", "NAME", "SERVICE ACCOUNT", "PORTS", "MODE", "ALLOWS"]);
+    for policy in policies {
+        let text = |key: &str, none: &str| policy[key].as_str().unwrap_or(none).to_owned();
+        let ports = list(&policy["ports"]).unwrap_or_else(|| "all".to_owned());
+        let rules = policy["allow"].as_array().into_iter().flatten().map(rule);
+        let checks = policy["health_checks"].as_array().into_iter().flatten();
+        let all: Vec<String> = rules.chain(checks.map(|path| format!("everybody to {}", shown(path)))).collect();
+        let allows = if all.is_empty() { "nobody".to_owned() } else { all.join(" or ") };
+        table.row([
+            text("namespace", "-"),
+            text("name", "-"),
+            text("service_account", "all"),
+            ports,
+            text("mode", "-"),
+            allows,
+        ]);
+    }
+    table.to_string()
+}
+
+fn rule(rule: &Value) -> String {
+    match (list(&rule["identities"]), list(&rule["networks"])) {
+        (Some(identities), Some(networks)) => format!("{identities} from {networks}"),
+        (Some(only), None) | (None, Some(only)) => only,
+        (None, None) => "nobody".to_owned(),
+    }
+}
+
+/// The members of a list with commas between them; nothing if it is none.
+fn list(value: &Value) -> Option<String> {
+    Some(value.as_array()?.iter().map(shown).collect::<Vec<_>>().join(", "))
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+#[path = "diagnose_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_model::mesh::{Cluster as Known, ClusterKey, Endpoint, EndpointProxy, Mesh};
+use leno_model::policy::{AuthorizationPolicy, Mode, Rule};
+use serde_json::json;
+
+use super::*;
+
+/// What the control plane's /config says of a mesh with one Service and one policy.
+fn config() -> Value {
+    let key = ClusterKey { namespace: "shop".into(), service: "web".into(), port: 80 };
+    let identity = "ns/shop/sa/web".parse().expect("a workload");
+    let proxy = EndpointProxy { identity, inbound_port: None, tunnel_port: EndpointProxy::TUNNEL_PORT };
+    let endpoint = |address: &str, proxy| Endpoint {
+        address: address.parse::<SocketAddr>().expect("an address"),
+        zone: None,
+        hostname: None,
+        pod: Some("web-1".into()),
+        proxy,
+    };
+    let cluster = Known {
+        key,
+        balancer: Default::default(),
+        protocol: Default::default(),
+        settings: Default::default(),
+        cluster_ips: Box::default(),
+        endpoints: vec![endpoint("10.0.0.1:8080", Some(proxy))],
+        unready_endpoints: vec![endpoint("10.0.0.2:8080", None)],
+    };
+    let rule = Rule {
+        identities: Some(Box::new(["ns/shop/sa/*".parse().expect("identities")])),
+        networks: Some(Box::new(["10.0.0.0/8".parse().expect("a network")])),
+    };
+    let policy = AuthorizationPolicy {
+        namespace: "shop".into(),
+        name: "web".into(),
+        service_account: None,
+        ports: Some(Box::new([8080])),
+        mode: Mode::Enforce,
+        allow: Box::new([rule]),
+        health_checks: Box::default(),
+    };
+    json!({"mesh": Mesh::new("default", vec![Arc::new(cluster)], [], vec![Arc::new(policy)], Vec::new())})
+}
+
+#[test]
+fn a_service_is_named_as_callers_name_it() {
+    for authority in
+        ["web:80", "web.shop:80", "web.shop.svc:80", "web.shop.svc.cluster.local:80", "web.shop.svc.a.example.:80"]
+    {
+        assert_eq!(key(authority, "shop").as_deref(), Ok("web.shop:80"), "{authority}");
+    }
+    for authority in ["web", "web:http", ":80", "web.shop.example:80", "web:70000"] {
+        key(authority, "shop").expect_err(authority);
+    }
+}
+
+#[test]
+fn endpoints_are_shown_with_the_identity_that_they_must_have() {
+    let config = config();
+    let text = endpoints(cluster_of(&config, "web.shop:80").expect("it is known"));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[1], "10.0.0.1:8080   web-1   -      yes     ns/shop/sa/web");
+    assert_eq!(lines[2], "10.0.0.2:8080   web-1   -      no      -");
+    assert!(lines[4].starts_with("balanced by latency, spoken as "), "{text}");
+}
+
+#[test]
+fn a_service_that_is_not_known_is_told_with_the_ports_that_are() {
+    let config = config();
+    let error = cluster_of(&config, "web.shop:81").expect_err("there is none").to_string();
+    assert_eq!(error, "the control plane knows no web.shop:81; there is web.shop:80");
+    let error = cluster_of(&config, "wbe.shop:80").expect_err("there is none").to_string();
+    assert_eq!(error, "the control plane knows no wbe.shop:80; see kubectl get services -A");
+}
+
+#[test]
+fn policies_are_shown_with_whom_they_allow() {
+    let config = config();
+    let policies: Vec<&Value> = config["mesh"]["policies"].as_array().expect("policies").iter().collect();
+    let text = policy_table(&policies);
+    assert_eq!(
+        text.lines().nth(1),
+        Some("shop        web    all               8080    Enforce   ns/shop/sa/* from 10.0.0.0/8"),
+        "{text}"
+    );
+    assert!(policy_table(&[]).contains("default inbound policies decide"));
+}
+
+#[test]
+fn a_pod_without_a_proxy_has_nothing_to_ask() {
+    let plain: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}})).expect("a Pod");
+    let error = admin_port(Some(&plain), "shop", "web-1").expect_err("it has none").to_string();
+    assert!(
+        error.starts_with("Pod shop/web-1 has no proxy; annotate its namespace, and kubectl delete pod"),
+        "{error}"
+    );
+    assert!(admin_port(None, "shop", "web-1").is_err());
+    let control = json!({"metadata": {"name": "leno-control-1", "labels": {"app.kubernetes.io/name": "leno-control"}}});
+    let control: Pod = serde_json::from_value(control).expect("a Pod");
+    assert_eq!(admin_port(Some(&control), "leno", "leno-control-1"), Ok(4191));
+}

@@ -1,0 +1,53 @@
+use leno_identity::Validity;
+use leno_identity::authority::Authority;
+use rustls::pki_types::pem::PemObject;
+use serde_json::json;
+
+use super::*;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn now() -> SystemTime {
+    UNIX_EPOCH + 20_000 * DAY
+}
+
+/// An authority, and a workload's chain by it.
+fn certified(id: &str) -> (Authority, Vec<CertificateDer<'static>>) {
+    let authority = Authority::create("example.org".parse().expect("a trust domain"), now()).expect("an authority");
+    let id = id.parse().expect("an id");
+    let pair = authority.issue_key_pair(&id, Validity::starting(now(), DAY)).expect("a certificate");
+    let chain = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect::<Result<_, _>>().expect("PEM");
+    (authority, chain)
+}
+
+fn pod(account: &str) -> Pod {
+    let metadata = json!({"namespace": "shop", "name": "web-1"});
+    serde_json::from_value(json!({"metadata": metadata, "spec": {"serviceAccountName": account, "containers": []}}))
+        .expect("a Pod")
+}
+
+#[test]
+fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
+    let (authority, chain) = certified("spiffe://example.org/ns/shop/sa/web");
+    let roots = roots(authority.certificate_pem()).expect("anchors");
+    let shown = conclude(&pod("web"), &chain, Some(&roots), now() + DAY / 2);
+    assert_eq!(shown.identity.as_deref(), Some("spiffe://example.org/ns/shop/sa/web"));
+    assert_eq!((shown.problem.as_deref(), shown.expires.as_str()), (None, "in 12 h"));
+    assert_eq!(shown.not_after.as_deref(), Some("2024-10-05T00:00:00Z"));
+    let text = table(&[shown]);
+    assert!(text.starts_with("NAMESPACE   POD     IDENTITY "), "{text}");
+    assert!(text.lines().nth(1).is_some_and(|line| line.ends_with("in 12 h   yes")), "{text}");
+}
+
+#[test]
+fn a_certificate_of_another_account_of_another_authority_or_over_is_not_believed() {
+    let (authority, chain) = certified("spiffe://example.org/ns/shop/sa/web");
+    let own = roots(authority.certificate_pem()).expect("anchors");
+    let other = roots(certified("spiffe://example.org/ns/shop/sa/web").0.certificate_pem()).expect("anchors");
+    let problem = |account: &str, roots, at| conclude(&pod(account), &chain, roots, at).problem.expect("a problem");
+    assert_eq!(problem("cart", Some(&own), now()), "it is not that of its service account: .../ns/shop/sa/cart");
+    assert!(problem("web", Some(&other), now()).starts_with("no anchor vouches for it: "));
+    assert!(problem("web", Some(&own), now() + 2 * DAY).contains("expired"));
+    assert!(problem("web", None, now()).starts_with("there is no ConfigMap leno/leno-trust-bundle"));
+    assert_eq!(conclude(&pod("web"), &[], Some(&own), now()).problem.as_deref(), Some("its certificate is malformed"));
+}

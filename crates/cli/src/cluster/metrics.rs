@@ -1,0 +1,49 @@
+//! The metrics pages of many proxies at once.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::connect::{Cluster, ClusterError};
+use super::forward::{self, FORWARDS_MAX};
+use super::pods;
+use super::scrape::Scrape;
+
+/// Which Pod: its namespace and its name.
+pub(crate) type PodKey = (String, String);
+
+/// What the Pods' metrics pages said.
+pub(crate) type Pages = BTreeMap<PodKey, Scrape>;
+
+/// Which Pod this is.
+pub(crate) fn key(pod: &Pod) -> PodKey {
+    (pod.namespace().unwrap_or_default(), pod.name_any())
+}
+
+/// The metrics page of each Pod's proxy, or why there is none.
+pub(crate) async fn texts<'a>(
+    cluster: &Cluster,
+    pods: impl Iterator<Item = &'a Pod>,
+) -> BTreeMap<PodKey, Result<String, ClusterError>> {
+    let targets: Vec<(PodKey, u16)> = pods.map(|pod| (key(pod), pods::admin_port(pod))).collect();
+    let ask = |(key, port): (PodKey, u16)| async move {
+        let text = forward::page(cluster, &key.0, &key.1, port, "/metrics").await;
+        (key, text)
+    };
+    stream::iter(targets).map(ask).buffer_unordered(FORWARDS_MAX).collect().await
+}
+
+/// The same for Pods of which one may be silent: that is told on standard error, and it is left out.
+pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Pages {
+    let texts = texts(cluster, pods).await.into_iter();
+    let pages = texts.filter_map(|(key, text)| match text {
+        Ok(text) => Some((key, Scrape::parse(&text))),
+        Err(error) => {
+            eprintln!("leno: {error}");
+            None
+        }
+    });
+    pages.collect()
+}

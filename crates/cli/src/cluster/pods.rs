@@ -1,0 +1,151 @@
+//! What Pods say about themselves: whether they are meshed, whose they are, and why they do not run.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
+use kube::ResourceExt;
+
+use super::names::{ADMIN_PORT, INJECTED_LABEL, PROXY};
+use super::plain::line;
+
+/// Longest message of a kubelet that is shown, in letters.
+const MESSAGE_MAX: usize = 160;
+
+/// What made a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    /// As kubectl writes it, as `deployment`; `pod` where nothing did.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+/// Whether a Pod has a proxy.
+pub(crate) fn is_meshed(pod: &Pod) -> bool {
+    pod.labels().get(INJECTED_LABEL).is_some_and(|value| value == "true") && proxy(pod).is_some()
+}
+
+/// Whether a Pod has not ended: one that has neither serves nor calls.
+pub(crate) fn is_alive(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    !matches!(phase, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// The proxy's container, a native sidecar or, in older clusters' Pods, an ordinary one.
+pub(crate) fn proxy(pod: &Pod) -> Option<&Container> {
+    let spec = pod.spec.as_ref()?;
+    spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == PROXY)
+}
+
+/// The tag of the proxy's image.
+pub(crate) fn proxy_version(pod: &Pod) -> Option<&str> {
+    let (name, tag) = proxy(pod)?.image.as_deref()?.rsplit_once(':')?;
+    // What follows the colon of a registry's port is a path.
+    (!name.is_empty() && !tag.contains('/')).then_some(tag)
+}
+
+/// Where the proxy answers operators.
+pub(crate) fn admin_port(pod: &Pod) -> u16 {
+    proxy_port(pod, "leno-admin").unwrap_or(ADMIN_PORT)
+}
+
+/// A port of the proxy by its name.
+pub(crate) fn proxy_port(pod: &Pod, name: &str) -> Option<u16> {
+    let mut ports = proxy(pod)?.ports.iter().flatten();
+    let port = ports.find(|port| port.name.as_deref() == Some(name))?;
+    port.container_port.try_into().ok()
+}
+
+/// The service account that a Pod runs as.
+pub(crate) fn service_account(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default")
+}
+
+/// What made a Pod. A ReplicaSet's name is its Deployment's and a hash, which the Pod's label repeats.
+pub(crate) fn owner(pod: &Pod) -> Owner {
+    let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+    let Some(controller) = controller else {
+        return Owner { kind: "pod".to_owned(), name: pod.name_any() };
+    };
+    let deployment = pod.labels().get("pod-template-hash").and_then(|hash| {
+        let name = controller.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+        (controller.kind == "ReplicaSet").then_some(name)
+    });
+    match deployment {
+        Some(name) => Owner { kind: "deployment".to_owned(), name: name.to_owned() },
+        None => Owner { kind: controller.kind.to_lowercase(), name: controller.name.clone() },
+    }
+}
+
+impl Owner {
+    /// What to type so that its Pods are made anew.
+    pub(crate) fn restart(&self, namespace: &str) -> String {
+        let Self { kind, name } = self;
+        match kind.as_str() {
+            "deployment" | "statefulset" | "daemonset" => {
+                format!("kubectl rollout restart -n {namespace} {kind}/{name}")
+            }
+            "pod" => format!("kubectl delete pod -n {namespace} {name}, and create it again"),
+            _ => format!("delete the Pods of {kind} {namespace}/{name}, and have it make new ones"),
+        }
+    }
+}
+
+/// Whether a container of the Pod is ready.
+pub(crate) fn is_container_ready(pod: &Pod, container: &str) -> bool {
+    statuses(pod).any(|status| status.name == container && status.ready)
+}
+
+/// Why a Pod is not ready, as far as the cluster tells; nothing if it is.
+pub(crate) fn why_not_ready(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref();
+    let condition = |name: &str| status?.conditions.as_ref()?.iter().find(|condition| condition.type_ == name);
+    if condition("Ready").is_some_and(|ready| ready.status == "True") {
+        return None;
+    }
+    if let Some(reason) = statuses(pod).find_map(why_waiting) {
+        return Some(reason);
+    }
+    if let Some(scheduled) = condition("PodScheduled").filter(|scheduled| scheduled.status == "False") {
+        let (reason, message) = (scheduled.reason.as_deref(), scheduled.message.as_deref());
+        return Some(joined(reason.unwrap_or("Unschedulable"), message));
+    }
+    if pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+        return Some("no node was found for it".to_owned());
+    }
+    let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
+    let unready: Vec<&str> = statuses(pod).filter(|status| !status.ready).map(|status| status.name.as_str()).collect();
+    Some(match unready.is_empty() {
+        true => format!("it is {phase}"),
+        false => format!("it is {phase}, and not ready: {}", unready.join(", ")),
+    })
+}
+
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_ref());
+    let main = status.and_then(|status| status.container_statuses.as_ref());
+    init.into_iter().chain(main).flatten()
+}
+
+/// What a container waits for, or died of. That others start first is no reason.
+fn why_waiting(status: &ContainerStatus) -> Option<String> {
+    let state = status.state.as_ref()?;
+    let (reason, message) = match (&state.waiting, &state.terminated) {
+        (Some(waiting), _) => (waiting.reason.as_deref()?, waiting.message.as_deref()),
+        (_, Some(ended)) if ended.exit_code != 0 => {
+            (ended.reason.as_deref().unwrap_or("Error"), ended.message.as_deref())
+        }
+        _ => return None,
+    };
+    let is_progress = matches!(reason, "PodInitializing" | "ContainerCreating");
+    (!is_progress).then(|| format!("{}: {}", status.name, joined(reason, message)))
+}
+
+fn joined(reason: &str, message: Option<&str>) -> String {
+    let Some(message) = message.map(str::trim).filter(|message| !message.is_empty()) else {
+        return reason.to_owned();
+    };
+    format!("{reason}: {}", line(message).chars().take(MESSAGE_MAX).collect::<String>())
+}
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;

@@ -1,0 +1,76 @@
+//! AuthorizationPolicies as the cluster has them, and who they let in, for people.
+
+use kube::api::Api;
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use leno_model::manifest::read_object;
+use leno_model::object::Object;
+use leno_model::policy::{AuthorizationPolicy, Rule};
+use std::sync::Arc;
+
+use super::connect::{Cluster, ClusterError};
+
+/// What the API server calls them.
+pub(crate) fn resource() -> ApiResource {
+    ApiResource {
+        group: "leno.dev".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: "leno.dev/v1alpha1".to_owned(),
+        kind: "AuthorizationPolicy".to_owned(),
+        plural: "authorizationpolicies".to_owned(),
+    }
+}
+
+/// Policies, and a line about each that has a mistake.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    pub(crate) all: Vec<Arc<AuthorizationPolicy>>,
+    pub(crate) mistakes: Vec<String>,
+}
+
+/// Those of one namespace, or of all.
+pub(crate) async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<Policies, ClusterError> {
+    let resource = resource();
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
+        None => Api::all_with(cluster.client.clone(), &resource),
+    };
+    Ok(read(cluster.list(api, "").await?))
+}
+
+fn read(objects: Vec<DynamicObject>) -> Policies {
+    let (api, mut policies) = (resource(), Policies::default());
+    for mut object in objects {
+        // What is listed need not say again of which kind it is.
+        object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
+        match read_object(serde_json::to_value(object).unwrap_or_default()) {
+            Ok(manifest) => policies.all.extend(manifest.objects.into_iter().filter_map(|object| match object {
+                Object::AuthorizationPolicy(policy) => Some(policy.policy),
+                _ => None,
+            })),
+            Err(problems) => policies.mistakes.extend(problems.iter().map(ToString::to_string)),
+        }
+    }
+    policies
+}
+
+/// Who may call by a policy, as `ns/shop/sa/web or 10.0.0.0/8`.
+pub(crate) fn callers(policy: &AuthorizationPolicy) -> Vec<String> {
+    let checks = policy.health_checks.iter().map(|path| format!("everybody to {path}"));
+    policy.allow.iter().map(rule).chain(checks).collect()
+}
+
+fn rule(rule: &Rule) -> String {
+    let joined = |texts: Vec<String>| texts.join(", ");
+    let identities = rule.identities.as_ref().map(|all| joined(all.iter().map(ToString::to_string).collect()));
+    let networks = rule.networks.as_ref().map(|all| joined(all.iter().map(ToString::to_string).collect()));
+    match (identities, networks) {
+        (Some(identities), Some(networks)) => format!("{identities} from {networks}"),
+        (Some(identities), None) => identities,
+        (None, Some(networks)) => networks,
+        (None, None) => "nobody".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "policies_tests.rs"]
+mod tests;

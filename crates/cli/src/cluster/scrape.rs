@@ -1,0 +1,117 @@
+//! What a metrics page says, in Prometheus' text format or OpenMetrics.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The samples of one page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scrape {
+    samples: Vec<Sample>,
+}
+
+/// One number.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    name: String,
+    labels: Vec<(String, String)>,
+    pub(crate) value: f64,
+}
+
+impl Scrape {
+    /// Reads a page; lines of other shapes are left out.
+    pub(crate) fn parse(text: &str) -> Self {
+        Self { samples: text.lines().filter_map(sample).collect() }
+    }
+
+    /// The samples of a name that have all of these labels.
+    pub(crate) fn all<'a>(
+        &'a self,
+        name: &'a str,
+        labels: &'a [(&'a str, &'a str)],
+    ) -> impl Iterator<Item = &'a Sample> {
+        self.samples
+            .iter()
+            .filter(move |sample| sample.name == name && labels.iter().all(|(key, value)| sample.label(key) == *value))
+    }
+
+    /// Their sum.
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        // The sum of nothing would be minus zero.
+        self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
+    }
+
+    /// By how much each counter has grown since an earlier page of the same Pod. One that is smaller began anew.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let before: HashMap<_, _> =
+            earlier.samples.iter().map(|sample| ((&sample.name, &sample.labels), sample.value)).collect();
+        let grown = |sample: &Sample| {
+            let before = before.get(&(&sample.name, &sample.labels)).copied().unwrap_or(0.0);
+            let value = if sample.value < before { sample.value } else { sample.value - before };
+            Sample { value, ..sample.clone() }
+        };
+        Self { samples: self.samples.iter().map(grown).collect() }
+    }
+
+    /// A moment, given in seconds since 1970.
+    pub(crate) fn time(&self, name: &str) -> Option<SystemTime> {
+        let seconds = self.all(name, &[]).next()?.value;
+        UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
+    }
+}
+
+impl Sample {
+    /// A label; empty where there is none, which Prometheus holds for the same.
+    pub(crate) fn label(&self, name: &str) -> &str {
+        self.labels.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+}
+
+fn sample(line: &str) -> Option<Sample> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let name_end = line.find(['{', ' '])?;
+    let (name, rest) = line.split_at_checked(name_end)?;
+    let (labels, rest) = match rest.strip_prefix('{') {
+        Some(rest) => labels(rest)?,
+        None => (Vec::new(), rest),
+    };
+    // A timestamp or an exemplar may follow.
+    let value = rest.split_whitespace().next()?.parse().ok()?;
+    Some(Sample { name: name.to_owned(), labels, value })
+}
+
+/// Reads `key="value",...}`, and returns what comes after it.
+fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
+    let mut labels = Vec::new();
+    loop {
+        rest = rest.trim_start_matches(',');
+        if let Some(rest) = rest.strip_prefix('}') {
+            return Some((labels, rest));
+        }
+        let (key, after) = rest.split_once("=\"")?;
+        let (value, after) = quoted(after)?;
+        labels.push((key.to_owned(), value));
+        rest = after;
+    }
+}
+
+/// Reads up to the closing quote.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    loop {
+        match letters.next()? {
+            (at, '"') => return Some((value, text.get(at + 1..)?)),
+            (_, '\\') => value.push(match letters.next()?.1 {
+                'n' => '\n',
+                other => other,
+            }),
+            (_, letter) => value.push(letter),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "scrape_tests.rs"]
+mod tests;

@@ -1,0 +1,54 @@
+use super::*;
+
+const PAGE: &str = r#"# HELP request Calls that began
+# TYPE request counter
+request_total{direction="inbound",target_port="80",tls="true",client_id="spiffe://a/ns/b/sa/c"} 7
+request_total{direction="inbound",target_port="80",tls="no_identity"} 3
+request_total{direction="outbound"} 100
+leno_build_info{version="0.1.0"} 1
+control_identity_cert_expiration_timestamp_seconds 1700086400.5
+odd{a="x\"y\\z\n,}",b=""} 1.5 1700000000
+# EOF
+"#;
+
+#[test]
+fn samples_are_added_up_by_their_labels() {
+    let scrape = Scrape::parse(PAGE);
+    assert_eq!(scrape.sum("request_total", &[("direction", "inbound")]), 10.0);
+    assert_eq!(scrape.sum("request_total", &[("direction", "inbound"), ("tls", "true")]), 7.0);
+    assert_eq!(scrape.sum("request_total", &[("direction", "inboun")]), 0.0);
+    assert_eq!(scrape.sum("request", &[]).to_string(), "0");
+}
+
+#[test]
+fn labels_are_unescaped_and_one_that_is_missing_is_empty() {
+    let scrape = Scrape::parse(PAGE);
+    let odd = scrape.all("odd", &[]).next().expect("a sample");
+    assert_eq!((odd.label("a"), odd.label("b"), odd.label("c")), ("x\"y\\z\n,}", "", ""));
+    assert_eq!(odd.value, 1.5);
+}
+
+#[test]
+fn a_moment_is_seconds_since_1970() {
+    let expires = Scrape::parse(PAGE).time("control_identity_cert_expiration_timestamp_seconds");
+    assert_eq!(expires, Some(UNIX_EPOCH + Duration::from_millis(1_700_086_400_500)));
+    assert_eq!(Scrape::parse("a -1").time("a"), None);
+    assert_eq!(Scrape::parse("a NaN").time("a"), None);
+}
+
+#[test]
+fn counters_are_compared_series_by_series_and_one_that_began_anew_counts_whole() {
+    let before = Scrape::parse("a{x=\"1\"} 10\na{x=\"2\"} 100\n");
+    let after = Scrape::parse("a{x=\"1\"} 15\na{x=\"2\"} 3\na{x=\"3\"} 1\n");
+    let grown = after.since(&before);
+    let by = |x: &str| grown.sum("a", &[("x", x)]);
+    assert_eq!([by("1"), by("2"), by("3")], [5.0, 3.0, 1.0]);
+}
+
+#[test]
+fn lines_of_other_shapes_are_left_out() {
+    for line in ["a", "a{", "a{b=\"c\"", "a{b=\"c} 1", "a{b=c} 1", "a b", "{} ", "a{b=\"\\"] {
+        let read = Scrape::parse(line);
+        assert!(read.samples.is_empty(), "{line}: {read:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! Which workloads a command is about: `deploy/web`, `pods`, `ns shop`.
+
+use std::str::FromStr;
+
+use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::connect::{Cluster, ClusterError};
+use super::pods;
+
+/// What workloads are gathered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Deployments,
+    Pods,
+    Namespaces,
+}
+
+/// A kind, and perhaps one of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<String>,
+}
+
+/// Options that select workloads.
+#[derive(Args)]
+pub(crate) struct Scope {
+    /// The namespace; without it, that of the kubeconfig
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    /// All namespaces
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    all_namespaces: bool,
+}
+
+/// Pods that are shown together.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) pods: Vec<Pod>,
+}
+
+impl FromStr for Selection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, name) = match text.split_once('/') {
+            Some((kind, name)) => (kind, Some(name.to_owned())),
+            None => (text, None),
+        };
+        let kind = match kind {
+            "deploy" | "deployment" | "deployments" => Kind::Deployments,
+            "po" | "pod" | "pods" => Kind::Pods,
+            "ns" | "namespace" | "namespaces" => Kind::Namespaces,
+            _ => return Err("use deploy, pods or ns, perhaps with /NAME after it".to_owned()),
+        };
+        match name {
+            Some(name) if name.is_empty() => Err("there is no name after the slash".to_owned()),
+            name => Ok(Self { kind, name }),
+        }
+    }
+}
+
+impl Selection {
+    /// The same, with a name that was given as a word of its own.
+    ///
+    /// # Errors
+    /// If there are two.
+    pub(crate) fn with_name(&self, name: Option<&String>) -> Result<Self, ClusterError> {
+        match (&self.name, name) {
+            (Some(first), Some(second)) => {
+                let what = format!("{first} and {second} are two names");
+                Err(ClusterError::new(what, "give one, as deploy/web or deploy web"))
+            }
+            (first, second) => Ok(Self { kind: self.kind, name: first.as_ref().or(second).cloned() }),
+        }
+    }
+
+    /// The living Pods that are meant, in groups by name.
+    ///
+    /// # Errors
+    /// If the cluster does not answer, or has nothing of that name.
+    pub(crate) async fn groups(&self, cluster: &Cluster, scope: &Scope) -> Result<Vec<Group>, ClusterError> {
+        let namespace = match (&scope.namespace, self.kind) {
+            _ if scope.all_namespaces => None,
+            (Some(namespace), _) => Some(namespace.as_str()),
+            (None, Kind::Namespaces) => self.name.as_deref(),
+            (None, _) => Some(cluster.namespace.as_str()),
+        };
+        let pods = cluster.list(cluster.within_or_all::<Pod>(namespace), "").await?;
+        let groups = self.group(pods);
+        match &self.name {
+            Some(name) if groups.is_empty() => {
+                let within = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+                let what = format!("there is no Pod of {} {name}{within}", self.kind.noun());
+                Err(ClusterError::new(what, "see kubectl get pods, and choose the namespace with -n or -A"))
+            }
+            _ => Ok(groups),
+        }
+    }
+
+    fn group(&self, pods: Vec<Pod>) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for pod in pods.into_iter().filter(pods::is_alive) {
+            let namespace = pod.namespace().unwrap_or_default();
+            let owner = pods::owner(&pod);
+            let name = match self.kind {
+                Kind::Deployments if owner.kind != "deployment" => continue,
+                Kind::Deployments => owner.name,
+                Kind::Pods => pod.name_any(),
+                Kind::Namespaces => namespace.clone(),
+            };
+            if self.name.as_ref().is_some_and(|wanted| *wanted != name) {
+                continue;
+            }
+            match groups.iter_mut().find(|group| group.namespace == namespace && group.name == name) {
+                Some(group) => group.pods.push(pod),
+                None => groups.push(Group { namespace, name, pods: vec![pod] }),
+            }
+        }
+        groups.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        groups
+    }
+}
+
+impl Kind {
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Deployments => "Deployment",
+            Self::Pods => "the name",
+            Self::Namespaces => "namespace",
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "select_tests.rs"]
+mod tests;

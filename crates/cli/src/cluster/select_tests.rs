@@ -1,0 +1,53 @@
+use serde_json::json;
+
+use super::*;
+
+fn pod(namespace: &str, name: &str, deployment: Option<&str>, phase: &str) -> Pod {
+    let owners = match deployment {
+        Some(name) => {
+            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{name}-5f"), "uid": "1", "controller": true}])
+        }
+        None => json!([]),
+    };
+    let labels = json!({"pod-template-hash": "5f"});
+    let metadata = json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
+    serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).expect("a Pod")
+}
+
+fn grouped(text: &str) -> Vec<String> {
+    let pods = vec![
+        pod("shop", "web-2", Some("web"), "Running"),
+        pod("shop", "web-1", Some("web"), "Pending"),
+        pod("shop", "job", None, "Succeeded"),
+        pod("shop", "debug", None, "Running"),
+        pod("bank", "web-9", Some("web"), "Running"),
+    ];
+    let groups = text.parse::<Selection>().expect("it selects").group(pods);
+    groups.iter().map(|group| format!("{}/{} {}", group.namespace, group.name, group.pods.len())).collect()
+}
+
+#[test]
+fn pods_are_gathered_by_deployment_by_namespace_or_not_at_all() {
+    assert_eq!(grouped("deploy"), ["bank/web 1", "shop/web 2"]);
+    assert_eq!(grouped("ns"), ["bank/bank 1", "shop/shop 3"]);
+    assert_eq!(grouped("pods"), ["bank/web-9 1", "shop/debug 1", "shop/web-1 1", "shop/web-2 1"]);
+}
+
+#[test]
+fn a_name_selects_those_of_it() {
+    assert_eq!(grouped("po/debug"), ["shop/debug 1"]);
+    assert_eq!(grouped("namespace/shop"), ["shop/shop 3"]);
+    assert!(grouped("deployment/wbe").is_empty());
+}
+
+#[test]
+fn what_selects_nothing_says_what_does() {
+    for text in ["service", "deploy/", "", "web"] {
+        text.parse::<Selection>().expect_err(text);
+    }
+    let named: Selection = "deploy/web".parse().expect("it selects");
+    assert_eq!(named.with_name(None), Ok(named.clone()));
+    assert!(named.with_name(Some(&"cart".to_owned())).is_err());
+    let all: Selection = "deploy".parse().expect("it selects");
+    assert_eq!(all.with_name(Some(&"web".to_owned())), Ok(named));
+}

@@ -1,0 +1,90 @@
+//! What commands show: a table for people, JSON or YAML for programs.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+use leno_install::yaml;
+use serde::Serialize;
+
+use super::plain::line;
+
+/// How something is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Columns, for people
+    #[default]
+    Table,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// Rows under a head. Numbers stand at the right of their column.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Column {
+    head: &'static str,
+    is_number: bool,
+}
+
+impl Table {
+    /// A table with these columns; a head that begins with `#` is of numbers.
+    pub(crate) fn new(heads: &[&'static str]) -> Self {
+        let column = |head: &&'static str| match head.strip_prefix('#') {
+            Some(head) => Column { head, is_number: true },
+            None => Column { head, is_number: false },
+        };
+        Self { columns: heads.iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row, which has a cell for each column.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| line(&cell)).collect());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
+        let rows: Vec<&Vec<String>> = std::iter::once(&heads).chain(&self.rows).collect();
+        let length = |cell: &String| cell.chars().count();
+        let width = |index: usize| rows.iter().filter_map(|row| row.get(index)).map(length).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        for row in rows {
+            let cells = row.iter().zip(&self.columns).zip(&widths);
+            let padded = cells.map(|((cell, column), &width)| match column.is_number {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            });
+            writeln!(f, "{}", padded.collect::<Vec<_>>().join("   ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a value to standard output, or for people what `table` makes of it.
+pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T) -> String) -> io::Result<()> {
+    let text = match output {
+        Output::Table => table(value),
+        Output::Json => serde_json::to_string_pretty(value)? + "\n",
+        Output::Yaml => yaml::write(&serde_json::to_value(value)?),
+    };
+    io::stdout().write_all(text.as_bytes())
+}
+
+/// Whether standard output takes colours: it is a terminal, and nobody said NO_COLOR (no-color.org).
+pub(crate) fn has_colours() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

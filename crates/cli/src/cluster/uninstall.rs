@@ -1,0 +1,212 @@
+//! `leno uninstall`: the objects of an installation as the cluster has them, for `kubectl delete`.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::io::{self, Write};
+
+use clap::Args;
+use futures_util::future::try_join_all;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams};
+use kube::core::DynamicObject;
+use kube::{Resource, ResourceExt};
+use leno_install::yaml;
+use serde_json::{Value, json};
+
+use super::connect::{Cluster, ClusterError, Connect};
+use super::names::{CONTROL_NAMESPACE, HELM_RELEASE, INJECTED_LABEL};
+use super::{pods, policies};
+
+/// The labels of what the chart makes, and of what the control plane makes.
+const LABELS: [&str; 2] = ["app.kubernetes.io/part-of=leno", "app.kubernetes.io/managed-by=leno-control"];
+
+/// Most meshed workloads that are named.
+const NAMED_MAX: usize = 5;
+
+/// The order in which objects go: first what would refuse others' Pods, then what would make objects again, and last the
+/// namespace.
+const ORDER: [&str; 14] = [
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+    "Deployment",
+    "ClusterRoleBinding",
+    "RoleBinding",
+    "ClusterRole",
+    "Role",
+    "PodDisruptionBudget",
+    "Service",
+    "ConfigMap",
+    "Secret",
+    "ServiceAccount",
+    "CustomResourceDefinition",
+    "Namespace",
+];
+
+/// Options of `leno uninstall`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Leave the custom resource definitions, and with them all policies
+    #[arg(long)]
+    keep_crds: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// An object of the installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    api_version: String,
+    kind: String,
+    namespace: Option<String>,
+    name: String,
+    /// Whether it belongs to a release of Helm.
+    is_helms: bool,
+}
+
+/// What stays behind, or goes with what is deleted.
+#[derive(Debug, Default)]
+struct Bystanders {
+    /// Pods that have a proxy.
+    meshed: Vec<Pod>,
+    policies: usize,
+}
+
+impl Options {
+    /// Writes the objects, and warns of what will suffer.
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let (mut found, bystanders) = super::block_on(async {
+            let cluster = self.connect.cluster().await?;
+            let bystanders = bystanders(&cluster);
+            let (found, bystanders) = tokio::try_join!(find(&cluster), bystanders)?;
+            Ok::<_, ClusterError>((found, bystanders))
+        })??;
+        found.retain(|object| !self.keep_crds || object.kind != "CustomResourceDefinition");
+        io::stdout().write_all(text(&mut found).as_bytes())?;
+        for line in warnings(&found, &bystanders) {
+            eprintln!("leno: {line}");
+        }
+        Ok(())
+    }
+}
+
+/// The objects as YAML, as little of each as it takes to delete it.
+fn text(found: &mut Vec<Found>) -> String {
+    let place = |object: &Found| ORDER.iter().position(|kind| *kind == object.kind).unwrap_or(ORDER.len());
+    found.sort_by(|a, b| (place(a), &a.namespace, &a.name).cmp(&(place(b), &b.namespace, &b.name)));
+    // One may have both labels.
+    found.dedup();
+    found.iter().map(|object| format!("---\n{}", yaml::write(&object.minimal()))).collect()
+}
+
+fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
+    let mut lines = Vec::new();
+    if found.is_empty() {
+        lines.push("nothing of Leno is in this cluster".to_owned());
+    }
+    if found.iter().any(|object| object.is_helms) {
+        lines.push(format!(
+            "Helm installed this: helm uninstall leno --namespace {CONTROL_NAMESPACE} forgets the release too"
+        ));
+    }
+    if let [first, ..] = bystanders.meshed.as_slice() {
+        let mut owners: Vec<String> = bystanders.meshed.iter().map(workload).collect();
+        owners.sort();
+        owners.dedup();
+        let shown = owners.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+        let more = owners.len().checked_sub(NAMED_MAX).filter(|more| *more > 0);
+        let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+        let namespace = first.namespace().unwrap_or_default();
+        lines.push(format!(
+            "Pods that have a proxy, which gets no certificate any more and stops within a day: {}, of {shown}{more}; first: \
+             kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
+            bystanders.meshed.len(),
+            pods::owner(first).restart(&namespace)
+        ));
+    }
+    if bystanders.policies > 0 && found.iter().any(|object| object.kind == "CustomResourceDefinition") {
+        let count = bystanders.policies;
+        lines.push(format!("AuthorizationPolicies that go with their definition: {count}; --keep-crds leaves them"));
+    }
+    lines
+}
+
+/// As `deployment shop/web`.
+fn workload(pod: &Pod) -> String {
+    let owner = pods::owner(pod);
+    format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
+}
+
+async fn find(cluster: &Cluster) -> Result<Vec<Found>, ClusterError> {
+    let lists = LABELS.map(|labels| async move {
+        let global = tokio::try_join!(
+            list(cluster, cluster.global::<Namespace>(), labels),
+            list(cluster, cluster.global::<CustomResourceDefinition>(), labels),
+            list(cluster, cluster.global::<ClusterRole>(), labels),
+            list(cluster, cluster.global::<ClusterRoleBinding>(), labels),
+            list(cluster, cluster.global::<MutatingWebhookConfiguration>(), labels),
+            list(cluster, cluster.global::<ValidatingWebhookConfiguration>(), labels),
+            list(cluster, cluster.within_or_all::<ConfigMap>(None), labels),
+        )?;
+        let own = tokio::try_join!(
+            list(cluster, cluster.within::<Deployment>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<PodDisruptionBudget>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<Service>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<ServiceAccount>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<Role>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<RoleBinding>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<Secret>(CONTROL_NAMESPACE), labels),
+        )?;
+        let (a, b, c, d, e, f, g) = global;
+        let (h, i, j, k, l, m, n) = own;
+        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n].concat())
+    });
+    Ok(try_join_all(lists).await?.concat())
+}
+
+/// The names of one kind's objects; nothing else of them is asked for.
+async fn list<K>(cluster: &Cluster, api: Api<K>, labels: &str) -> Result<Vec<Found>, ClusterError>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + serde::de::DeserializeOwned,
+{
+    let all = api.list_metadata(&ListParams::default().labels(labels)).await;
+    let all = all.map_err(|error| cluster.explain(&error))?;
+    Ok(all.items.iter().map(|object| Found::named::<K>(&object.metadata)).collect())
+}
+
+async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
+    let policies: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &policies::resource());
+    let injected = format!("{INJECTED_LABEL}=true");
+    let (policies, meshed) =
+        tokio::try_join!(cluster.list(policies, ""), cluster.list(cluster.within_or_all::<Pod>(None), &injected),)?;
+    let meshed = meshed.into_iter().filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod)).collect();
+    Ok(Bystanders { meshed, policies: policies.len() })
+}
+
+impl Found {
+    fn named<K: Resource<DynamicType = ()>>(metadata: &kube::api::ObjectMeta) -> Self {
+        Self {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone().unwrap_or_default(),
+            is_helms: metadata.annotations.iter().flatten().any(|(key, _)| key == HELM_RELEASE),
+        }
+    }
+
+    fn minimal(&self) -> Value {
+        let mut metadata = json!({"name": self.name});
+        if let Some(namespace) = &self.namespace {
+            metadata["namespace"] = namespace.as_str().into();
+        }
+        json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata})
+    }
+}
+
+#[cfg(test)]
+#[path = "uninstall_tests.rs"]
+mod tests;

@@ -1,0 +1,81 @@
+use leno_install::chart::{default_values, objects};
+
+use super::*;
+
+fn found(kind: &str, namespace: Option<&str>, name: &str) -> Found {
+    Found {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+        is_helms: false,
+    }
+}
+
+fn meshed(name: &str) -> Pod {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "shop"}})).expect("a Pod")
+}
+
+#[test]
+fn what_refuses_pods_goes_first_and_the_namespace_last() {
+    let mut all = vec![
+        found("Namespace", None, "leno"),
+        found("ConfigMap", Some("shop"), "leno-trust-bundle"),
+        found("Deployment", Some("leno"), "leno-control"),
+        found("MutatingWebhookConfiguration", None, "leno-injector"),
+    ];
+    let text = text(&mut all);
+    let kinds: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
+    assert_eq!(kinds, ["MutatingWebhookConfiguration", "Deployment", "ConfigMap", "Namespace"]);
+    assert!(
+        text.starts_with(
+            "---\napiVersion: v1\nkind: MutatingWebhookConfiguration\nmetadata:\n  name: leno-injector\n---\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("metadata:\n  name: leno-trust-bundle\n  namespace: shop\n"), "{text}");
+}
+
+#[test]
+fn every_kind_of_the_chart_has_its_place() {
+    let values = default_values(true).expect("the chart's values");
+    for object in objects(&values).expect("it renders") {
+        let kind = object["kind"].as_str().expect("a kind");
+        assert!(ORDER.contains(&kind), "{kind}");
+        assert!(
+            LABELS[0].ends_with(object["metadata"]["labels"]["app.kubernetes.io/part-of"].as_str().expect("a label"))
+        );
+    }
+}
+
+#[test]
+fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
+    let pods: Vec<Pod> = (1..=7).map(|number| meshed(&format!("debug-{number}"))).collect();
+    let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: 0 });
+    assert_eq!(lines.len(), 1);
+    assert!(
+        lines[0].starts_with("Pods that have a proxy, ") && lines[0].contains(": 7, of pod shop/debug-1, "),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[0].contains("pod shop/debug-5 and 2 more; first: kubectl annotate namespace shop leno.dev/inject-"),
+        "{}",
+        lines[0]
+    );
+}
+
+#[test]
+fn policies_are_mentioned_if_they_go() {
+    let bystanders = Bystanders { meshed: Vec::new(), policies: 3 };
+    let lines = warnings(&[found("CustomResourceDefinition", None, "a")], &bystanders);
+    assert_eq!(lines, ["AuthorizationPolicies that go with their definition: 3; --keep-crds leaves them"]);
+    assert!(warnings(&[found("Namespace", None, "leno")], &bystanders).is_empty());
+}
+
+#[test]
+fn a_release_of_helm_is_helms_to_uninstall() {
+    let helms = Found { is_helms: true, ..found("Deployment", Some("leno"), "leno-control") };
+    assert!(warnings(&[helms], &Bystanders::default())[0].contains("helm uninstall leno --namespace leno"));
+    assert_eq!(warnings(&[], &Bystanders::default()), ["nothing of Leno is in this cluster"]);
+}

@@ -1,0 +1,102 @@
+use clap::Parser;
+use leno_install::yaml;
+use serde_json::json;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn upgraded(arguments: &[&str], running: &Running) -> Result<Vec<Value>, String> {
+    let line = Line::parse_from(["upgrade"].iter().chain(arguments));
+    let text = line.options.text(running).map_err(|error| error.to_string())?;
+    Ok(yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value).collect())
+}
+
+/// An installation of a version whose ConfigMap has these annotations.
+fn running(version: &str, annotations: &Value) -> Running {
+    let config = json!({"metadata": {"name": "leno-config", "annotations": annotations}});
+    let deployment = json!({
+        "metadata": {"labels": {"app.kubernetes.io/version": version}}, "spec": {"selector": {}, "template": {}},
+    });
+    Running {
+        config: Some(serde_json::from_value(config).expect("a ConfigMap")),
+        deployment: Some(serde_json::from_value(deployment).expect("a Deployment")),
+    }
+}
+
+fn with_values(values: &Value) -> Running {
+    running("0.1.0", &json!({VALUES_ANNOTATION: values.to_string()}))
+}
+
+fn replicas(objects: &[Value]) -> &Value {
+    &objects.iter().find(|object| object["kind"] == "Deployment").expect("a Deployment")["spec"]["replicas"]
+}
+
+#[test]
+fn what_was_chosen_at_the_installation_stays_and_what_is_set_now_comes_over_it() {
+    let chosen = with_values(&json!({"control": {"replicas": 5, "logLevel": "debug"}}));
+    let objects = upgraded(&[], &chosen).expect("it renders");
+    assert_eq!(replicas(&objects), 5);
+    assert!(objects.iter().any(|object| object["kind"] == "CustomResourceDefinition"));
+    let objects = upgraded(&["--set", "control.replicas=2"], &chosen).expect("it renders");
+    assert_eq!(replicas(&objects), 2);
+    assert!(objects.iter().any(|object| object.to_string().contains("--log=debug")));
+}
+
+#[test]
+fn values_can_be_forgotten() {
+    let chosen = with_values(&json!({"control": {"replicas": 5}}));
+    assert_eq!(replicas(&upgraded(&["--reset-values"], &chosen).expect("it renders")), 1);
+    assert_eq!(replicas(&upgraded(&["--reset-values", "--ha"], &chosen).expect("it renders")), 3);
+}
+
+#[test]
+fn an_upgrade_is_told_by_the_next_upgrade() {
+    let objects = upgraded(&["--set", "control.replicas=2"], &with_values(&json!({"trustDomain": "a.example"})))
+        .expect("it renders");
+    let config = objects.into_iter().find(|object| object["metadata"]["name"] == CONFIG).expect("the ConfigMap");
+    let next = Running { config: Some(serde_json::from_value(config).expect("a ConfigMap")), deployment: None };
+    assert_eq!(next.values(false), Ok(Some(json!({"trustDomain": "a.example", "control": {"replicas": 2}}))));
+}
+
+#[test]
+fn what_cannot_be_upgraded_says_what_to_type_instead() {
+    let refused = |running: &Running| upgraded(&[], running).expect_err("it is refused");
+    assert!(refused(&Running::default()).starts_with("Leno is not installed here; leno install"));
+    let helms = running("0.1.0", &json!({HELM_RELEASE: "leno"}));
+    assert!(refused(&helms).starts_with("Helm installed this; helm upgrade"));
+    assert!(upgraded(&["--reset-values"], &helms).is_err());
+    assert!(refused(&running("0.1.0", &json!({}))).contains("add --reset-values"));
+    assert!(upgraded(&["--reset-values"], &running("0.1.0", &json!({}))).is_ok());
+    assert!(refused(&running("0.1.0", &json!({VALUES_ANNOTATION: "{"}))).contains("is not JSON"));
+    let unknown = with_values(&json!({"controll": {}}));
+    assert!(refused(&unknown).starts_with("controll: there is no such field"), "{}", refused(&unknown));
+}
+
+#[test]
+fn nothing_goes_down_a_version() {
+    let values = json!({VALUES_ANNOTATION: "{}"});
+    let error = upgraded(&[], &running("99.0.0", &values)).expect_err("it is newer");
+    assert!(error.starts_with("99.0.0 is installed, and this would be "), "{error}");
+    assert!(upgraded(&[], &running("0.0.1", &values)).is_ok());
+    assert!(upgraded(&[], &running("built-by-me", &values)).is_ok());
+}
+
+#[test]
+fn versions_are_compared_by_their_numbers_and_what_is_before_a_release() {
+    use Ordering::{Equal, Greater, Less};
+    for (a, b, expected) in [
+        ("0.2.0", "0.10.0", Some(Less)),
+        ("1.0.0", "1.0.0", Some(Equal)),
+        ("1.0.0-rc.1", "1.0.0", Some(Less)),
+        ("1.0.1", "1.0.1-rc.1", Some(Greater)),
+        ("1.0", "1.0.0", None),
+        ("latest", "1.0.0", None),
+    ] {
+        assert_eq!(compare(a, b), expected, "{a} {b}");
+    }
+}
