@@ -209,9 +209,9 @@ fn calls_go_on_without_an_api_server(cluster: &Cluster) {
 
 fn nothing_is_left(cluster: &Cluster) {
     cluster.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
-    let objects = leno(&["install"]);
+    let left = leno_of(cluster, &["uninstall"]);
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), objects).expect("a file");
+    std::fs::write(file.path(), left).expect("a file");
     let path = file.path().to_str().expect("text");
     cluster.kubectl(&["delete", "--ignore-not-found", "--timeout=120s", "-f", path]);
     for kind in [
