@@ -2,8 +2,10 @@
 //!
 //! What is forwarded comes from a Pod, and so from anybody: an answer is bounded in size and in time.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -78,17 +80,22 @@ pub(crate) async fn converse<T>(
         let mut forwarder =
             pods.portforward(pod, &[port]).await.map_err(|error| forward_error(cluster, pod, &error))?;
         let (stream, reason) = (forwarder.take_stream(port), forwarder.take_error(port));
-        let Some(stream) = stream else { return Err(failed("it was not forwarded".to_owned())) };
-        let result = match conversation(&mut (Box::new(stream) as Forwarded)).await {
-            Ok(result) => Ok(result),
-            // The kubelet says on another channel that nobody listens.
-            Err(why) => {
-                let said = match reason {
-                    Some(reason) => timeout(REASON_MAX, reason).await.ok().flatten(),
-                    None => None,
-                };
-                Err(failed(said.map_or(why, |said| said.trim().to_owned())))
-            }
+        let (Some(stream), Some(reason)) = (stream, reason) else {
+            return Err(failed("it was not forwarded".to_owned()));
+        };
+        let mut stream: Forwarded = Box::new(stream);
+        // The kubelet says on another channel that nobody listens; the connection need not end by that.
+        let mut reason = pin!(reason.fuse());
+        let result = tokio::select! {
+            biased;
+            Some(said) = &mut reason => Err(failed(said)),
+            result = conversation(&mut stream) => match result {
+                Ok(result) => Ok(result),
+                Err(why) => {
+                    let said = timeout(REASON_MAX, reason).await.ok().flatten();
+                    Err(failed(said.unwrap_or(why)))
+                }
+            },
         };
         // The forwarding ends with us, whatever the Pod's side is still about to send.
         forwarder.abort();

@@ -29,7 +29,10 @@ def serve(stream):
     lock = threading.Lock()
     for channel in (0, 1): send(stream, lock, channel, struct.pack('<H', port))
     try: pod = socket.create_connection(('127.0.0.1', port))
-    except OSError as error: return send(stream, lock, 1, f'nobody listens on port {port}: {error}'.encode())
+    except OSError as error:
+        send(stream, lock, 1, f'nobody listens on port {port}: {error}'.encode())
+        while stream.recv(4096): pass
+        return
     def back():
         while data := pod.recv(30000): send(stream, lock, 0, data)
     threading.Thread(target=back, daemon=True).start()
