@@ -50,6 +50,12 @@ impl Load {
         Self(cluster.start_kubectl(&what))
     }
 
+    /// Stops listening to it.
+    pub(super) fn abandon(mut self) {
+        self.0.kill().ok();
+        self.0.wait().expect("it is ours");
+    }
+
     /// Waits for its end.
     pub(super) fn end(self) -> Report {
         let output = self.0.wait_with_output().expect("kubectl ends");

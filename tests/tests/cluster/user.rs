@@ -89,9 +89,9 @@ fn call(cluster: &Cluster) -> Option<Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// The sum of a metric with these labels over all proxies of the Pods with a label.
-fn metric(cluster: &Cluster, app: &str, name: &str, labels: &[&str]) -> f64 {
-    let pods = cluster.kubectl(&["-n", "shop", "get", "pods", "-l", &format!("app={app}"), "-o", "name"]);
+/// The sum of a metric with these labels over the proxies of all Pods that have a label.
+fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
+    let pods = cluster.kubectl(&["-n", "shop", "get", "pods", "-l", pods, "-o", "name"]);
     let of_pod = |pod: &str| {
         let path = format!("/api/v1/namespaces/shop/pods/{}:4191/proxy/metrics", pod.trim_start_matches("pod/"));
         leno_tests::scrape::Scrape::parse(&cluster.kubectl(&["get", "--raw", &path])).sum(name, labels)
@@ -120,6 +120,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     assert!(took < FIRST_CALL_MAX, "{took:?}");
 
     calls_are_encrypted(&cluster);
+    a_slow_pod_gets_hardly_a_call(&cluster);
     a_rollout_loses_no_call(&cluster);
     servers_come_and_go_without_a_lost_call(&cluster);
     calls_go_on_without_a_control_plane(&cluster);
@@ -130,11 +131,30 @@ fn from_nothing_to_a_meshed_pair_and_back() {
 fn calls_are_encrypted(cluster: &Cluster) {
     Load::start(cluster, 3).end().assert_well(300);
     let server = "server_id=\"spiffe://cluster.local/ns/shop/sa/default\"";
-    let sent = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "tls=\"true\"", server]);
+    let sent = metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "tls=\"true\"", server]);
     assert!(sent >= 300.0, "{sent} calls went out encrypted\n{}", state(cluster));
     let client = "client_id=\"spiffe://cluster.local/ns/shop/sa/web\"";
-    let came = metric(cluster, "echo", "response_total", &["direction=\"inbound\"", "tls=\"true\"", client]);
+    let came = metric(cluster, "app=echo", "response_total", &["direction=\"inbound\"", "tls=\"true\"", client]);
     assert!(came >= 300.0, "{came} calls came in encrypted");
+}
+
+/// Much slower than a busy machine makes the others, which an even share of the calls would be a quarter for.
+fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
+    let example = example();
+    let fast = example.split("---\n").find(|object| object.contains("kind: Deployment")).expect("the servers");
+    let slow = fast
+        .replace("name: echo\n  namespace", "name: slow\n  namespace")
+        .replace("replicas: 3", "replicas: 1")
+        .replace("app: echo", "app: echo\n        speed: slow")
+        .replacen("matchLabels:\n      app: echo\n        speed", "matchLabels:\n      app: echo\n      speed", 1)
+        .replace("args: [echo,", "args: [echo, --delay-ms=1000,");
+    cluster.apply(&slow);
+    rolled_out(cluster, "shop", "deploy/slow");
+    Load::start(cluster, 20).end().assert_well(1_500);
+    let came = |pods: &str| metric(cluster, pods, "response_total", &["direction=\"inbound\""]);
+    let (slow, all) = (came("speed=slow"), came("app=echo"));
+    assert!(slow > 0.0 && slow < all / 20.0, "the slow Pod got {slow} of {all} calls\n{}", state(cluster));
+    cluster.kubectl(&["-n", "shop", "delete", "deploy", "slow"]);
 }
 
 fn a_rollout_loses_no_call(cluster: &Cluster) {
@@ -166,44 +186,21 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
 }
 
 fn calls_go_on_without_an_api_server(cluster: &Cluster) {
-    // kubectl exec needs the API server, so the load runs as a Pod of its own would: without anybody watching.
-    let before = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
-    let detached = [
-        "-n",
-        "shop",
-        "exec",
-        "deploy/web",
-        "-c",
-        "web",
-        "--",
-        "/ghz",
-        "--insecure",
-        "--call",
-        "leno.echo.v1.Echo/Unary",
-        "-d",
-        "{}",
-        "-z",
-        "10s",
-        "--duration-stop=wait",
-        "-c",
-        "10",
-        "--rps",
-        "100",
-        "--connections",
-        "2",
-        "echo:50051",
-    ];
-    let mut load = cluster.start_kubectl(&detached);
+    // What ghz says is lost with the API server that it came through, so the proxy is asked.
+    let before =
+        metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
+    let load = Load::start(cluster, 10);
     wait_for("the load runs", PATIENCE, || {
-        let now = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
+        let now =
+            metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
         (now > before).then_some(())
     });
     cluster.kill("kube-apiserver");
     std::thread::sleep(Duration::from_secs(5));
     cluster.start();
-    load.kill().ok();
-    load.wait().expect("it is ours");
-    let failed = metric(cluster, "web", "response_total", &["direction=\"outbound\"", "classification=\"failure\""]);
+    load.abandon();
+    let failed =
+        metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"failure\""]);
     assert_eq!(failed, 0.0, "calls failed while the API server was away\n{}", state(cluster));
 }
 

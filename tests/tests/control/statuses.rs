@@ -57,8 +57,10 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     assert!(lacking["message"].as_str().is_some_and(|message| message.contains("nobody")), "{lacking}");
 
     // Another controller's entry is not ours to touch.
-    let theirs = r#"{"parentRef":{"name":"a-gateway"},"controllerName":"example.com/gateway","conditions":[]}"#;
-    let patch = format!(r#"[{{"op": "add", "path": "/status/parents/0", "value": {theirs}}}]"#);
+    let condition = r#"{"type":"Accepted","status":"True","reason":"Accepted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
+    let theirs = r#"{"parentRef":{"name":"a-gateway"},"controllerName":"example.com/gateway""#;
+    let patch =
+        format!(r#"[{{"op": "add", "path": "/status/parents/0", "value": {theirs},"conditions":[{condition}]}}}}]"#);
     let kubectl = ["-n", "told", "patch", "httproute", "canary", "--subresource=status", "--type=json", "-p", &patch];
     cluster.kubectl(&kubectl);
     cluster.apply(&route("echo", "echo", "2s"));
@@ -66,11 +68,9 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     let parents = get(&cluster, "httproute", "canary")["status"]["parents"].clone();
     assert_eq!(parents[0]["controllerName"], "example.com/gateway", "{parents}");
 
-    // For another parent.
     cluster.apply(&route("somebody", "echo", "2s"));
-    wait_for("our entry is gone", PATIENCE, || {
-        of_route(&get(&cluster, "httproute", "canary"), "Accepted").is_none().then_some(())
-    });
+    let lost = wait_for_route(&cluster, "Accepted", "False", "NoMatchingParent");
+    assert!(lost["message"].as_str().is_some_and(|message| message.contains("somebody")), "{lost}");
     cluster.kubectl(&["delete", "namespace", "told", "--wait=false"]);
 }
 
