@@ -4,6 +4,7 @@ readonly KUBERNETES=1.34.4 # the staging modules of this version are v0.34.4
 readonly CONTAINERD=v2.2.9
 readonly COREDNS=v1.12.4
 readonly GATEWAY_API=v1.6.3
+readonly ISTIO=v0.0.0-20260403063052-b9159ca3e5d5 ISTIO_API=v1.27.8 # for the backends of the conformance suite alone
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${LENO_KUBE_CACHE:-$HOME/.cache/leno-kube}/$KUBERNETES # what `build` makes; `down` leaves it
