@@ -264,6 +264,8 @@ impl Worker {
     }
 
     pub(super) fn run_commands(&mut self) {
+        // A call that one mesh has routed gets an endpoint of that mesh: the next one may have none for it.
+        self.dispatch();
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),

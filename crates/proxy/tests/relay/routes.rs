@@ -1,13 +1,17 @@
 //! Routes that are attached to the Service `echo`: which backend a call gets, and what is changed on its way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use leno_http2::frame::kind;
 use leno_model::mesh::Mesh;
 use leno_model::route::{RouteKind, RouteName};
 use leno_proxy::metrics::RouteLabels;
 
-use crate::peer::{CALL, Frame, Peer, Server, answer, call, call_with, headers, open_call, rst_stream};
+use crate::peer::{
+    CALL, Frame, PATIENCE, Peer, Server, answer, call, call_with, headers, open_call, rst_stream, settings,
+};
 use crate::proxy::{Proxy, incomplete_mesh_of, mesh_of, service};
 
 /// A request of HTTP, not gRPC, to `echo`.
@@ -226,7 +230,7 @@ fn next_request(servers: &[&Server; 3], peers: &mut [Option<Peer>; 3]) -> (usize
             if peers[place].is_none()
                 && let Some(mut peer) = server.accept_now()
             {
-                peer.send(&crate::peer::settings(&[]));
+                peer.send(&settings(&[]));
                 peers[place] = Some(peer);
             }
             let Some(peer) = &mut peers[place] else { continue };
@@ -237,9 +241,49 @@ fn next_request(servers: &[&Server; 3], peers: &mut [Option<Peer>; 3]) -> (usize
                 }
             }
         }
-        assert!(began.elapsed().as_secs() < 5, "no server got the request");
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(began.elapsed() < PATIENCE, "no server got the request");
+        std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Answers all calls that come to a server, until the test is over.
+fn keep_answering(server: Server, name: &'static str, over: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+            let Some(mut endpoint) = server.accept_now() else { continue };
+            std::thread::spawn(move || {
+                endpoint.send(&settings(&[]));
+                while let Some(frame) = endpoint.frame() {
+                    if frame.kind == kind::HEADERS {
+                        endpoint.send(&answer(frame.stream, name));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_call_that_comes_as_routes_change_is_answered_as_before_or_as_after() {
+    let (v1, direct, over) = (Server::start(), Server::start(), Arc::new(AtomicBool::new(false)));
+    let before = mesh_of(&service("echo", &[direct.address()], ""));
+    let after = meshed(&[&v1], &[], &http_route(TO_V1));
+    keep_answering(v1, "v1", over.clone());
+    keep_answering(direct, "direct", over.clone());
+    let proxy = Proxy::start_in(before.clone(), &[]);
+    let mut client = proxy.connect();
+    for stream in (1..400).step_by(4) {
+        // A connection is there when the call comes whose route changes.
+        client.send(&call(stream));
+        assert_eq!(client.rest_of(stream)[0].field("from"), "direct");
+        client.send(&call(stream + 2));
+        proxy.set_mesh(after.clone());
+        let answer = &client.rest_of(stream + 2)[0];
+        assert!(["direct", "v1"].contains(&answer.field("from")), "{answer:?}");
+        proxy.set_mesh(before.clone());
+    }
+    over.store(true, Ordering::Relaxed);
 }
 
 #[test]
