@@ -18,9 +18,10 @@ use rustls::pki_types::CertificateDer;
 use tokio::time::sleep;
 
 use super::connect::{ControlPlane, Security, read_trust_bundle};
+use super::retry::Retry;
 use super::workers::random_seed;
 
-/// How long to wait after the first certificate was not issued; twice as long each time, with jitter.
+/// How long to wait after the first certificate was not issued.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
@@ -41,17 +42,16 @@ pub(crate) struct IdentityService {
 
 /// Gets the first certificate of `workload`, for as long as that takes: a Pod may well start before the control plane.
 pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upkeep {
-    let mut retry = RETRY_MIN;
+    let mut retry = Retry::new(RETRY_MIN, RETRY_MAX);
     loop {
         let issuer = ServiceIssuer { service: service.clone(), signer: RefCell::default() };
         match Upkeep::start(Box::new(issuer), workload.clone(), random_seed()).await {
             Ok(upkeep) => return upkeep,
             Err(error) => {
-                let pause = retry / 2 + retry.mul_f64((random_seed() % 1_000) as f64 / 2_000.0);
+                let pause = retry.pause();
                 let (address, retry_s) = (&service.address, pause.as_secs_f64());
                 tracing::warn!(%address, retry_s, "no certificate yet: {error}");
                 sleep(pause).await;
-                retry = (retry * 2).min(RETRY_MAX);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use leno_identity::bundle::TrustBundle;
 use leno_identity::tls::anonymous_client;
-use leno_identity::{TlsIdentity, explain_io, peer_id};
+use leno_identity::{TlsIdentity, explain_io, innermost, peer_id};
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -135,13 +135,4 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         Box::pin(self.0.clone().open())
     }
-}
-
-/// The error that all others are about.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -4,6 +4,7 @@ mod certify;
 mod connect;
 mod discovery;
 mod pages;
+mod retry;
 mod shared;
 mod source;
 mod workers;

@@ -33,6 +33,8 @@ pub(super) struct Client {
     /// Calls that wait for connections to endpoints.
     pub(super) waiting_calls: usize,
     pub(super) idle_since: Option<Instant>,
+    /// When it was told that its connection ends.
+    pub(super) leaving_since: Option<Instant>,
 }
 
 /// A route that was looked up.
@@ -66,7 +68,14 @@ impl Client {
             cancelled_calls: 0,
             waiting_calls: 0,
             idle_since: Some(now),
+            leaving_since: None,
         }
+    }
+
+    /// Tells it that its connection ends, once.
+    pub(super) fn shut_down(&mut self, now: Instant) {
+        self.leaving_since.get_or_insert(now);
+        self.link.codec.shut_down();
     }
 }
 
@@ -79,7 +88,7 @@ impl Worker {
             client.link.wire.meter.count_in(series);
         }
         if self.draining.is_some() {
-            client.link.codec.shut_down();
+            client.shut_down(self.now);
         }
         let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {

@@ -143,8 +143,8 @@ struct Worker {
     now: Instant,
     next_sweep: Instant,
     sweep_turn: usize,
-    /// When a drain began, and when it must be over.
-    draining: Option<(Instant, Instant)>,
+    /// When a drain must be over, once it began.
+    draining: Option<Instant>,
     buffers: Buffers,
     fields: FieldSection,
     spare_sections: Vec<FieldSection>,

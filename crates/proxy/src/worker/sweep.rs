@@ -130,11 +130,10 @@ impl Worker {
             client.idle_since.get_or_insert(now);
         }
         let idle_timeout = ms(relay.client_idle_timeout_ms);
-        let drain_late = self.draining.is_some_and(|(since, _)| now - since >= GOAWAY_GRACE);
-        if drain_late || past(client.idle_since, idle_timeout + GOAWAY_GRACE) {
+        if past(client.leaving_since, GOAWAY_GRACE) {
             link.codec.go_away(ErrorCode::NO_ERROR, "");
         } else if past(client.idle_since, idle_timeout) {
-            link.codec.shut_down();
+            client.shut_down(now);
         }
         self.mark_dirty(LinkId::client(index));
         Verdict::Keep
@@ -245,7 +244,7 @@ impl Worker {
         if self.draining.is_some() {
             return;
         }
-        self.draining = Some((self.now, self.now + grace));
+        self.draining = Some(self.now + grace);
         // Connections that were made before count as ours.
         self.accept_again = true;
         while self.accept_again {
@@ -257,14 +256,13 @@ impl Worker {
         let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
         for index in clients {
             if let Some(client) = self.clients.get_mut(index) {
-                client.link.codec.shut_down();
+                client.shut_down(self.now);
             }
             self.mark_dirty(LinkId::client(index));
         }
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.draining
-            .is_some_and(|(_, until)| (self.clients.is_empty() && self.arrivals.is_empty()) || self.now >= until)
+        self.draining.is_some_and(|until| (self.clients.is_empty() && self.arrivals.is_empty()) || self.now >= until)
     }
 }

@@ -30,7 +30,7 @@ fn an_endpoint_that_goes_away_before_every_first_call_is_backed_off() {
 #[test]
 fn an_endpoint_that_takes_no_streams_is_not_waited_for() {
     let (full, free) = (Server::start(), Server::start());
-    let annotation = "leno.dev/balancer: round-robin, leno.dev/connect-timeout: 100ms";
+    let annotation = "leno.dev/balancer: round-robin, leno.dev/connect-timeout: 1s";
     let proxy = Proxy::start_with(&[full.address(), free.address()], annotation, &[]);
     let mut client = proxy.connect();
     client.send(&[call(1), call(3)].concat());
@@ -46,34 +46,37 @@ fn an_endpoint_that_takes_no_streams_is_not_waited_for() {
 
 #[test]
 fn the_connect_time_out_is_kept_within_a_fifth_of_a_second() {
-    let server = Server::start();
-    let proxy = Proxy::start_with(&[server.address()], "leno.dev/connect-timeout: 50ms", &[("max_attempts", "1")]);
-    let mut client = proxy.connect();
-    let began = Instant::now();
-    client.send(&call(1));
-    let error = client.expect(kind::HEADERS);
-    assert_eq!(error.field("leno-proxy-error"), "connect-failed");
-    let took = began.elapsed();
-    assert!((Duration::from_millis(50)..Duration::from_millis(250)).contains(&took), "{took:?}");
+    let attempt = |_| {
+        let server = Server::start();
+        let proxy = Proxy::start_with(&[server.address()], "leno.dev/connect-timeout: 50ms", &[("max_attempts", "1")]);
+        let mut client = proxy.connect();
+        let began = Instant::now();
+        client.send(&call(1));
+        let error = client.expect(kind::HEADERS);
+        assert_eq!(error.field("leno-proxy-error"), "connect-failed");
+        began.elapsed()
+    };
+    // A busy machine can only make it longer.
+    let shortest = (0..5).map(attempt).min().expect("five");
+    assert!((Duration::from_millis(50)..Duration::from_millis(250)).contains(&shortest), "{shortest:?}");
 }
 
 #[test]
 fn a_connection_that_is_mostly_idle_grows_no_older_than_it_may() {
     let mut first = CallInFlight::start_with(&call(1), "leno.dev/max-connection-age: 1s", &[]);
     let mut received = first.stream;
-    let began = Instant::now();
-    for stream in (3..).step_by(2) {
+    // They take at least four seconds.
+    for stream in (3..163).step_by(2) {
         first.endpoint.send(&answer(received, "me"));
         first.client.expect(kind::HEADERS);
         std::thread::sleep(Duration::from_millis(50));
-        assert!(began.elapsed() < Duration::from_secs(4), "the first connection is still in use");
         first.client.send(&call(stream));
-        std::thread::sleep(Duration::from_millis(20));
-        if first.server.accept_now().is_some() {
-            return;
+        match std::iter::from_fn(|| first.endpoint.frame()).find(|frame| frame.kind == kind::HEADERS) {
+            Some(request) => received = request.stream,
+            None => return drop(first.server.accept()),
         }
-        received = first.endpoint.expect(kind::HEADERS).stream;
     }
+    panic!("the first connection is still in use");
 }
 
 #[test]

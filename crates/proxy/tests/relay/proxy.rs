@@ -18,7 +18,7 @@ use leno_proxy::worker::{ClusterExplanation, Door, WorkerConfig, WorkerHandle};
 
 use tokio::sync::mpsc;
 
-use crate::peer::{Peer, Server};
+use crate::peer::{PATIENCE, Peer, Server};
 
 pub(crate) struct Proxy {
     worker: WorkerHandle,
@@ -155,8 +155,12 @@ pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAdd
     Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
 }
 
-/// The manifests of a Service with port 80.
+/// The manifests of a Service with port 80, which waits long for its endpoints' connections, as the machine may stand
+/// still for seconds, unless an annotation says how long.
 pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
+    let patient = "leno.dev/connect-timeout: 20s";
+    let annotation =
+        if annotation.contains("connect-timeout") { annotation } else { &format!("{patient}, {annotation}") };
     let mut text = format!(
         "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  annotations: {{{annotation}}}\n\
          spec:\n  ports:\n  - port: 80\n"
@@ -201,7 +205,7 @@ fn translated(manifests: &str) -> Translation {
 pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_true() {
-        assert!(began.elapsed() < Duration::from_secs(5), "not true in time: {what}");
+        assert!(began.elapsed() < PATIENCE, "not true in time: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

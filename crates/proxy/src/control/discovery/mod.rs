@@ -15,11 +15,10 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::{Node, node::UserAgentVersionType};
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
-use envoy_types::pb::google::protobuf::{Struct, Value, value::Kind as ValueKind};
 use futures_util::stream::poll_fn;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_wire::facts;
+use leno_wire::facts::node_metadata;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -27,14 +26,14 @@ use knowledge::{Knowledge, SUBJECTS_MAX};
 use session::Session;
 
 use super::connect::ControlPlane;
+use super::retry::Retry;
 use super::shared::Shared;
-use super::workers::random_seed;
 
 /// Questions that wait to be taken up.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
 /// Largest response that is read.
 const RESPONSE_MAX_BYTES: usize = 64 << 20;
-/// How long to wait after a lost connection; twice as long each time, with jitter.
+/// How long to wait after a lost connection.
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// A stream that lasted this long was a good one: the next wait is short again.
@@ -71,12 +70,14 @@ impl Discovery {
 
     /// Asks and listens for as long as the proxy runs.
     pub(super) async fn run(mut self, shared: &Shared) -> Infallible {
-        let mut retry = RETRY_MIN;
+        let mut retry = Retry::new(RETRY_MIN, RETRY_MAX);
         loop {
             let began = tokio::time::Instant::now();
             let Err(error) = self.stream(shared).await;
-            retry = if began.elapsed() >= GOOD_STREAM { RETRY_MIN } else { (retry * 2).min(RETRY_MAX) };
-            let pause = retry / 2 + retry.mul_f64((random_seed() % 1_000) as f64 / 2_000.0);
+            if began.elapsed() >= GOOD_STREAM {
+                retry.reset();
+            }
+            let pause = retry.pause();
             let address = &self.control_plane.address;
             tracing::warn!(%address, retry_s = pause.as_secs_f64(), "no control plane: {error}; what is known holds");
             let _ = timeout(pause, self.note_questions()).await;
@@ -133,16 +134,12 @@ impl Discovery {
 
 /// Who we say we are; with a certificate that counts instead.
 fn node(namespace: &str) -> Node {
-    let text = |text: &str| Value { kind: Some(ValueKind::StringValue(text.to_owned())) };
-    let own = Struct { fields: [("namespace".to_owned(), text(namespace))].into() };
-    let metadata =
-        Struct { fields: [(facts::KEY.to_owned(), Value { kind: Some(ValueKind::StructValue(own)) })].into() };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {
         id: host,
         user_agent_name: "leno-proxy".to_owned(),
         user_agent_version_type: Some(UserAgentVersionType::UserAgentVersion(env!("CARGO_PKG_VERSION").to_owned())),
-        metadata: Some(metadata),
+        metadata: Some(node_metadata(namespace)),
         ..Default::default()
     }
 }
