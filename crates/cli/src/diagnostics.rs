@@ -69,8 +69,8 @@ impl Command {
             Self::Bootstrap(options) => options.print(),
             Self::Endpoints(options) => options.run(),
             Self::Policy(options) => options.run(),
-            Self::ProxyMetrics(options) => options.run("/metrics"),
-            Self::Config(options) => options.run("/config"),
+            Self::ProxyMetrics(options) => options.proxy_metrics(),
+            Self::Config(options) => options.config(),
         }
     }
 }

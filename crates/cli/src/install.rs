@@ -5,15 +5,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use leno_install::chart::{ChartError, default_values, merge, objects, set_value};
+use leno_install::names::{CONFIG, VERSION_LABEL};
 use leno_install::yaml;
 use serde_json::{Map, Value, json};
 
 /// Annotation of the ConfigMap leno-config: what the installation's values differ in from the chart's, as JSON. By it
 /// `leno upgrade` keeps what was chosen.
 pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
-
-/// The ConfigMap that has it.
-const CONFIG: &str = "leno-config";
 
 /// Options of `leno install`.
 #[derive(clap::Args)]
@@ -107,7 +105,7 @@ pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartErro
     let chosen = difference(values, &default_values(false)?).to_string();
     for mut object in objects(values)? {
         if object["kind"] == "Deployment" {
-            let version = object["metadata"]["labels"]["app.kubernetes.io/version"].as_str();
+            let version = object["metadata"]["labels"][VERSION_LABEL].as_str();
             rendered.version = version.unwrap_or_default().to_owned();
         }
         if object["metadata"]["name"] == CONFIG {

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
 use leno_lab::tls::tunnel;
-use leno_lab::{report, simulate};
+use leno_lab::{control_plane, report, simulate};
 
 /// What the lab can do.
 #[derive(Subcommand)]
@@ -15,6 +15,8 @@ pub(crate) enum Command {
     List(ListOptions),
     /// Run real proxies between a load and real servers
     Run(Options),
+    /// Measure the control plane beside a real cluster: its memory, and how soon changes reach a thousand proxies
+    ControlPlane(control_plane::Options),
     /// Write summary.md and report.html again, from the raw runs
     Report(report::Options),
     /// Put balancers alone through slow and failing servers, in simulated time
@@ -30,6 +32,7 @@ impl Command {
         match self {
             Self::List(options) => experiment::list(options, &mut io::stdout()),
             Self::Run(options) => experiment::run(options),
+            Self::ControlPlane(options) => control_plane::run(options),
             Self::Report(options) => report::run(options),
             Self::Simulate(options) => simulate::run(options, &mut io::stdout()),
             Self::Tunnel(options) => tunnel::run(options),

@@ -4,16 +4,19 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use leno_admin::logging::LogLevels;
 use leno_identity::upkeep::Upkeep;
+use leno_install::names::{CONTROL, TRUST_BUNDLE};
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::Workload;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::issuer::{self, BUNDLE, ClusterIssuer, Keeper, Lease, hold, keep_anchors, release};
+use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_anchors, keep_bundle_file, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
 use crate::pages::{ClusterPages, Pages};
@@ -22,9 +25,6 @@ use crate::run::{RunError, listen};
 use crate::status::keep_statuses;
 use crate::webhooks::{CertifiedWebhooks, Webhooks};
 
-/// The service account of the control plane.
-const SERVICE_ACCOUNT: &str = "leno-control";
-
 /// Serves the mesh of a cluster until `ended`.
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
@@ -32,6 +32,10 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let xds = listen("xds", options.xds).await?;
     let identity_service = listen("identity-service", options.identity_service).await?;
     let admin = listen("admin", options.admin).await?;
+    let probes = match options.probes {
+        Some(address) => Some(listen("probes", address).await?),
+        None => None,
+    };
     tracing::info!(
         xds = %xds.local_addr()?, identity_service = %identity_service.local_addr()?, admin = %admin.local_addr()?, "watching the cluster"
     );
@@ -47,20 +51,23 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let (serving, is_serving) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
     let cluster = Some(ClusterPages { state: source.state(), is_serving, webhooks: counts });
-    let pages = Pages { publisher: publisher.clone(), log, cluster };
+    let pages = Rc::new(Pages { publisher: publisher.clone(), log, cluster });
+    let probed = answer_probes(probes, pages.clone());
 
     let served = async {
         let ((), signing) = tokio::join!(source.listed(), keeper.ready());
-        let workload = Workload { namespace: namespace.as_str().into(), service_account: SERVICE_ACCOUNT.into() };
+        let workload = Workload { namespace: namespace.as_str().into(), service_account: CONTROL.into() };
         let issuer = ClusterIssuer::new(signing.clone());
         let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;
         let webhooks = webhooks.map(|webhooks| webhooks.certify(&signing)).transpose()?;
         let (mesh, trusting) = (source.mesh(), source.trusting_namespaces());
-        let bundles = keep_anchors::<ConfigMap>(client.clone(), BUNDLE, trusting, leads.clone(), signing.clone());
-        let statuses = keep_statuses(client.clone(), leads.clone(), source.state());
+        let bundle_file = keep_bundle_file(options.trust_bundle.as_deref(), signing.clone());
+        let bundles = keep_anchors::<ConfigMap>(client.clone(), TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
+        let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
         serving.send_replace(true);
         tracing::info!("serving");
         tokio::select! {
+            never = bundle_file => match never {},
             never = bundles => match never {},
             never = statuses => match never {},
             never = run(webhooks, client.clone(), leads.clone()) => match never {},
@@ -76,6 +83,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         served = served => served,
         () = hold(lease(), leader) => Ok(()),
         never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
+        never = probed => match never {},
         () = ended => Ok(()),
     };
     release(lease()).await;
@@ -86,6 +94,14 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
 async fn run(webhooks: Option<CertifiedWebhooks>, client: kube::Client, leads: watch::Receiver<bool>) -> Infallible {
     match webhooks {
         Some(webhooks) => webhooks.run(client, leads).await,
+        None => pending().await,
+    }
+}
+
+/// Answers kubelets, if they are to ask here; never ends.
+async fn answer_probes(listener: Option<TcpListener>, pages: Rc<Pages>) -> Infallible {
+    match listener {
+        Some(listener) => leno_admin::serve(listener, async move |request| pages.answer_probe(request).await).await,
         None => pending().await,
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use leno_model::mesh::Mesh;
+use leno_model::route::status::ParentStatus;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
@@ -20,6 +21,7 @@ pub(crate) use state::State;
 use state::kinds;
 
 use crate::index::{Change, Index, Joined, Kind, Namespace, News};
+use crate::status::Judged;
 use crate::watch::{self as watches, CHANGES_MAX};
 
 /// How long changes are gathered before they are published: a rollout makes one mesh of many changes.
@@ -34,6 +36,7 @@ pub(crate) struct KubernetesSource {
     sender: mpsc::Sender<(Kind, Change)>,
     mesh: watch::Sender<Arc<Mesh>>,
     state: watch::Sender<Arc<State>>,
+    judged: watch::Sender<Judged>,
     namespaces: watch::Sender<Arc<BTreeMap<Box<str>, Namespace>>>,
     trusting: watch::Sender<BTreeSet<Box<str>>>,
     /// They end with the source.
@@ -50,6 +53,7 @@ impl KubernetesSource {
             changes,
             mesh: watch::Sender::new(Arc::new(Mesh::empty())),
             state: watch::Sender::default(),
+            judged: watch::Sender::default(),
             namespaces: watch::Sender::default(),
             trusting: watch::Sender::default(),
             _watches: watches::start(client, &sender),
@@ -73,6 +77,11 @@ impl KubernetesSource {
     /// What is known now, and at each later moment.
     pub(crate) fn state(&self) -> watch::Receiver<Arc<State>> {
         self.state.subscribe()
+    }
+
+    /// What became of routes and policies by what is known now, and each time that it is something else.
+    pub(crate) fn judged(&self) -> watch::Receiver<Judged> {
+        self.judged.subscribe()
     }
 
     /// The namespaces that are known now, and at each later moment.
@@ -127,7 +136,7 @@ impl KubernetesSource {
         let mut state = State {
             kinds: kinds(&self.index),
             problems: self.index.problems().cloned().collect(),
-            notices: self.index.notices().cloned().collect(),
+            notices: self.index.notices().collect(),
             translations: before.translations,
             ..State::default()
         };
@@ -141,12 +150,24 @@ impl KubernetesSource {
             }
             state.problems.extend(problems);
             state.notices.extend(notices);
+            self.publish_judged(&routes);
             state.routes = routes;
-            state.observed = self.index.observed();
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }
         self.state.send_replace(Arc::new(state));
+    }
+
+    /// Most changes are of endpoints, and leave every route and policy as it was.
+    fn publish_judged(&self, routes: &[ParentStatus]) {
+        let observed = self.index.observed();
+        self.judged.send_if_modified(|known| {
+            let is_news = known.routes != routes || known.observed != observed;
+            if is_news {
+                *known = Judged { routes: routes.to_vec(), observed };
+            }
+            is_news
+        });
     }
 
     /// Before the mesh, which may take longer to make: new Pods wait for nothing else.

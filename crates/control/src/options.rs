@@ -58,8 +58,16 @@ pub(crate) struct Options {
     pub(crate) issuer: Option<PathBuf>,
 
     /// Where /ready, /metrics, /clients and the like are served
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15014")]
     pub(crate) admin: SocketAddr,
+
+    /// Where /live and /ready are served, and nothing else: for kubelets, where a proxy guards the rest
+    #[arg(long, value_name = "ADDR", conflicts_with = "config")]
+    pub(crate) probes: Option<SocketAddr>,
+
+    /// Where the trust bundle is written, for a proxy in the same Pod
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    pub(crate) trust_bundle: Option<PathBuf>,
 
     /// off, error, warn, info, debug or trace, for everything or by target: info,leno_control=debug
     #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info,kube_client=off")]

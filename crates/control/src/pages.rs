@@ -64,6 +64,14 @@ impl Pages {
         }
     }
 
+    /// Answers one request of a kubelet: how this replica is.
+    pub(crate) async fn answer_probe(&self, request: Request<Incoming>) -> Answer {
+        match request.uri().path() {
+            "/live" | "/ready" => self.answer(request).await,
+            _ => not_found(),
+        }
+    }
+
     fn ready(&self) -> Answer {
         match &self.cluster {
             Some(cluster) if !*cluster.is_serving.borrow() => {

@@ -34,6 +34,15 @@ pub fn explain_io(error: &io::Error) -> String {
     tls.map_or_else(|| error.to_string(), explain)
 }
 
+/// The last reason of a chain, which is the first one that happened.
+pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
 fn certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {

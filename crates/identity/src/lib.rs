@@ -23,7 +23,7 @@ mod x509;
 #[cfg(test)]
 mod fixtures;
 
-pub use explain::{explain, explain_io};
+pub use explain::{explain, explain_io, innermost};
 pub use peer::{PeerIdError, peer_id};
 pub use tls::TlsIdentity;
 pub use x509::Validity;

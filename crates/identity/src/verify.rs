@@ -5,6 +5,7 @@
 //! anything: it names a port, and a SPIFFE id is no DNS name.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leno_model::spiffe::TrustDomain;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -19,6 +20,20 @@ use rustls::{
 
 use crate::bundle::TrustBundle;
 use crate::peer::peer_id_in;
+use crate::tls::provider;
+
+impl TrustBundle {
+    /// Checks that one of the anchors vouches at `now` for a chain, the end-entity's certificate first. Whose it is is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// If there is no certificate, one cannot be read or is not valid then, or none of the anchors vouches for it.
+    pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
+        let (end_entity, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
+        let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
+        verify_chain(self.roots(), &provider().signature_verification_algorithms, end_entity, intermediates, now)
+    }
+}
 
 /// How a client checks a server.
 #[derive(Debug)]
@@ -48,9 +63,7 @@ impl ServerVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Error> {
-        let parsed = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        verify_chain(&self.roots, &self.algorithms, end_entity, intermediates, now)?;
         verify_id(&self.trust_domain, end_entity)
     }
 }
@@ -142,6 +155,17 @@ impl ClientCertVerifier for ClientVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.chain.supported_verify_schemes()
     }
+}
+
+fn verify_chain(
+    roots: &RootCertStore,
+    algorithms: &WebPkiSupportedAlgorithms,
+    end_entity: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> Result<(), Error> {
+    let parsed = ParsedCertificate::try_from(end_entity)?;
+    verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms.all)
 }
 
 fn verify_id(trust_domain: &TrustDomain, end_entity: &CertificateDer<'_>) -> Result<(), Error> {

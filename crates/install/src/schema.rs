@@ -1,7 +1,7 @@
 //! Whether a value fits a JSON schema, as far as our own schemas go: the chart's and those of custom resources.
 //!
-//! Keywords: type, properties, required, additionalProperties: false, items, enum, minimum, maximum, minItems, maxItems,
-//! minLength, maxLength, x-kubernetes-int-or-string. Others say nothing here.
+//! Keywords: type, properties, required, additionalProperties: false, items, enum, not: enum, minimum, maximum, minItems,
+//! maxItems, minLength, maxLength, x-kubernetes-int-or-string. Others say nothing here.
 
 use std::fmt;
 
@@ -39,11 +39,16 @@ fn check_at(field: &str, schema: &Value, value: &Value, violations: &mut Vec<Vio
         violation(format!("{} is not {}", shown(value), noun(wanted)));
         return;
     }
+    let list = |values: &[Value]| values.iter().map(shown).collect::<Vec<_>>().join(", ");
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
         && !allowed.contains(value)
     {
-        let allowed: Vec<_> = allowed.iter().map(shown).collect();
-        violation(format!("{} is not one of {}", shown(value), allowed.join(", ")));
+        violation(format!("{} is not one of {}", shown(value), list(allowed)));
+    }
+    if let Some(taken) = schema.pointer("/not/enum").and_then(Value::as_array)
+        && taken.contains(value)
+    {
+        violation(format!("{} is one of {}, which are taken", shown(value), list(taken)));
     }
     let limit = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
     if let Some((size, unit, least, most)) = size(value) {

@@ -15,16 +15,21 @@ fn violations_name_the_field_and_what_would_fit() {
         "properties": {
             "name": {"type": "string", "minLength": 1},
             "mode": {"enum": ["On", "Off"]},
+            "port": {"type": "integer", "not": {"enum": [80, 443]}},
             "ports": {"type": "array", "minItems": 1, "items": {"type": "integer", "maximum": 65535}},
             "labels": {"type": "object"},
         },
     });
-    assert_eq!(violations(&schema, &json!({"name": "a", "mode": "On", "ports": [1], "labels": {"x": [1]}})), [""; 0]);
+    assert_eq!(
+        violations(&schema, &json!({"name": "a", "mode": "On", "port": 81, "ports": [1], "labels": {"x": [1]}})),
+        [""; 0]
+    );
     assert_eq!(violations(&schema, &json!([])), ["the list is not a mapping"]);
-    let wrong = json!({"name": "", "mode": "on", "ports": [70000, "x"], "lables": {}, "other": 1});
+    let wrong = json!({"name": "", "mode": "on", "port": 443, "ports": [70000, "x"], "lables": {}, "other": 1});
     let expected = [
         "name: \"\" is less than 1 letters",
         "mode: \"on\" is not one of \"On\", \"Off\"",
+        "port: 443 is one of 80, 443, which are taken",
         "ports[0]: 70000 is more than 65535",
         "ports[1]: \"x\" is not a whole number",
         "lables: there is no such field; did you mean labels?",

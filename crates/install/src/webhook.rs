@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
 use leno_model::manifest::{SourceFile, parse_file};
-use leno_model::problem::quoted;
+use leno_model::problem::{Problem, in_a_line, quoted};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -166,13 +166,7 @@ pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     }
     let file = SourceFile { path: String::new(), text: what_counts(&request.object).to_string() };
     let problems = parse_file(&file, &request.namespace).err().unwrap_or_default();
-    let lines: Vec<_> = problems
-        .iter()
-        .map(|problem| match problem.place.field.as_str() {
-            "" => format!("{}; {}", problem.what, problem.fix),
-            field => format!("{field}: {}; {}", problem.what, problem.fix),
-        })
-        .collect();
+    let lines: Vec<String> = problems.iter().map(Problem::within_object).collect();
     if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
 }
 
@@ -190,11 +184,7 @@ fn allowed(request: &AdmissionRequest) -> AdmissionResponse {
 }
 
 fn refused<T: ToString>(request: &AdmissionRequest, what: &str, reasons: &[T]) -> AdmissionResponse {
-    let mut named: Vec<_> = reasons.iter().take(PROBLEMS_MAX).map(T::to_string).collect();
-    if let Some(more @ 1..) = reasons.len().checked_sub(PROBLEMS_MAX) {
-        named.push(format!("and {more} more"));
-    }
-    let message = format!("{what}: {}", named.join(". "));
+    let message = format!("{what}: {}", in_a_line(reasons, PROBLEMS_MAX));
     AdmissionResponse {
         uid: request.uid.clone(),
         allowed: false,

@@ -20,7 +20,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::error::{Error, Result, io};
 
 /// How long a child may take until it serves.
-const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 
 /// What to start.
@@ -31,6 +31,8 @@ pub struct Launch {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
+    /// What its environment has beside ours.
+    pub env: Vec<(OsString, OsString)>,
     /// The CPUs that it may use; empty for all.
     pub cpus: Vec<usize>,
 }
@@ -46,8 +48,15 @@ impl Launch {
             name: name.into(),
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
+            env: Vec::new(),
             cpus: Vec::new(),
         }
+    }
+
+    /// Sets a variable of the program's environment.
+    pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
     }
 
     /// Pins the program to these CPUs.
@@ -66,7 +75,7 @@ impl Launch {
             command.arg("--cpu").arg(cpu.to_string());
         }
         command.arg("--").arg(&self.program).args(&self.args);
-        command.stdin(Stdio::null());
+        command.envs(self.env.iter().cloned()).stdin(Stdio::null());
         Ok(command)
     }
 }

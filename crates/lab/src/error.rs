@@ -93,6 +93,17 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A Kubernetes cluster, or who talks to its control plane, did not do what was asked.
+    #[error("{what}: {why}")]
+    Cluster {
+        /// What was being done.
+        what: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
     /// An option has a value that makes no sense.
     #[error("{0}")]
     Usage(String),

@@ -14,6 +14,11 @@ pub struct Memory {
     pub peak_kib: u64,
 }
 
+/// So many MB, of 1,024 KiB.
+pub fn mb(kib: u64) -> f64 {
+    kib as f64 / 1024.0
+}
+
 /// CPU time that all threads of a process have used, in user and kernel mode.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");

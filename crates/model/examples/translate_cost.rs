@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::mesh::Dialled;
 use leno_model::object::Object;
 use leno_model::translate::{Memo, translate, translate_again};
 
@@ -20,14 +21,14 @@ fn main() {
         black_box(translate(&objects, "default"));
     });
     let mut memo = Memo::default();
-    let mut mesh = translate_again(&objects, "default", &mut memo).mesh;
+    let mut mesh = translate_again(&objects, "default", Dialled::Pods, &mut memo).mesh;
     let mut changed = 1;
     measure("after a change of one Service's endpoints", || {
         if let Some(Object::EndpointSlice(slice)) = objects.get_mut(changed) {
             Arc::make_mut(slice).addresses.reverse();
         }
         changed = (changed + 2) % objects.len();
-        mesh = translate_again(&objects, "default", &mut memo).mesh.sharing(&mesh);
+        mesh = translate_again(&objects, "default", Dialled::Pods, &mut memo).mesh.sharing(&mesh);
     });
 }
 

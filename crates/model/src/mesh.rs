@@ -61,6 +61,16 @@ struct EndpointPlace {
     endpoint: usize,
 }
 
+/// Which endpoints are meant by whoever dials an endpoint's own address, and may stand for a headless Service there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialled {
+    /// Every one: who wrote the manifests has a right to every address in them.
+    Any,
+    /// Those of Pods. In a cluster an EndpointSlice may list any address, so one without a Pod there says nothing about what
+    /// others mean by that address.
+    Pods,
+}
+
 /// One port of one Service: what calls are balanced over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cluster {
@@ -68,7 +78,7 @@ pub struct Cluster {
     pub key: ClusterKey,
     /// How an endpoint is chosen.
     pub balancer: balance::Policy,
-    /// What is spoken: what `leno.dev/opaque-ports` says, else `appProtocol`, else what is usual for its port or for
+    /// What is spoken: what `leno.dev/opaque-ports` says, of the Service or of one of its Pods, else `appProtocol`, else what is usual for its port or for
     /// one of its endpoints' ports.
     pub protocol: Protocol,
     /// How its connections are treated.
@@ -119,6 +129,13 @@ pub struct EndpointProxy {
     pub tunnel_port: u16,
 }
 
+impl Dialled {
+    /// Whether dialling this endpoint's own address means it.
+    pub(crate) fn means(self, endpoint: &Endpoint) -> bool {
+        self == Self::Any || endpoint.pod.is_some()
+    }
+}
+
 impl EndpointProxy {
     /// The usual port for opaque connections, that of HBONE.
     pub const TUNNEL_PORT: u16 = 15_008;
@@ -133,6 +150,18 @@ impl Mesh {
     /// A mesh of clusters, given with the addresses that lead to each, policies and routes; of equal keys or
     /// addresses the first counts.
     pub fn new(
+        default_namespace: &str,
+        clusters: Vec<Arc<Cluster>>,
+        addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
+        policies: Vec<Arc<AuthorizationPolicy>>,
+        routes: Vec<AttachedRoutes>,
+    ) -> Self {
+        Self::dialling(Dialled::Any, default_namespace, clusters, addresses, policies, routes)
+    }
+
+    /// The same, where not every endpoint may be meant by its own address.
+    pub fn dialling(
+        dialled: Dialled,
         default_namespace: &str,
         mut clusters: Vec<Arc<Cluster>>,
         addresses: impl IntoIterator<Item = (SocketAddr, ClusterKey)>,
@@ -151,7 +180,9 @@ impl Mesh {
         addresses.dedup_by_key(|(address, _)| *address);
         let mut endpoints: Vec<(SocketAddr, bool, EndpointPlace)> = Vec::new();
         for (place, cluster) in clusters.iter().enumerate() {
-            for (number, endpoint) in cluster.all_endpoints().enumerate() {
+            for (number, endpoint) in
+                cluster.all_endpoints().enumerate().filter(|(_, endpoint)| dialled.means(endpoint))
+            {
                 let place = EndpointPlace { cluster: place, endpoint: number };
                 endpoints.push((canonical(endpoint.address), endpoint.proxy.is_none(), place));
             }

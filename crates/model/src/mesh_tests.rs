@@ -1,9 +1,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{ClusterKey, Mesh, Unroutable};
+use super::{ClusterKey, Dialled, Mesh, Unroutable};
 use crate::discovery::Subject;
-use crate::fixtures::{ECHO, echo_with, translated};
+use crate::fixtures::{ECHO, echo_with, objects, translated};
+use crate::translate::{Memo, translate_again};
 
 fn mesh() -> Mesh {
     let shop = "
@@ -145,6 +146,20 @@ fn an_address_from_a_headless_services_record_stands_for_any_of_them() {
     assert_eq!(found.as_deref(), Some("echo.default:50051"));
     assert_eq!(mesh.cluster_by_address(address("127.0.0.2:50061")), None, "it has a name of its own");
     assert_eq!(mesh.cluster_by_address(address("127.0.0.1:50051")), None, "it listens elsewhere");
+}
+
+#[test]
+fn where_only_pods_are_meant_by_their_addresses_no_other_endpoint_stands_for_a_headless_service() {
+    let pod = "[127.0.0.2]\n  targetRef: {kind: Pod, name: echo-0}";
+    let text = echo_with("10.96.0.10", "None").replace("[127.0.0.2]", pod);
+    let objects = objects(&text);
+    let found = |dialled, at: &str| {
+        let mesh = translate_again(&objects, "default", dialled, &mut Memo::default()).mesh;
+        (mesh.cluster_by_address(address(at)).is_some(), mesh.endpoint_by_address(address(at)).is_some())
+    };
+    assert_eq!(found(Dialled::Any, "127.0.0.1:50061"), (true, true));
+    assert_eq!(found(Dialled::Pods, "127.0.0.1:50061"), (false, false));
+    assert_eq!(found(Dialled::Pods, "127.0.0.2:50061"), (true, true));
 }
 
 #[test]

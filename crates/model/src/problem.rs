@@ -77,6 +77,25 @@ impl fmt::Display for Notice {
     }
 }
 
+impl Problem {
+    /// Without its file and its object, for those who know them: `spec.ports[0].port: 70000 is not a port; use 1 to 65535`.
+    pub fn within_object(&self) -> String {
+        match self.place.field.as_str() {
+            "" => format!("{}; {}", self.what, self.fix),
+            field => format!("{field}: {}; {}", self.what, self.fix),
+        }
+    }
+}
+
+/// The first `max` of some reasons in one line, which says how many more there are.
+pub fn in_a_line<T: ToString>(reasons: &[T], max: usize) -> String {
+    let mut shown: Vec<String> = reasons.iter().take(max).map(T::to_string).collect();
+    if let Some(more @ 1..) = reasons.len().checked_sub(max) {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(". ")
+}
+
 /// Quotes text from a file, escaped and cut, so that a message stays one short line.
 pub fn quoted(text: &str) -> String {
     const QUOTED_MAX_CHARS: usize = 64;

@@ -65,6 +65,12 @@ pub const MUTUAL_TLS: &str = "mutual-tls";
 /// Of a client's node, in its metadata below [`KEY`]: the namespace that it is in.
 pub const NAMESPACE: &str = "namespace";
 
+/// The metadata of a client's node in that namespace.
+pub fn node_metadata(namespace: &str) -> Struct {
+    let one = |name: &str, kind| Struct { fields: [(name.to_owned(), Value { kind: Some(kind) })].into() };
+    one(KEY, value::Kind::StructValue(one(NAMESPACE, value::Kind::StringValue(namespace.to_owned()))))
+}
+
 /// The facts of one resource, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts(BTreeMap<String, String>);

@@ -6,9 +6,6 @@ pub mod v1 {
     tonic::include_proto!("leno.identity.v1");
 }
 
-/// The audience that a ServiceAccount token must be for.
-pub const TOKEN_AUDIENCE: &str = "leno.dev";
-
 /// How long a request may be, in bytes: the longest signing request and the longest token fit.
 pub const REQUEST_MAX_BYTES: usize = 32_768;
 

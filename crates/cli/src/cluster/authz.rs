@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
+use leno_install::names::PROXY;
 use leno_model::policy::{AuthorizationPolicy, Mode};
 use leno_model::spiffe::Workload;
 use serde::Serialize;
 
 use super::connect::{ClusterError, Connect};
 use super::metrics::{self, Pages};
-use super::names::PROXY;
 use super::pods;
 use super::policies::{self, callers};
 use super::progress::sign_of_life;
 use super::scrape::Scrape;
-use super::select::{Group, Kind, Scope, Selection};
+use super::select::{Choice, Group, Kind, Selection};
 use super::table::{Output, Table, show};
 
 /// The policy of a proxy that is told none.
@@ -26,14 +26,8 @@ const DEFAULT_POLICY: &str = "all-unauthenticated";
 /// Options of `leno authz`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// deploy, pods or ns, or one of them as deploy/web; without it, all Deployments
-    #[arg(value_name = "KIND[/NAME]")]
-    selection: Option<Selection>,
-    /// The name of one
-    #[arg(value_name = "NAME", requires = "selection")]
-    name: Option<String>,
     #[command(flatten)]
-    scope: Scope,
+    choice: Choice,
     /// How it is shown
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
@@ -71,8 +65,7 @@ enum Decides {
 impl Options {
     /// Reads and shows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let all = Selection { kind: Kind::Deployments, name: None };
-        let selection = self.selection.as_ref().unwrap_or(&all).with_name(self.name.as_ref())?;
+        let selection = self.choice.or_all(Kind::DEPLOYMENTS)?;
         let rows = super::block_on(self.read(&selection))??;
         show(self.output, &rows, |rows| table(rows))?;
         Ok(())
@@ -80,7 +73,7 @@ impl Options {
 
     async fn read(&self, selection: &Selection) -> Result<Vec<Row>, ClusterError> {
         let cluster = self.connect.cluster().await?;
-        let mut groups = selection.groups(&cluster, &self.scope).await?;
+        let mut groups = selection.groups(&cluster, &self.choice.scope).await?;
         for group in &mut groups {
             group.pods.retain(pods::is_meshed);
         }

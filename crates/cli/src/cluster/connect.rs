@@ -9,6 +9,7 @@ use kube::api::{Api, ListParams};
 use kube::config::{InferConfigError, KubeConfigOptions, KubeconfigError};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Client, Config, Resource};
+use leno_identity::innermost;
 use serde::de::DeserializeOwned;
 
 use super::plain::line;
@@ -65,7 +66,10 @@ impl Connect {
         config.read_timeout = Some(SILENCE_MAX);
         let (server, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let unusable = |error: kube::Error| {
-            ClusterError::new(format!("the kubeconfig cannot be used: {}", root(&error)), "mend it, or name another")
+            ClusterError::new(
+                format!("the kubeconfig cannot be used: {}", innermost(&error)),
+                "mend it, or name another",
+            )
         };
         Ok(Cluster { client: Client::try_from(config).map_err(unusable)?, server, namespace })
     }
@@ -139,15 +143,15 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
             ),
         },
         kube::Error::Service(_) | kube::Error::HyperError(_) => ClusterError::new(
-            format!("the API server at {server} cannot be reached: {}", root(error)),
+            format!("the API server at {server} cannot be reached: {}", innermost(error)),
             "see whether the cluster runs and whether --context and KUBECONFIG mean it",
         ),
         kube::Error::Auth(_) => ClusterError::new(
-            format!("the kubeconfig's way to log in failed: {}", root(error)),
+            format!("the kubeconfig's way to log in failed: {}", innermost(error)),
             "kubectl get --raw /livez tries the same",
         ),
         _ => ClusterError::new(
-            format!("the answer of {server} is not what was asked for: {}", root(error)),
+            format!("the answer of {server} is not what was asked for: {}", innermost(error)),
             "see whether it is a Kubernetes API server of version 1.29 or newer",
         ),
     }
@@ -178,15 +182,6 @@ fn cannot_infer(error: &InferConfigError) -> ClusterError {
         Some(kubeconfig) => no_config(kubeconfig),
         None => ClusterError::new(error.to_string(), "set KUBECONFIG to the file of a cluster"),
     }
-}
-
-/// The last reason of a chain, which is the first one that happened.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }
 
 #[cfg(test)]

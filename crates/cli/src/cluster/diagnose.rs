@@ -7,11 +7,11 @@ use std::io::{self, Write};
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use leno_install::names::{CONTROL_LABELS, CONTROL_NAMESPACE};
 use serde_json::Value;
 
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward;
-use super::names::{ADMIN_PORT, CONTROL_LABELS, CONTROL_NAMESPACE};
 use super::pods;
 use super::table::{Output, Table, show};
 
@@ -81,13 +81,25 @@ impl PolicyOptions {
 }
 
 impl PodOptions {
-    /// Writes a page of the Pod's proxy, or of the control plane's Pod, as it is.
-    pub(crate) fn run(&self, path: &str) -> Result<(), Box<dyn Error>> {
+    /// Writes the metrics of the Pod's proxy.
+    pub(crate) fn proxy_metrics(&self) -> Result<(), Box<dyn Error>> {
+        self.write("/metrics", proxys_port)
+    }
+
+    /// Writes what the Pod's proxy has loaded, or in a Pod of the control plane what that has.
+    pub(crate) fn config(&self) -> Result<(), Box<dyn Error>> {
+        self.write("/config", |pod| {
+            if pods::is_control(pod) { Some(pods::control_admin_port(pod)) } else { proxys_port(pod) }
+        })
+    }
+
+    /// Writes a page as it is.
+    fn write(&self, path: &str, port: impl Fn(&Pod) -> Option<u16>) -> Result<(), Box<dyn Error>> {
         let text = super::block_on(async {
             let cluster = self.connect.cluster().await?;
             let namespace = self.namespace.as_deref().unwrap_or(&cluster.namespace);
             let pod: Option<Pod> = cluster.get(cluster.within(namespace), &self.pod).await?;
-            let port = admin_port(pod.as_ref(), namespace, &self.pod)?;
+            let port = asked_port(pod.as_ref(), namespace, &self.pod, port)?;
             forward::page(&cluster, namespace, &self.pod, port, path).await
         })??;
         io::stdout().write_all(text.as_bytes())?;
@@ -95,18 +107,27 @@ impl PodOptions {
     }
 }
 
-/// Where a Pod answers operators.
-fn admin_port(pod: Option<&Pod>, namespace: &str, name: &str) -> Result<u16, ClusterError> {
+/// Where a Pod's proxy answers operators, if it has one.
+fn proxys_port(pod: &Pod) -> Option<u16> {
+    pods::proxy(pod).map(|_| pods::admin_port(pod))
+}
+
+/// The port of a Pod to ask.
+fn asked_port(
+    pod: Option<&Pod>,
+    namespace: &str,
+    name: &str,
+    port: impl Fn(&Pod) -> Option<u16>,
+) -> Result<u16, ClusterError> {
     let Some(pod) = pod else {
         let what = format!("there is no Pod {namespace}/{name}");
         return Err(ClusterError::new(what, "see kubectl get pods -A, and choose the namespace with -n"));
     };
-    let is_control = pod.labels().get("app.kubernetes.io/name").is_some_and(|app| app == super::names::CONTROL);
-    if is_control || pods::proxy(pod).is_some() {
-        return Ok(pods::admin_port(pod));
-    }
-    let what = format!("Pod {namespace}/{name} has no proxy");
-    Err(ClusterError::new(what, format!("annotate its namespace, and {}", pods::owner(pod).restart(namespace))))
+    let fix = || match pods::is_control(pod) {
+        true => "leno upgrade --set control.meshed=true | kubectl apply -f -".to_owned(),
+        false => format!("annotate its namespace, and {}", pods::owner(pod).restart(namespace)),
+    };
+    port(pod).ok_or_else(|| ClusterError::new(format!("Pod {namespace}/{name} has no proxy"), fix()))
 }
 
 /// What a replica of the control plane knows; each knows the same.
@@ -116,7 +137,8 @@ async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     let Some(pod) = ready else {
         return Err(ClusterError::new("no replica of the control plane is ready", "leno check says why"));
     };
-    let text = forward::page(cluster, CONTROL_NAMESPACE, &pod.name_any(), ADMIN_PORT, "/config").await?;
+    let text =
+        forward::page(cluster, CONTROL_NAMESPACE, &pod.name_any(), pods::control_admin_port(pod), "/config").await?;
     serde_json::from_str(&text).map_err(|error| {
         ClusterError::new(format!("/config of the control plane is not JSON: {error}"), "use the leno of its version")
     })

@@ -91,13 +91,15 @@ fn policies_are_shown_with_whom_they_allow() {
 #[test]
 fn a_pod_without_a_proxy_has_nothing_to_ask() {
     let plain: Pod = serde_json::from_value(json!({"metadata": {"name": "web-1"}})).expect("a Pod");
-    let error = admin_port(Some(&plain), "shop", "web-1").expect_err("it has none").to_string();
+    let error = asked_port(Some(&plain), "shop", "web-1", proxys_port).expect_err("it has none").to_string();
     assert!(
         error.starts_with("Pod shop/web-1 has no proxy; annotate its namespace, and kubectl delete pod"),
         "{error}"
     );
-    assert!(admin_port(None, "shop", "web-1").is_err());
-    let control = json!({"metadata": {"name": "leno-control-1", "labels": {"app.kubernetes.io/name": "leno-control"}}});
+    assert!(asked_port(None, "shop", "web-1", proxys_port).is_err());
+    let labels = json!({"app.kubernetes.io/name": "leno-control"});
+    let control = json!({"metadata": {"name": "leno-control-1", "namespace": "leno", "labels": labels}});
     let control: Pod = serde_json::from_value(control).expect("a Pod");
-    assert_eq!(admin_port(Some(&control), "leno", "leno-control-1"), Ok(4191));
+    let error = asked_port(Some(&control), "leno", "leno-control-1", proxys_port).expect_err("it has none").to_string();
+    assert!(error.contains("has no proxy; leno upgrade --set control.meshed=true"), "{error}");
 }

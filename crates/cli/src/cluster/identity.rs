@@ -6,29 +6,25 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use leno_identity::bundle::TrustBundle;
-use rustls::RootCertStore;
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::ParsedCertificate;
+use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, TRUST_BUNDLE};
+use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
 use super::certificate::{Certificate, relative};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX};
 use super::handshake;
-use super::names::{ANCHORS, BUNDLE, CONTROL_NAMESPACE};
 use super::plain::line;
 use super::pods;
 use super::progress::sign_of_life;
-use super::select::{Kind, Scope, Selection};
+use super::select::{Choice, Kind, Selection};
 use super::table::{Output, Table, show};
 
 /// Where a proxy takes other proxies' connections, unless its annotation says otherwise.
@@ -37,14 +33,8 @@ const INBOUND_PORT: u16 = 4143;
 /// Options of `leno identity`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// deploy, pods or ns, or one of them as deploy/web; without it, all Pods
-    #[arg(value_name = "KIND[/NAME]")]
-    selection: Option<Selection>,
-    /// The name of one
-    #[arg(value_name = "NAME", requires = "selection")]
-    name: Option<String>,
     #[command(flatten)]
-    scope: Scope,
+    choice: Choice,
     /// How identities are shown
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
@@ -73,8 +63,7 @@ struct Shown {
 impl Options {
     /// Looks and shows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let all = Selection { kind: Kind::Pods, name: None };
-        let selection = self.selection.as_ref().unwrap_or(&all).with_name(self.name.as_ref())?;
+        let selection = self.choice.or_all(Kind::Pods)?;
         let shown = super::block_on(self.look(&selection))??;
         show(self.output, &shown, |shown| table(shown))?;
         Ok(())
@@ -82,39 +71,31 @@ impl Options {
 
     async fn look(&self, selection: &Selection) -> Result<Vec<Shown>, ClusterError> {
         let cluster = self.connect.cluster().await?;
-        let groups = selection.groups(&cluster, &self.scope).await?;
-        let bundle: Option<ConfigMap> = cluster.get(cluster.within(CONTROL_NAMESPACE), BUNDLE).await?;
-        let roots = bundle.and_then(|bundle| roots(bundle.data?.get(ANCHORS)?));
+        let groups = selection.groups(&cluster, &self.choice.scope).await?;
+        let bundle: Option<ConfigMap> = cluster.get(cluster.within(CONTROL_NAMESPACE), TRUST_BUNDLE).await?;
+        let bundle = bundle.and_then(|bundle| TrustBundle::from_pem(bundle.data?.get(ANCHORS)?.as_bytes()).ok());
         let progress = sign_of_life("shaking hands");
         let pods = groups.into_iter().flat_map(|group| group.pods).filter(pods::is_meshed).collect::<Vec<_>>();
-        let look = |pod: Pod| look_at(&cluster, pod, roots.as_ref());
+        let look = |pod: Pod| look_at(&cluster, pod, bundle.as_ref());
         let shown = stream::iter(pods).map(look).buffered(FORWARDS_MAX).collect().await;
         progress.finish_and_clear();
         Ok(shown)
     }
 }
 
-fn roots(text: &str) -> Option<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for anchor in TrustBundle::from_pem(text.as_bytes()).ok()?.anchors() {
-        roots.add(anchor.clone()).ok()?;
-    }
-    Some(roots)
-}
-
-async fn look_at(cluster: &Cluster, pod: Pod, roots: Option<&RootCertStore>) -> Shown {
+async fn look_at(cluster: &Cluster, pod: Pod, bundle: Option<&TrustBundle>) -> Shown {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let port = pods::proxy_port(&pod, "leno-inbound").unwrap_or(INBOUND_PORT);
     let chain = forward::converse(cluster, &namespace, &name, port, handshake::chain).await;
     let now = SystemTime::now();
     match chain {
-        Ok(chain) => conclude(&pod, &chain, roots, now),
+        Ok(chain) => conclude(&pod, &chain, bundle, now),
         Err(error) => Shown::nothing(namespace, name, error.to_string()),
     }
 }
 
 /// What is to be said about the chain that a Pod showed.
-fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], roots: Option<&RootCertStore>, now: SystemTime) -> Shown {
+fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle>, now: SystemTime) -> Shown {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let Some(certificate) = chain.first().and_then(|first| Certificate::read(first)) else {
         return Shown::nothing(namespace, name, "its certificate is malformed".to_owned());
@@ -122,10 +103,12 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], roots: Option<&RootCertStor
     let workload = format!("/ns/{namespace}/sa/{}", pods::service_account(pod));
     let identity = certificate.uris.first().cloned();
     let is_own = identity.as_ref().is_some_and(|id| id.starts_with("spiffe://") && id.ends_with(&workload));
-    let problem = match roots {
+    let problem = match bundle {
         _ if !is_own => Some(format!("it is not that of its service account: ...{workload}")),
-        None => Some(format!("there is no ConfigMap {CONTROL_NAMESPACE}/{BUNDLE} to compare it with; leno check")),
-        Some(roots) => verify(chain, roots, now).err().map(|error| format!("no anchor vouches for it: {error}")),
+        None => {
+            Some(format!("there is no ConfigMap {CONTROL_NAMESPACE}/{TRUST_BUNDLE} to compare it with; leno check"))
+        }
+        Some(bundle) => bundle.verify(chain, now).err().map(|error| format!("no anchor vouches for it: {error}")),
     };
     Shown {
         namespace,
@@ -137,13 +120,6 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], roots: Option<&RootCertStor
         expires: relative(certificate.validity.not_after, now),
         problem,
     }
-}
-
-fn verify(chain: &[CertificateDer<'_>], roots: &RootCertStore, now: SystemTime) -> Result<(), rustls::Error> {
-    let Some((first, others)) = chain.split_first() else { return Err(rustls::Error::NoCertificatesPresented) };
-    let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
-    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
-    verify_server_cert_signed_by_trust_anchor(&ParsedCertificate::try_from(first)?, roots, others, now, algorithms)
 }
 
 impl Shown {

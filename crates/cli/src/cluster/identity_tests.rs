@@ -1,3 +1,5 @@
+use std::time::{Duration, UNIX_EPOCH};
+
 use leno_identity::Validity;
 use leno_identity::authority::Authority;
 use rustls::pki_types::pem::PemObject;
@@ -20,6 +22,10 @@ fn certified(id: &str) -> (Authority, Vec<CertificateDer<'static>>) {
     (authority, chain)
 }
 
+fn bundle(text: &str) -> TrustBundle {
+    TrustBundle::from_pem(text.as_bytes()).expect("anchors")
+}
+
 fn pod(account: &str) -> Pod {
     let metadata = json!({"namespace": "shop", "name": "web-1"});
     serde_json::from_value(json!({"metadata": metadata, "spec": {"serviceAccountName": account, "containers": []}}))
@@ -29,8 +35,8 @@ fn pod(account: &str) -> Pod {
 #[test]
 fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
     let (authority, chain) = certified("spiffe://example.org/ns/shop/sa/web");
-    let roots = roots(authority.certificate_pem()).expect("anchors");
-    let shown = conclude(&pod("web"), &chain, Some(&roots), now() + DAY / 2);
+    let own = bundle(authority.certificate_pem());
+    let shown = conclude(&pod("web"), &chain, Some(&own), now() + DAY / 2);
     assert_eq!(shown.identity.as_deref(), Some("spiffe://example.org/ns/shop/sa/web"));
     assert_eq!((shown.problem.as_deref(), shown.expires.as_str()), (None, "in 12 h"));
     assert_eq!(shown.not_after.as_deref(), Some("2024-10-05T00:00:00Z"));
@@ -42,9 +48,9 @@ fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
 #[test]
 fn a_certificate_of_another_account_of_another_authority_or_over_is_not_believed() {
     let (authority, chain) = certified("spiffe://example.org/ns/shop/sa/web");
-    let own = roots(authority.certificate_pem()).expect("anchors");
-    let other = roots(certified("spiffe://example.org/ns/shop/sa/web").0.certificate_pem()).expect("anchors");
-    let problem = |account: &str, roots, at| conclude(&pod(account), &chain, roots, at).problem.expect("a problem");
+    let own = bundle(authority.certificate_pem());
+    let other = bundle(certified("spiffe://example.org/ns/shop/sa/web").0.certificate_pem());
+    let problem = |account: &str, bundle, at| conclude(&pod(account), &chain, bundle, at).problem.expect("a problem");
     assert_eq!(problem("cart", Some(&own), now()), "it is not that of its service account: .../ns/shop/sa/cart");
     assert!(problem("web", Some(&other), now()).starts_with("no anchor vouches for it: "));
     assert!(problem("web", Some(&own), now() + 2 * DAY).contains("expired"));

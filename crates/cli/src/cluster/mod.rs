@@ -10,7 +10,6 @@ mod forward;
 mod handshake;
 pub(crate) mod identity;
 mod metrics;
-mod names;
 mod plain;
 mod pods;
 mod policies;

@@ -2,8 +2,11 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
+use leno_install::annotations::INJECTED_LABEL;
+use leno_install::names::{
+    ADMIN_PORT, CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, NAME_LABEL, PROXY,
+};
 
-use super::names::{ADMIN_PORT, INJECTED_LABEL, PROXY};
 use super::plain::line;
 
 /// Longest message of a kubelet that is shown, in letters.
@@ -48,14 +51,30 @@ pub(crate) fn admin_port(pod: &Pod) -> u16 {
 
 /// A port of the proxy by its name.
 pub(crate) fn proxy_port(pod: &Pod, name: &str) -> Option<u16> {
-    let mut ports = proxy(pod)?.ports.iter().flatten();
-    let port = ports.find(|port| port.name.as_deref() == Some(name))?;
-    port.container_port.try_into().ok()
+    port(proxy(pod)?, name)
+}
+
+/// Whether a Pod is one of the control plane's.
+pub(crate) fn is_control(pod: &Pod) -> bool {
+    let is_named = pod.labels().get(NAME_LABEL).is_some_and(|name| name == CONTROL);
+    is_named && pod.metadata.namespace.as_deref() == Some(CONTROL_NAMESPACE)
+}
+
+/// Where a Pod of the control plane answers operators; its proxy answers elsewhere.
+pub(crate) fn control_admin_port(pod: &Pod) -> u16 {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let control = containers.find(|container| container.name == CONTROL);
+    control.and_then(|control| port(control, "admin")).unwrap_or(CONTROL_ADMIN_PORT)
+}
+
+fn port(container: &Container, name: &str) -> Option<u16> {
+    let mut ports = container.ports.iter().flatten();
+    ports.find(|port| port.name.as_deref() == Some(name))?.container_port.try_into().ok()
 }
 
 /// The service account that a Pod runs as.
 pub(crate) fn service_account(pod: &Pod) -> &str {
-    pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default")
+    pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or(DEFAULT_SERVICE_ACCOUNT)
 }
 
 /// What made a Pod. A ReplicaSet's name is its Deployment's and a hash, which the Pod's label repeats.

@@ -64,6 +64,21 @@ fn the_admin_port_is_the_one_that_the_proxy_names() {
 }
 
 #[test]
+fn the_control_planes_port_is_its_own_and_not_its_proxys() {
+    let proxy = json!({"name": "leno-proxy", "ports": [{"name": "leno-admin", "containerPort": 4191}]});
+    let control = json!({"name": "leno-control", "ports": [{"name": "admin", "containerPort": 15999}]});
+    let labels = json!({"app.kubernetes.io/name": "leno-control"});
+    let meshed = pod(json!({
+        "metadata": {"namespace": "leno", "labels": labels},
+        "spec": {"initContainers": [proxy], "containers": [control]},
+    }));
+    assert!(is_control(&meshed));
+    assert_eq!((control_admin_port(&meshed), admin_port(&meshed)), (15_999, 4191));
+    let elsewhere = pod(json!({"metadata": {"namespace": "shop", "labels": labels}, "spec": {"containers": []}}));
+    assert!(!is_control(&elsewhere));
+}
+
+#[test]
 fn a_pod_that_is_ready_has_no_reason() {
     assert_eq!(why_not_ready(&with_status(&json!({"conditions": [{"type": "Ready", "status": "True"}]}))), None);
 }

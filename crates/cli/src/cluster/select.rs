@@ -1,4 +1,4 @@
-//! Which workloads a command is about: `deploy/web`, `pods`, `ns shop`.
+//! Which workloads a command is about: `deploy/web`, `sts`, `pods`, `ns shop`.
 
 use std::str::FromStr;
 
@@ -12,10 +12,26 @@ use super::pods;
 /// What workloads are gathered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Deployments,
+    /// What makes Pods.
+    Makers(Maker),
     Pods,
     Namespaces,
 }
+
+/// A kind of object that makes Pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Maker {
+    kind: &'static str,
+    /// What it may be called, as kubectl has it.
+    names: [&'static str; 3],
+}
+
+const MAKERS: [Maker; 4] = [
+    Maker { kind: "Deployment", names: ["deploy", "deployment", "deployments"] },
+    Maker { kind: "StatefulSet", names: ["sts", "statefulset", "statefulsets"] },
+    Maker { kind: "DaemonSet", names: ["ds", "daemonset", "daemonsets"] },
+    Maker { kind: "Job", names: ["job", "jobs", "jobs.batch"] },
+];
 
 /// A kind, and perhaps one of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +51,36 @@ pub(crate) struct Scope {
     all_namespaces: bool,
 }
 
+/// Options that select workloads, where none are all of them.
+#[derive(Args)]
+pub(crate) struct Choice {
+    /// deploy, sts, ds, jobs, pods or ns, or one of them as deploy/web; without it, all workloads
+    #[arg(value_name = "KIND[/NAME]")]
+    selection: Option<Selection>,
+    /// The name of one
+    #[arg(value_name = "NAME", requires = "selection")]
+    name: Option<String>,
+    #[command(flatten)]
+    pub(crate) scope: Scope,
+}
+
 /// Pods that are shown together.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) pods: Vec<Pod>,
+}
+
+impl Choice {
+    /// What was chosen, or else all of a kind.
+    ///
+    /// # Errors
+    /// If there are two names.
+    pub(crate) fn or_all(&self, kind: Kind) -> Result<Selection, ClusterError> {
+        let all = Selection { kind, name: None };
+        self.selection.as_ref().unwrap_or(&all).with_name(self.name.as_ref())
+    }
 }
 
 impl FromStr for Selection {
@@ -52,10 +92,12 @@ impl FromStr for Selection {
             None => (text, None),
         };
         let kind = match kind {
-            "deploy" | "deployment" | "deployments" => Kind::Deployments,
             "po" | "pod" | "pods" => Kind::Pods,
             "ns" | "namespace" | "namespaces" => Kind::Namespaces,
-            _ => return Err("use deploy, pods or ns, perhaps with /NAME after it".to_owned()),
+            other => match MAKERS.into_iter().find(|maker| maker.names.contains(&other)) {
+                Some(maker) => Kind::Makers(maker),
+                None => return Err("use deploy, sts, ds, jobs, pods or ns, perhaps with /NAME after it".to_owned()),
+            },
         };
         match name {
             Some(name) if name.is_empty() => Err("there is no name after the slash".to_owned()),
@@ -108,8 +150,8 @@ impl Selection {
             let namespace = pod.namespace().unwrap_or_default();
             let owner = pods::owner(&pod);
             let name = match self.kind {
-                Kind::Deployments if owner.kind != "deployment" => continue,
-                Kind::Deployments => owner.name,
+                Kind::Makers(maker) if !owner.kind.eq_ignore_ascii_case(maker.kind) => continue,
+                Kind::Makers(_) => owner.name,
                 Kind::Pods => pod.name_any(),
                 Kind::Namespaces => namespace.clone(),
             };
@@ -127,9 +169,11 @@ impl Selection {
 }
 
 impl Kind {
+    pub(crate) const DEPLOYMENTS: Self = Self::Makers(MAKERS[0]);
+
     fn noun(self) -> &'static str {
         match self {
-            Self::Deployments => "Deployment",
+            Self::Makers(maker) => maker.kind,
             Self::Pods => "the name",
             Self::Namespaces => "namespace",
         }

@@ -1,14 +1,20 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
 fn pod(namespace: &str, name: &str, deployment: Option<&str>, phase: &str) -> Pod {
-    let owners = match deployment {
-        Some(name) => {
-            json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{name}-5f"), "uid": "1", "controller": true}])
-        }
-        None => json!([]),
-    };
+    match deployment {
+        Some(deployment) => pod_of(namespace, name, ("ReplicaSet", &format!("{deployment}-5f")), phase),
+        None => a_pod(namespace, name, &json!([]), phase),
+    }
+}
+
+fn pod_of(namespace: &str, name: &str, (kind, owner): (&str, &str), phase: &str) -> Pod {
+    let owner = json!({"apiVersion": "v1", "kind": kind, "name": owner, "uid": "1", "controller": true});
+    a_pod(namespace, name, &json!([owner]), phase)
+}
+
+fn a_pod(namespace: &str, name: &str, owners: &Value, phase: &str) -> Pod {
     let labels = json!({"pod-template-hash": "5f"});
     let metadata = json!({"namespace": namespace, "name": name, "labels": labels, "ownerReferences": owners});
     serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).expect("a Pod")
@@ -31,6 +37,17 @@ fn pods_are_gathered_by_deployment_by_namespace_or_not_at_all() {
     assert_eq!(grouped("deploy"), ["bank/web 1", "shop/web 2"]);
     assert_eq!(grouped("ns"), ["bank/bank 1", "shop/shop 3"]);
     assert_eq!(grouped("pods"), ["bank/web-9 1", "shop/debug 1", "shop/web-1 1", "shop/web-2 1"]);
+}
+
+#[test]
+fn whatever_makes_pods_gathers_its_own() {
+    let pods = ["StatefulSet", "DaemonSet", "Job"].map(|kind| pod_of("shop", kind, (kind, "db"), "Running"));
+    for text in ["sts", "statefulset/db", "ds", "daemonsets", "job", "jobs/db"] {
+        let groups = text.parse::<Selection>().expect("it selects").group(pods.to_vec());
+        let [group] = &groups[..] else { panic!("{text}: {groups:?}") };
+        assert_eq!((&*group.name, group.pods.len()), ("db", 1), "{text}");
+    }
+    assert!("deploy".parse::<Selection>().expect("it selects").group(pods.to_vec()).is_empty());
 }
 
 #[test]

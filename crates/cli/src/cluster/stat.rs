@@ -25,7 +25,7 @@ const INBOUND: (&str, &str) = ("direction", "inbound");
 /// Options of `leno stat`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// deploy, pods or ns, or one of them as deploy/web
+    /// deploy, sts, ds, jobs, pods or ns, or one of them as deploy/web
     #[arg(value_name = "KIND[/NAME]")]
     selection: Selection,
     /// The name of one

@@ -15,11 +15,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt};
+use leno_install::annotations::INJECTED_LABEL;
+use leno_install::names::{CONTROL_NAMESPACE, HELM_RELEASE};
 use leno_install::yaml;
 use serde_json::{Value, json};
 
 use super::connect::{Cluster, ClusterError, Connect};
-use super::names::{CONTROL_NAMESPACE, HELM_RELEASE, INJECTED_LABEL};
 use super::{pods, policies};
 
 /// The labels of what the chart makes, and of what the control plane makes.
@@ -183,8 +184,13 @@ async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
     let injected = format!("{INJECTED_LABEL}=true");
     let (policies, meshed) =
         tokio::try_join!(cluster.list(policies, ""), cluster.list(cluster.within_or_all::<Pod>(None), &injected),)?;
-    let meshed = meshed.into_iter().filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod)).collect();
+    let meshed = meshed.into_iter().filter(stays_with_a_proxy).collect();
     Ok(Bystanders { meshed, policies: policies.len() })
+}
+
+/// The control plane's own Pods go with it.
+fn stays_with_a_proxy(pod: &Pod) -> bool {
+    pods::is_meshed(pod) && pods::is_alive(pod) && !pods::is_control(pod)
 }
 
 impl Found {

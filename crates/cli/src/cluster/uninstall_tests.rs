@@ -66,6 +66,18 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
 }
 
 #[test]
+fn the_control_planes_own_pods_are_no_pods_that_stay_with_a_proxy() {
+    let pod = |namespace: &str, name: &str| {
+        let labels = json!({"leno.dev/injected": "true", "app.kubernetes.io/name": name});
+        let metadata = json!({"namespace": namespace, "labels": labels});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [{"name": "leno-proxy"}]}}))
+            .expect("a Pod")
+    };
+    assert!(stays_with_a_proxy(&pod("shop", "web")));
+    assert!(!stays_with_a_proxy(&pod("leno", "leno-control")));
+}
+
+#[test]
 fn policies_are_mentioned_if_they_go() {
     let bystanders = Bystanders { meshed: Vec::new(), policies: 3 };
     let lines = warnings(&[found("CustomResourceDefinition", None, "a")], &bystanders);

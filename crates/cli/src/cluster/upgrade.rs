@@ -12,10 +12,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use leno_install::chart::{default_values, merge};
+use leno_install::names::{CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, VERSION_LABEL};
 use serde_json::Value;
 
 use super::connect::{ClusterError, Connect};
-use super::names::{CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, VERSION_LABEL};
 use crate::install::{Parts, VALUES_ANNOTATION, ValueOptions, render};
 
 /// Options of `leno upgrade`.

@@ -7,10 +7,11 @@ use clap::Args;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use leno_install::annotations::INJECTED_LABEL;
+use leno_install::names::{CONTROL, CONTROL_NAMESPACE, VERSION_LABEL};
 use serde::Serialize;
 
 use super::connect::{ClusterError, Connect};
-use super::names::{CONTROL, CONTROL_NAMESPACE, INJECTED_LABEL, VERSION_LABEL};
 use super::pods;
 use super::table::{Output, show};
 

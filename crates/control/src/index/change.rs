@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::net::IpAddr;
 
+use leno_install::annotations::{INJECT, PREFIX};
+use leno_install::inject::InboundPorts;
 use leno_model::manifest::Manifest;
 use leno_model::problem::Problem;
 use serde::{Serialize, Serializer};
@@ -70,6 +73,10 @@ pub enum Content {
 pub struct Pod {
     /// The service account of a Pod with a proxy; nothing for one without.
     pub injected_as: Option<Box<str>>,
+    /// How its proxy treats its ports.
+    pub ports: InboundPorts,
+    /// Its addresses, if it has them already.
+    pub ips: Box<[IpAddr]>,
 }
 
 /// What is kept of a Namespace.
@@ -77,11 +84,6 @@ pub struct Pod {
 pub struct Namespace {
     annotations: BTreeMap<String, String>,
 }
-
-/// What the names of our annotations begin with.
-const PREFIX: &str = "leno.dev/";
-/// The annotation of Namespaces whose Pods get a proxy.
-const INJECT: &str = "leno.dev/inject";
 
 impl Namespace {
     /// One with these annotations, of which ours are kept.

@@ -1,13 +1,19 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use leno_install::inject::InboundPorts;
 use leno_model::manifest::read_object;
 use leno_model::mesh::Endpoint;
+use leno_model::protocol::Protocol;
 use leno_model::typed;
 use serde_json::{Value, json};
 
 use super::*;
 
 const IN_SHOP: &str = "shop";
+/// The addresses of each Pod.
+const IPS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 244, 1, 1)), IpAddr::V4(Ipv4Addr::new(10, 244, 1, 2))];
 
 fn a_service(annotations: &Value) -> Content {
     let service: Service = serde_json::from_value(json!({
@@ -18,11 +24,14 @@ fn a_service(annotations: &Value) -> Content {
     Content::Object(typed::service(service))
 }
 
-/// A slice of Pods, each of which is given as its name and address.
+/// A slice of Pods, each of which is given as its name and address; without a name it is no Pod.
 fn a_slice(pods: &[(&str, &str)]) -> Content {
     let endpoints: Vec<Value> = pods
         .iter()
-        .map(|(pod, ip)| json!({ "addresses": [ip], "targetRef": { "kind": "Pod", "name": pod } }))
+        .map(|(pod, ip)| match *pod {
+            "" => json!({ "addresses": [ip] }),
+            pod => json!({ "addresses": [ip], "targetRef": { "kind": "Pod", "name": pod } }),
+        })
         .collect();
     let slice: EndpointSlice = serde_json::from_value(json!({
         "metadata": { "name": "echo-1", "namespace": IN_SHOP, "labels": { "kubernetes.io/service-name": "echo" } },
@@ -43,12 +52,16 @@ fn a_policy(spec: &Value) -> Content {
     })))
 }
 
+fn a_pod() -> Pod {
+    Pod { injected_as: None, ports: InboundPorts::default(), ips: IPS.into() }
+}
+
 fn injected(service_account: &str) -> Content {
-    Content::Pod(Pod { injected_as: Some(service_account.into()) })
+    Content::Pod(Pod { injected_as: Some(service_account.into()), ..a_pod() })
 }
 
 fn bare() -> Content {
-    Content::Pod(Pod { injected_as: None })
+    Content::Pod(a_pod())
 }
 
 fn apply(index: &mut Index, kind: Kind, name: &str, content: Content) -> News {
@@ -91,6 +104,47 @@ fn an_endpoint_is_held_back_while_its_pod_is_not_known() {
     assert_eq!(endpoints(&mut index), ["10.244.1.1", "10.244.1.2 ns/shop/sa/echo"]);
     index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-a")));
     assert_eq!(endpoints(&mut index), ["10.244.1.2 ns/shop/sa/echo"]);
+}
+
+#[test]
+fn nobody_gets_another_pods_calls_by_naming_its_address() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1"), ("echo-a", "10.244.9.9")]);
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    assert_eq!(endpoints(&mut index), ["10.244.1.1 ns/shop/sa/echo"]);
+    let notices: Vec<String> = index.notices().map(|notice| notice.to_string()).collect();
+    let told = "endpoints of EndpointSlice shop/echo-1: 10.244.9.9 is not used before Pod echo-a has that address";
+    assert_eq!(notices, [told]);
+    let moved = Pod { ips: ["10.244.9.9".parse().expect("an address")].into(), ..a_pod() };
+    apply(&mut index, Kind::Pod, "echo-a", Content::Pod(moved));
+    assert_eq!(endpoints(&mut index), ["10.244.9.9"]);
+}
+
+#[test]
+fn an_endpoint_that_is_no_pod_is_not_meant_by_who_dials_its_address() {
+    let mut index = with_echo(&[("", "10.244.1.1")]);
+    let at = SocketAddr::new(IPS[0], 8080);
+    assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
+    assert!(index.translate().mesh.endpoint_by_address(at).is_none());
+
+    apply(&mut index, Kind::EndpointSlice, "echo-1", a_slice(&[("echo-a", "10.244.1.1")]));
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    assert!(index.translate().mesh.endpoint_by_address(at).is_some());
+}
+
+#[test]
+fn a_port_that_passes_the_proxy_by_is_reached_in_clear_and_an_opaque_one_is_known_to_callers() {
+    for (skipped, opaque, expected, protocol) in [
+        ("1", "1", "10.244.1.1 ns/shop/sa/echo", Protocol::Detect),
+        ("8000-9000", "1", "10.244.1.1", Protocol::Detect),
+        ("1", "8080", "10.244.1.1 ns/shop/sa/echo", Protocol::Opaque),
+    ] {
+        let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+        let ports = InboundPorts { skipped: skipped.parse().expect("ports"), opaque: opaque.parse().expect("ports") };
+        let pod = Pod { injected_as: Some("echo".into()), ports, ..a_pod() };
+        apply(&mut index, Kind::Pod, "echo-a", Content::Pod(pod));
+        assert_eq!(endpoints(&mut index), [expected]);
+        assert_eq!(index.translate().mesh.clusters()[0].protocol, protocol);
+    }
 }
 
 #[test]

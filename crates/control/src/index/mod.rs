@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 pub use change::{Change, Content, Kind, Name, Namespace, Pod};
 use leno_model::manifest::Manifest;
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{Dialled, Mesh};
 use leno_model::object::{Address, Object};
-use leno_model::problem::{Notice, Problem};
+use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
+
+/// The most mistakes of an object that its status names.
+const PROBLEMS_SHOWN_MAX: usize = 3;
 
 /// The objects of a cluster.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ pub struct Index {
 struct Entry {
     /// As it was last right; of a slice, only the addresses that can be used.
     object: Option<Object>,
-    /// The addresses of a slice whose Pods are not known yet: whether they have proxies is not known either.
+    /// The addresses of a slice whose Pods have not said yet that they have them: whether they have proxies is not known either.
     held: Vec<Address>,
     /// Mistakes of the object as it is now.
     problems: Vec<Problem>,
@@ -160,15 +163,19 @@ impl Index {
     pub fn observed(&self) -> BTreeMap<(Kind, Name), Observed> {
         let with_status = self.objects.iter().filter(|(_, entry)| entry.generation != 0);
         let observed = with_status.map(|(place, entry)| {
-            let problem = (!entry.problems.is_empty()).then(|| lines(&entry.problems));
+            let problem = (!entry.problems.is_empty()).then(|| {
+                let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
+                in_a_line(&problems, PROBLEMS_SHOWN_MAX)
+            });
             (place.clone(), Observed { generation: entry.generation, problem })
         });
         observed.collect()
     }
 
     /// What is worth knowing of the objects as they are now.
-    pub fn notices(&self) -> impl Iterator<Item = &Notice> {
-        self.objects.values().flat_map(|entry| &entry.notices)
+    pub fn notices(&self) -> impl Iterator<Item = Notice> {
+        let held = self.objects.iter().filter_map(|((_, name), entry)| pods::held_back(name, &entry.held));
+        self.objects.values().flat_map(|entry| &entry.notices).cloned().chain(held)
     }
 
     /// The namespaces that are known.
@@ -193,7 +200,8 @@ impl Index {
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
         let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
-        let Translation { mesh, problems, notices, routes } = translate_again(objects, "default", &mut self.memo);
+        let Translation { mesh, problems, notices, routes } =
+            translate_again(objects, "default", Dialled::Pods, &mut self.memo);
         self.mesh = Arc::new(mesh.sharing(&self.mesh));
         Joined { mesh: self.mesh.clone(), problems, notices, routes }
     }
@@ -276,20 +284,6 @@ impl Index {
             }
         }
     }
-}
-
-/// Mistakes of one object in a line, without its name; the first few of many.
-fn lines(problems: &[Problem]) -> String {
-    const SHOWN_MAX: usize = 3;
-    let shown = problems.iter().take(SHOWN_MAX).map(|problem| match problem.place.field.as_str() {
-        "" => format!("{}; {}", problem.what, problem.fix),
-        field => format!("{field}: {}; {}", problem.what, problem.fix),
-    });
-    let mut lines: Vec<String> = shown.collect();
-    if let Some(more @ 1..) = problems.len().checked_sub(SHOWN_MAX) {
-        lines.push(format!("and {more} more"));
-    }
-    lines.join(". ")
 }
 
 impl Default for Index {

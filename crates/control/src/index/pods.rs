@@ -1,12 +1,14 @@
 //! Which endpoints have a proxy: their Pods say so.
 //!
 //! An endpoint whose Pod is not known yet is held back, for if it has a proxy it must not be reached in clear. Slices
-//! and Pods come over different watches, so that is a matter of milliseconds.
+//! and Pods come over different watches, so that is a matter of milliseconds. One whose Pod has another address stays held
+//! back: a slice may name any address, and nobody gets another's calls by naming his.
 
 use std::collections::{HashMap, HashSet};
 
 use leno_model::mesh::EndpointProxy;
 use leno_model::object::{Address, EndpointSlice};
+use leno_model::problem::{Mark, Notice, Place};
 use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
@@ -31,17 +33,36 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
             continue;
         };
         match pods.get(&Name { namespace: namespace.clone(), name: name.clone() }) {
-            Some(pod) => {
+            Some(pod) if pod.ips.contains(&address.ip.to_canonical()) => {
                 address.proxy = pod.injected_as.as_ref().map(|service_account| proxy(namespace, service_account));
+                address.skipped_ports = pod.ports.skipped.clone();
+                address.opaque_ports = pod.ports.opaque.clone();
                 usable.push(address);
             }
-            None => held.push(address),
+            _ => held.push(address),
         }
     }
     slice.addresses = usable.into();
 }
 
-/// A proxy that was injected: connections to any port of its Pod are redirected to it.
+/// Tells of a slice's addresses that are held back, if any are.
+pub(super) fn held_back(slice: &Name, held: &[Address]) -> Option<Notice> {
+    let first = held.first()?;
+    let (ip, pod) = (first.ip, first.pod.as_deref().unwrap_or_default());
+    let what = match held.len() {
+        1 => format!("{ip} is not used before Pod {pod} has that address"),
+        many => format!("{ip} is not used before Pod {pod} has that address, nor are {} more", many - 1),
+    };
+    let place = Place {
+        file: "".into(),
+        mark: Mark::default(),
+        field: "endpoints".to_owned(),
+        object: format!("EndpointSlice {}/{}", slice.namespace, slice.name),
+    };
+    Some(Notice { place, what })
+}
+
+/// A proxy that was injected: connections to the ports of its Pod are redirected to it.
 fn proxy(namespace: &str, service_account: &str) -> EndpointProxy {
     EndpointProxy {
         identity: Workload { namespace: namespace.into(), service_account: service_account.into() },

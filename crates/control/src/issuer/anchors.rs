@@ -12,12 +12,12 @@ use futures_util::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Client, Resource};
+use leno_install::names::CONTROL;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::FIELD_MANAGER;
 use super::signing::Signing;
 
 /// How long to wait after something failed.
@@ -104,7 +104,7 @@ fn namespace<K: Carrier>(object: &K) -> &str {
 }
 
 async fn write<K: Carrier>(objects: &Api<K>, name: &str, change: &Patch<Value>) -> Result<K, kube::Error> {
-    let ours = PatchParams::apply(FIELD_MANAGER);
+    let ours = PatchParams::apply(CONTROL);
     let params = if matches!(change, Patch::Apply(_)) { ours.force() } else { ours };
     objects.patch(name, &params, change).await
 }

@@ -3,10 +3,10 @@
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Api, Patch};
+use leno_install::names::{ANCHORS, CONTROL, MANAGED_BY_LABEL, TRUST_BUNDLE};
 use serde_json::{Value, json};
 
 use super::anchors::Carrier;
-use super::{BUNDLE, BUNDLE_KEY, FIELD_MANAGER};
 
 impl Carrier for ConfigMap {
     fn api(client: Client, namespace: &str) -> Api<Self> {
@@ -14,12 +14,12 @@ impl Carrier for ConfigMap {
     }
 
     fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>> {
-        let said = found.and_then(|map| map.data.as_ref()?.get(BUNDLE_KEY));
+        let said = found.and_then(|map| map.data.as_ref()?.get(ANCHORS));
         let map = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": { "name": BUNDLE, "labels": { "app.kubernetes.io/managed-by": FIELD_MANAGER } },
-            "data": { BUNDLE_KEY: anchors },
+            "metadata": { "name": TRUST_BUNDLE, "labels": { MANAGED_BY_LABEL: CONTROL } },
+            "data": { ANCHORS: anchors },
         });
         said.is_none_or(|said| said != anchors).then_some(Patch::Apply(map))
     }

@@ -1,7 +1,8 @@
 use super::*;
 
 fn map(data: &Value) -> ConfigMap {
-    serde_json::from_value(json!({ "metadata": { "name": BUNDLE, "namespace": "shop" }, "data": data })).expect("one")
+    serde_json::from_value(json!({ "metadata": { "name": TRUST_BUNDLE, "namespace": "shop" }, "data": data }))
+        .expect("one")
 }
 
 #[test]

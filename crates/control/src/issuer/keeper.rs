@@ -13,11 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::watcher::{self, Config, Event, watcher};
+use leno_install::names::{CONTROL, ISSUER, MANAGED_BY_LABEL};
 use leno_model::spiffe::TrustDomain;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::SECRET;
 use super::material::{Material, SECRET_TYPE};
 use super::signing::Signing;
 
@@ -52,7 +52,7 @@ impl Keeper {
         leads: watch::Receiver<bool>,
     ) -> Self {
         let secrets: Api<Secret> = Api::namespaced(client, namespace);
-        let config = Config::default().fields(&format!("metadata.name={SECRET}"));
+        let config = Config::default().fields(&format!("metadata.name={ISSUER}"));
         Self {
             events: Box::pin(watcher(secrets.clone(), config)),
             secrets,
@@ -102,7 +102,7 @@ impl Keeper {
             event = self.events.next() => match event {
                 Some(Ok(event)) => self.take(event),
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "Secret {SECRET} cannot be watched");
+                    tracing::debug!(%error, "Secret {ISSUER} cannot be watched");
                     sleep(RETRY).await;
                 }
                 None => sleep(RETRY).await,
@@ -128,7 +128,7 @@ impl Keeper {
         self.version.clone_from(&secret.metadata.resource_version);
         match Material::read(secret, &self.trust_domain) {
             Ok(material) => self.publish(material),
-            Err(error) => tracing::warn!("Secret {SECRET}: {error}; what it said before stays in force"),
+            Err(error) => tracing::warn!("Secret {ISSUER}: {error}; what it said before stays in force"),
         }
     }
 
@@ -138,7 +138,7 @@ impl Keeper {
         if is_news {
             tracing::info!(
                 anchors = signing.trust().bundle.anchors().len(),
-                "SVIDs are signed with the authority of Secret {SECRET}"
+                "SVIDs are signed with the authority of Secret {ISSUER}"
             );
             self.signing.send_replace(Some(Arc::new(signing)));
         }
@@ -165,9 +165,9 @@ impl Keeper {
     async fn write(&mut self, material: &Material) {
         let secret = Secret {
             metadata: ObjectMeta {
-                name: Some(SECRET.to_owned()),
+                name: Some(ISSUER.to_owned()),
                 resource_version: self.version.clone(),
-                labels: Some([("app.kubernetes.io/managed-by".to_owned(), "leno-control".to_owned())].into()),
+                labels: Some([(MANAGED_BY_LABEL.to_owned(), CONTROL.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             type_: Some(SECRET_TYPE.to_owned()),
@@ -176,15 +176,15 @@ impl Keeper {
         };
         let written = match self.version {
             None => self.secrets.create(&PostParams::default(), &secret).await,
-            Some(_) => self.secrets.replace(SECRET, &PostParams::default(), &secret).await,
+            Some(_) => self.secrets.replace(ISSUER, &PostParams::default(), &secret).await,
         };
         match written {
             Ok(written) => {
-                tracing::info!("Secret {SECRET} was written");
+                tracing::info!("Secret {ISSUER} was written");
                 self.read(&written);
             }
             Err(kube::Error::Api(status)) if status.code == CONFLICT => {}
-            Err(error) => tracing::warn!("Secret {SECRET} could not be written: {error}"),
+            Err(error) => tracing::warn!("Secret {ISSUER} could not be written: {error}"),
         }
     }
 }

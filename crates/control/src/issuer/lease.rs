@@ -9,11 +9,10 @@ use k8s_openapi::api::coordination::v1 as kubernetes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
+use leno_install::names::CONTROL;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// The Lease, in the control plane's namespace.
-const LEASE: &str = "leno-control";
 /// How long a replica leads without saying so again.
 const DURATION: Duration = Duration::from_secs(15);
 /// How often it says so, and how often others look.
@@ -54,7 +53,7 @@ impl Lease {
 
     /// Looks at the Lease and claims it if it may: whether we lead now.
     async fn attempt(&mut self) -> Result<bool, kube::Error> {
-        let found = self.leases.get_opt(LEASE).await?;
+        let found = self.leases.get_opt(CONTROL).await?;
         let step = self.step(found.as_ref(), Instant::now());
         let written = match (step, found) {
             (Step::Wait, _) => return Ok(false),
@@ -63,7 +62,7 @@ impl Lease {
             }
             (step, Some(found)) => {
                 let claim = self.claim(Some(found), step);
-                self.leases.replace(LEASE, &PostParams::default(), &claim).await
+                self.leases.replace(CONTROL, &PostParams::default(), &claim).await
             }
         };
         match written {
@@ -97,7 +96,7 @@ impl Lease {
 
     fn claim(&self, found: Option<kubernetes::Lease>, step: Step) -> kubernetes::Lease {
         let mut lease = found.unwrap_or_default();
-        lease.metadata = ObjectMeta { name: Some(LEASE.to_owned()), ..lease.metadata };
+        lease.metadata = ObjectMeta { name: Some(CONTROL.to_owned()), ..lease.metadata };
         let spec = lease.spec.get_or_insert_default();
         let now = MicroTime(Timestamp::now());
         if step == Step::Take {
@@ -136,12 +135,12 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
 /// Gives the Lease up, so that another replica need not wait for its end.
 pub(crate) async fn release(mut lease: Lease) {
     let given_up = async {
-        let found = lease.leases.get_opt(LEASE).await?;
+        let found = lease.leases.get_opt(CONTROL).await?;
         if let Some(mut found) = found.filter(|found| lease.step(Some(found), Instant::now()) == Step::Renew) {
             if let Some(spec) = &mut found.spec {
                 spec.holder_identity = Some(String::new());
             }
-            lease.leases.replace(LEASE, &PostParams::default(), &found).await?;
+            lease.leases.replace(CONTROL, &PostParams::default(), &found).await?;
         }
         Ok::<_, kube::Error>(())
     };

@@ -9,6 +9,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use leno_identity::authority::{Authority, BadAuthority, SignError};
 use leno_identity::bundle::{BundleError, TrustBundle};
+use leno_install::names::{ANCHORS, ISSUER_CERTIFICATE};
 use leno_model::spiffe::TrustDomain;
 
 use super::signing::Signing;
@@ -16,9 +17,7 @@ use super::signing::Signing;
 /// How long an issuing authority is valid.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-const ANCHORS: &str = "ca.crt";
 const ANCHOR_KEY: &str = "ca.key";
 
 /// The type of Secrets that hold a certificate with its key.
@@ -68,7 +67,8 @@ impl Material {
             bytes.map(|bytes| String::from_utf8(bytes.0.clone()).map_err(|_| BadSecret::NotText(key))).transpose()
         };
         let needed = |key| text(key)?.ok_or(BadSecret::Missing(key));
-        let authority = Authority::from_pem(needed(CERTIFICATE)?, &needed(KEY)?).map_err(BadSecret::Authority)?;
+        let authority =
+            Authority::from_pem(needed(ISSUER_CERTIFICATE)?, &needed(KEY)?).map_err(BadSecret::Authority)?;
         if authority.trust_domain() != ours {
             return Err(BadSecret::TrustDomain { found: authority.trust_domain().clone(), ours: ours.clone() });
         }
@@ -89,7 +89,7 @@ impl Material {
     /// What a Secret that says this holds.
     pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
         let texts = [
-            (CERTIFICATE, self.authority.certificate_pem().to_owned()),
+            (ISSUER_CERTIFICATE, self.authority.certificate_pem().to_owned()),
             (KEY, self.authority.key_pem()),
             (ANCHORS, self.anchors_pem.clone()),
         ];

@@ -59,7 +59,7 @@ fn an_authority_that_is_its_own_anchor_is_not_sent_along() {
     let authority = Authority::create(ours(), SystemTime::now()).expect("an authority");
     let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
     let data = BTreeMap::from([
-        (CERTIFICATE.to_owned(), bytes(authority.certificate_pem())),
+        (ISSUER_CERTIFICATE.to_owned(), bytes(authority.certificate_pem())),
         (KEY.to_owned(), bytes(&authority.key_pem())),
         (ANCHORS.to_owned(), bytes(authority.certificate_pem())),
     ]);
@@ -76,12 +76,12 @@ fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
         data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
         refusal(data)
     };
-    for key in [CERTIFICATE, KEY, ANCHORS] {
+    for key in [ISSUER_CERTIFICATE, KEY, ANCHORS] {
         let mut data = good.clone();
         data.remove(key);
         assert!(refusal(data).starts_with(&format!("it has no {key}; ")));
     }
-    assert!(with(CERTIFICATE, "nonsense").starts_with("its tls.crt and tls.key: "));
+    assert!(with(ISSUER_CERTIFICATE, "nonsense").starts_with("its tls.crt and tls.key: "));
     assert!(with(ANCHORS, "nonsense").starts_with("its ca.crt: "));
     let other =
         Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");

@@ -3,6 +3,7 @@
 //! ```text
 //! Secret leno-identity-issuer -> keeper -> Signing -> service (a request and a token in, an SVID out)
 //!                                                  -> anchors: bundles (ConfigMap leno-trust-bundle in meshed namespaces)
+//!                                                  -> bundle_file (for the proxy of this replica's own Pod)
 //! ```
 //!
 //! Every replica signs with what the Secret says. The one that holds the Lease makes the Secret where there is none,
@@ -10,6 +11,7 @@
 //! does, is only read.
 
 mod anchors;
+mod bundle_file;
 mod bundles;
 mod keeper;
 mod lease;
@@ -20,16 +22,8 @@ mod signing;
 mod token;
 
 pub(crate) use anchors::{Carrier, keep_anchors};
+pub(crate) use bundle_file::keep_bundle_file;
 pub(crate) use keeper::Keeper;
 pub(crate) use lease::{Lease, hold, release};
 pub(crate) use serve::serve;
 pub(crate) use signing::{ClusterIssuer, Signing};
-
-/// The Secret of the issuing authority, in the control plane's namespace.
-const SECRET: &str = "leno-identity-issuer";
-/// The ConfigMap of the trust bundle, in each meshed namespace.
-pub(crate) const BUNDLE: &str = "leno-trust-bundle";
-/// Its key.
-const BUNDLE_KEY: &str = "ca.crt";
-/// Who we are where the API server asks who changed what.
-const FIELD_MANAGER: &str = "leno-control";

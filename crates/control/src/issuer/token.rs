@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::api::{Api, PostParams};
+use leno_install::names::TOKEN_AUDIENCE;
 use leno_model::spiffe::Workload;
-use leno_wire::identity::TOKEN_AUDIENCE;
 
 /// How a ServiceAccount is called as a user.
 const USER_PREFIX: &str = "system:serviceaccount:";

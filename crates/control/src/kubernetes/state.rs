@@ -9,7 +9,7 @@ use leno_model::problem::{Notice, Problem};
 use leno_model::route::status::ParentStatus;
 use serde::Serialize;
 
-use crate::index::{Index, Kind, Name, Observed};
+use crate::index::{Index, Kind};
 
 /// What is known of the cluster, and what is wrong with it.
 #[derive(Debug, Default, Serialize)]
@@ -22,9 +22,6 @@ pub(crate) struct State {
     pub(crate) notices: Vec<Notice>,
     /// What became of each route at each Service that it is for.
     pub(crate) routes: Vec<ParentStatus>,
-    /// What was made of each object that has a status of ours.
-    #[serde(skip)]
-    pub(crate) observed: BTreeMap<(Kind, Name), Observed>,
     /// What is watched.
     pub(crate) kinds: BTreeMap<Kind, KindState>,
     /// How often a mesh was made.

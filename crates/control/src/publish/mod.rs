@@ -6,7 +6,7 @@
 //!
 //! `state` takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
 //! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
-//! `stream` is one client's loop, `clients` and `metrics` show it all.
+//! `service` answers their calls, `stream` is one client's loop, `clients` and `metrics` show it all.
 
 mod audience;
 mod catalog;
@@ -17,6 +17,7 @@ mod holdings;
 pub mod limits;
 mod metrics;
 mod rate;
+mod service;
 mod session;
 mod sotw;
 mod state;
@@ -29,16 +30,8 @@ mod variant;
 mod fixtures;
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::{
-    AggregatedDiscoveryService, AggregatedDiscoveryServiceServer,
-};
-use envoy_types::pb::envoy::service::discovery::v3::{
-    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
-};
-use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use leno_identity::TlsIdentity;
 use leno_model::mesh::Mesh;
@@ -47,14 +40,11 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
-use tonic::{Request, Response, Status, Streaming};
 
-use crate::accept::{Clients, Connection, Peer, accept, by_identity};
-use delta::Delta;
-use limits::{CONNECTIONS_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, REQUEST_MAX_BYTES, STREAMS_PER_CONNECTION_MAX};
-use sotw::StateOfTheWorld;
+use crate::accept::{Clients, Connection, accept, by_identity};
+use limits::{CONNECTIONS_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
+use service::Service;
 use state::State;
-use variant::Exchange;
 
 /// Serves meshes to xDS clients.
 #[derive(Clone, Debug)]
@@ -90,14 +80,11 @@ impl Publisher {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
         let tls = identity.map(by_identity);
         tokio::spawn(accept(listener, tls, Clients::Identified, CONNECTIONS_MAX, sender));
-        let service = AggregatedDiscoveryServiceServer::new(Service { state: self.state.clone() })
-            .max_decoding_message_size(REQUEST_MAX_BYTES)
-            .max_encoding_message_size(usize::MAX);
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(service)
+            .add_service(Service { state: self.state.clone() })
             .serve_with_incoming(poll_fn(move |cx| connections.poll_recv(cx)))
             .await
     }
@@ -110,44 +97,5 @@ impl Publisher {
     /// What was counted, in Prometheus' text format.
     pub fn metrics(&self) -> String {
         self.state.metrics.export(self.state.clients.count())
-    }
-}
-
-/// The gRPC service.
-struct Service {
-    state: Arc<State>,
-}
-
-impl Service {
-    fn answer<E: Exchange>(&self, request: Request<Streaming<E::Request>>) -> Answer<E::Response> {
-        let peer = request.extensions().get::<Peer>().cloned();
-        let peer = peer.ok_or_else(|| Status::internal("a connection without a peer"))?;
-        // One response of each kind may be out, so none ever waits here.
-        let (sender, mut responses) = mpsc::channel(4);
-        tokio::spawn(stream::serve::<E>(self.state.clone(), peer, request.into_inner(), sender));
-        Ok(Response::new(Box::pin(poll_fn(move |cx| responses.poll_recv(cx)))))
-    }
-}
-
-type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
-type Answer<T> = Result<Response<Responses<T>>, Status>;
-
-#[tonic::async_trait]
-impl AggregatedDiscoveryService for Service {
-    type StreamAggregatedResourcesStream = Responses<DiscoveryResponse>;
-    type DeltaAggregatedResourcesStream = Responses<DeltaDiscoveryResponse>;
-
-    async fn stream_aggregated_resources(
-        &self,
-        request: Request<Streaming<DiscoveryRequest>>,
-    ) -> Answer<DiscoveryResponse> {
-        self.answer::<StateOfTheWorld>(request)
-    }
-
-    async fn delta_aggregated_resources(
-        &self,
-        request: Request<Streaming<DeltaDiscoveryRequest>>,
-    ) -> Answer<DeltaDiscoveryResponse> {
-        self.answer::<Delta>(request)
     }
 }

@@ -4,18 +4,26 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
+use hyper::body::Bytes;
 use leno_wire::Kind;
 use tokio::sync::mpsc;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use super::audience::audience;
 use super::clients::{Introduction, lock};
 use super::rate::RequestRate;
+use super::service::framed;
 use super::session::{Answer, Context, Session, shortened};
 use super::state::State;
 use super::subscribers::{ClientId, Mailbox};
 use super::variant::Exchange;
 use crate::accept::Peer;
+
+/// Where responses go, and at the end how the stream ended.
+type Responses = mpsc::Sender<Response>;
+
+/// A framed message, or the status that ends the stream. A channel has room for 32 from the start: of boxes, that is little.
+pub(super) type Response = Box<Result<Bytes, Status>>;
 
 /// A client's stream, joined to the others.
 struct Stream {
@@ -31,26 +39,30 @@ pub(crate) async fn serve<E: Exchange>(
     state: Arc<State>,
     peer: Peer,
     mut requests: Streaming<E::Request>,
-    responses: mpsc::Sender<Result<E::Response, Status>>,
+    responses: Responses,
 ) {
     let ended = tokio::select! {
         ended = talk::<E>(&state, peer, &mut requests, &responses) => ended,
         () = responses.closed() => Ok(()),
     };
-    if let Err(status) = ended {
-        if status.code() == tonic::Code::ResourceExhausted {
-            state.metrics.refused_stream();
-        }
-        // A client that is gone needs no reason.
-        let _ = responses.send(Err(status)).await;
+    let status = match ended {
+        Ok(()) => Status::ok(""),
+        // A request that is too long.
+        Err(status) if status.code() == Code::OutOfRange => Status::resource_exhausted(status.message()),
+        Err(status) => status,
+    };
+    if status.code() == Code::ResourceExhausted {
+        state.metrics.refused_stream();
     }
+    // A client that is gone needs no reason.
+    let _ = responses.send(Box::new(Err(status))).await;
 }
 
 async fn talk<E: Exchange>(
     state: &Arc<State>,
     peer: Peer,
     requests: &mut Streaming<E::Request>,
-    responses: &mpsc::Sender<Result<E::Response, Status>>,
+    responses: &Responses,
 ) -> Result<(), Status> {
     let Some(first) = requests.message().await? else {
         return Ok(());
@@ -113,10 +125,7 @@ impl Stream {
         tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
     }
 
-    async fn send_what_is_due<E: Exchange>(
-        &self,
-        responses: &mpsc::Sender<Result<E::Response, Status>>,
-    ) -> Result<(), Status> {
+    async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<(), Status> {
         loop {
             let catalog = self.state.catalog();
             let Some(batch) = lock(&self.session).next(&catalog) else {
@@ -124,7 +133,8 @@ impl Stream {
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
             let gone = |_| Status::cancelled("the client is gone");
-            responses.send(Ok(E::respond(batch))).await.map_err(gone)?;
+            let message = framed(&E::respond(batch))?;
+            responses.send(Box::new(Ok(message))).await.map_err(gone)?;
         }
     }
 }

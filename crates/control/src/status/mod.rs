@@ -2,7 +2,7 @@
 //! whoever waits for a condition.
 //!
 //! ```text
-//! State -> wanted (pure: what each object's status is to say) -> merge (pure: into the status that is there) -> API server
+//! Judged -> wanted (pure: what each object's status is to say) -> merge (pure: into the status that is there) -> API server
 //! ```
 //!
 //! The replica that leads writes, and writes only what is news. Of a route's status the entries of other controllers are not
@@ -13,7 +13,6 @@ mod wanted;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -25,8 +24,8 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::index::{Kind, Name};
-use crate::kubernetes::State;
 use crate::watch::resource;
+pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
 
 /// How long to wait after a status could not be written.
@@ -49,14 +48,14 @@ enum Written {
 pub(crate) async fn keep_statuses(
     client: Client,
     mut leads: watch::Receiver<bool>,
-    mut states: watch::Receiver<Arc<State>>,
+    mut news: watch::Receiver<Judged>,
 ) -> Infallible {
     // What each status says, as far as we have written it or found it so.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
     loop {
         let is_failing = if *leads.borrow_and_update() {
-            let state = states.borrow_and_update().clone();
-            say(&client, &state, &mut said, &states).await.is_err()
+            let all = wanted(&news.borrow_and_update());
+            say(&client, all, &mut said, &news).await.is_err()
         } else {
             // Who leads meanwhile may write something else.
             said.clear();
@@ -64,7 +63,7 @@ pub(crate) async fn keep_statuses(
         };
         tokio::select! {
             Ok(()) = leads.changed() => {}
-            Ok(()) = states.changed() => {}
+            Ok(()) = news.changed() => {}
             () = sleep(RETRY), if is_failing => {}
         }
     }
@@ -76,15 +75,14 @@ struct Failed;
 /// Writes what is not said yet; stops early when more is known.
 async fn say(
     client: &Client,
-    state: &State,
+    all: BTreeMap<Place, Wanted>,
     said: &mut BTreeMap<Place, Wanted>,
-    states: &watch::Receiver<Arc<State>>,
+    news: &watch::Receiver<Judged>,
 ) -> Result<(), Failed> {
-    let all = wanted(state);
     said.retain(|place, _| all.contains_key(place));
     let mut outcome = Ok(());
     for (place, wanted) in all {
-        if states.has_changed().unwrap_or(false) {
+        if news.has_changed().unwrap_or(false) {
             break;
         }
         if said.get(&place) == Some(&wanted) {

@@ -6,8 +6,16 @@ use leno_model::route::RouteKind;
 use leno_model::route::status::ParentStatus;
 
 use super::Place;
-use crate::index::{Kind, Name};
-use crate::kubernetes::State;
+use crate::index::{Kind, Name, Observed};
+
+/// What became of the objects that have a status of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Judged {
+    /// Of each route at each Service that it is for.
+    pub(crate) routes: Vec<ParentStatus>,
+    /// Of each object as it is now.
+    pub(crate) observed: BTreeMap<Place, Observed>,
+}
 
 /// What one object's status is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +37,9 @@ pub(super) enum Verdict {
 }
 
 /// What the status of every object is to say.
-pub(super) fn wanted(state: &State) -> BTreeMap<Place, Wanted> {
+pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     let mut routes: BTreeMap<Place, Vec<ParentStatus>> = BTreeMap::new();
-    for status in &state.routes {
+    for status in &judged.routes {
         let kind = match status.route.kind {
             RouteKind::Http => Kind::HttpRoute,
             RouteKind::Grpc => Kind::GrpcRoute,
@@ -39,7 +47,7 @@ pub(super) fn wanted(state: &State) -> BTreeMap<Place, Wanted> {
         let name = Name::new(&status.route.namespace, &status.route.name);
         routes.entry((kind, name)).or_default().push(status.clone());
     }
-    let judged = state.observed.iter().filter_map(|(place, observed)| {
+    let verdicts = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();
         let verdict = match (place.0, problem) {
             (Kind::AuthorizationPolicy, problem) => Verdict::Policy(problem),
@@ -49,7 +57,7 @@ pub(super) fn wanted(state: &State) -> BTreeMap<Place, Wanted> {
         };
         Some((place.clone(), Wanted { generation: observed.generation, verdict }))
     });
-    judged.collect()
+    verdicts.collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,8 @@ use std::collections::BTreeMap;
 use leno_model::route::status::{ParentRef, ParentStatus};
 use leno_model::route::{RouteKind, RouteName};
 
-use super::{Verdict, Wanted, wanted};
+use super::{Judged, Verdict, Wanted, wanted};
 use crate::index::{Kind, Name, Observed};
-use crate::kubernetes::State;
 
 fn observed(kind: Kind, name: &str, problem: Option<&str>) -> ((Kind, Name), Observed) {
     ((kind, Name::new("shop", name)), Observed { generation: 3, problem: problem.map(str::to_owned) })
@@ -21,7 +20,7 @@ fn at_parent(name: &str, parent: &str) -> ParentStatus {
 
 #[test]
 fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
-    let state = State {
+    let judged = Judged {
         observed: BTreeMap::from([
             observed(Kind::GrpcRoute, "canary", None),
             observed(Kind::GrpcRoute, "of-a-gateway", None),
@@ -31,7 +30,6 @@ fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
             observed(Kind::ReferenceGrant, "grant", None),
         ]),
         routes: vec![at_parent("canary", "a"), at_parent("canary", "b")],
-        ..State::default()
     };
     let of = |kind, name: &str, verdict| ((kind, Name::new("shop", name)), Wanted { generation: 3, verdict });
     let expected = BTreeMap::from([
@@ -41,5 +39,5 @@ fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
         of(Kind::AuthorizationPolicy, "good", Verdict::Policy(None)),
         of(Kind::AuthorizationPolicy, "bad", Verdict::Policy(Some("why".to_owned()))),
     ]);
-    assert_eq!(wanted(&state), expected);
+    assert_eq!(wanted(&judged), expected);
 }

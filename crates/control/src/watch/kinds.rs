@@ -1,6 +1,7 @@
 //! What is taken of an object of each kind.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Service};
@@ -8,16 +9,14 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
+use leno_install::annotations::INJECTED_LABEL;
+use leno_install::inject::{InboundPorts, inbound_ports};
+use leno_install::names::DEFAULT_SERVICE_ACCOUNT;
 use leno_model::manifest::read_object;
 use leno_model::typed;
 use serde::Deserialize;
 
 use crate::index::{self, Content, Kind, Name};
-
-/// The label of Pods that have a proxy.
-const INJECTED: &str = "leno.dev/injected";
-/// The service account of a Pod that names none.
-const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
 /// As much of a Pod as is read off the wire.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,12 +24,33 @@ pub(super) struct Pod {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PodSpec {
     service_account_name: Option<Box<str>>,
+    init_containers: Option<Vec<Container>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Container {
+    name: String,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct PodStatus {
+    #[serde(rename = "podIPs")]
+    pod_ips: Option<Vec<PodIp>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct PodIp {
+    ip: String,
 }
 
 impl Resource for Pod {
@@ -71,9 +91,16 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
 }
 
 pub(super) fn pod(_: &Name, pod: Pod) -> Content {
-    let is_injected = pod.labels().get(INJECTED).is_some_and(|value| value == "true");
+    let is_injected = pod.labels().get(INJECTED_LABEL).is_some_and(|value| value == "true");
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
-    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account) })
+    let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
+    let ips = ips.map(|ip| ip.to_canonical()).collect();
+    let containers = pod.spec.init_containers.iter().flatten();
+    let ports = match is_injected {
+        true => inbound_ports(containers.map(|container| (&*container.name, &*container.args))),
+        false => InboundPorts::default(),
+    };
+    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), ports, ips })
 }
 
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {

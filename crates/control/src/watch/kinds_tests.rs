@@ -31,6 +31,35 @@ fn a_pod_without_the_label_or_with_another_value_has_no_proxy() {
 }
 
 #[test]
+fn how_an_injected_pods_proxy_treats_its_ports_is_read_from_its_containers() {
+    let containers = json!([{ "name": "leno-init", "args": ["--proxy-uid=2102", "--skip-inbound-ports=22"] }]);
+    let of = |labels: Value| {
+        let object = json!({ "metadata": { "labels": labels }, "spec": { "initContainers": containers } });
+        match pod(&Name::new("shop", "echo-a"), from(object)) {
+            Content::Pod(pod) => pod.ports,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(of(json!({ "leno.dev/injected": "true" })).skipped.contains(22));
+    assert_eq!(of(json!({})), InboundPorts::default());
+}
+
+#[test]
+fn a_pod_has_the_addresses_that_its_status_says() {
+    let ips = |status: Value| match pod(&Name::new("shop", "echo-a"), from(json!({ "metadata": {}, "status": status })))
+    {
+        Content::Pod(pod) => pod.ips,
+        other => panic!("{other:?}"),
+    };
+    let both = json!({ "podIP": "10.244.1.1", "podIPs": [{ "ip": "10.244.1.1" }, { "ip": "fd00::1" }] });
+    let expected: [IpAddr; 2] = ["10.244.1.1".parse().expect("an address"), "fd00::1".parse().expect("an address")];
+    assert_eq!(*ips(both), expected);
+    for none in [json!({}), json!({ "podIPs": null }), json!({ "podIPs": [{ "ip": "somewhere" }] })] {
+        assert!(ips(none.clone()).is_empty(), "{none}");
+    }
+}
+
+#[test]
 fn a_namespace_injects_if_its_annotation_says_so() {
     for (annotations, injects) in [
         (json!({}), false),

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use leno_identity::authority::SignError;
 use leno_identity::renewal::Schedule;
+use leno_install::names::CONTROL;
 use rustls::ServerConfig;
 use rustls::pki_types::{DnsName, InvalidDnsNameError};
 use tokio::sync::watch;
@@ -17,8 +18,6 @@ use tokio::time::sleep;
 
 use crate::issuer::Signing;
 
-/// The Service of the control plane.
-const SERVICE: &str = "leno-control";
 /// How often to look whether the certificate is to be renewed: clocks may be set, and machines sleep.
 const CHECK: Duration = Duration::from_secs(10);
 
@@ -32,7 +31,7 @@ pub(super) struct Certificate {
 
 /// What the control plane's Service is called in a cluster, by those in its namespace or out of it.
 pub(super) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName<'static>>, InvalidDnsNameError> {
-    let short = format!("{SERVICE}.{namespace}");
+    let short = format!("{CONTROL}.{namespace}");
     let names = [format!("{short}.svc"), short.clone(), format!("{short}.svc.{cluster_domain}")];
     names.into_iter().map(DnsName::try_from).collect()
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use kube::Client;
 use leno_identity::authority::SignError;
+use leno_install::names::{INJECTOR, VALIDATOR};
 use rustls::pki_types::DnsName;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -45,7 +46,6 @@ use inject_config::InjectConfig;
 use namespaces::Namespaces;
 use review::Reviewer;
 use serve::Server;
-use trust::{INJECTOR, VALIDATOR};
 
 /// Webhooks that listen and wait for something to show who they are.
 pub(crate) struct Webhooks {

@@ -13,11 +13,6 @@ use serde_json::{Value, json};
 
 use crate::issuer::Carrier;
 
-/// The configuration of the webhook that gives Pods their proxies.
-pub(super) const INJECTOR: &str = "leno-injector";
-/// The configuration of the webhooks that review what the mesh reads.
-pub(super) const VALIDATOR: &str = "leno-validator";
-
 impl Carrier for MutatingWebhookConfiguration {
     fn api(client: Client, _: &str) -> Api<Self> {
         Api::all(client)

@@ -8,8 +8,9 @@ mod values;
 
 use serde_json::{Value, json};
 
+use crate::names::CONTROL_NAMESPACE;
+use crate::schema;
 use crate::yaml::{self, Fault};
-use crate::{CONTROL_NAMESPACE, schema};
 
 pub use template::TemplateError;
 pub use values::{ValueError, merge};
@@ -81,7 +82,8 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     if let Some(violation) = schema::check(&schema, values).into_iter().next() {
         return Err(ValueError::Schema(violation).into());
     }
-    let mut objects = vec![namespace()];
+    let is_meshed = values["control"]["meshed"] == true;
+    let mut objects = vec![namespace(is_meshed)];
     for (file, text) in CRDS {
         objects.push(read(file, text)?);
     }
@@ -100,8 +102,10 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     Ok(objects)
 }
 
-/// Helm makes it by `--create-namespace`. The control plane needs no more than the strictest Pod security.
-fn namespace() -> Value {
+/// Helm makes it by `--create-namespace`. The control plane needs no more than the strictest Pod security, and leno-init, if
+/// its Pods have one, what only the least strict allows.
+fn namespace(is_meshed: bool) -> Value {
+    let pod_security = if is_meshed { "privileged" } else { "restricted" };
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -109,7 +113,7 @@ fn namespace() -> Value {
             "name": CONTROL_NAMESPACE,
             "labels": {
                 "app.kubernetes.io/part-of": "leno",
-                "pod-security.kubernetes.io/enforce": "restricted",
+                "pod-security.kubernetes.io/enforce": pod_security,
             },
         },
     })

@@ -2,7 +2,7 @@
 //!
 //! Text with actions: `{{ pipeline }}`, `{{ if pipeline }} .. {{ else }} .. {{ end }}`, `{{ /* comment */ }}`, with `-` to trim
 //! white space. A pipeline is commands with `|` between them; a command is a field (`.Values.a`), a literal, or a function
-//! with arguments: default, eq, fail, indent, ne, nindent, quote, toYaml.
+//! with arguments: default, eq, fail, indent, ne, nindent, or, quote, toYaml.
 
 use std::vec::IntoIter;
 
@@ -138,6 +138,7 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
         ("default", [default, value]) => Ok(if is_true(value) { value.clone() } else { default.clone() }),
         ("eq", [one, other]) => Ok((one == other).into()),
         ("ne", [one, other]) => Ok((one != other).into()),
+        ("or", [one, other]) => Ok(if is_true(one) { one.clone() } else { other.clone() }),
         ("fail", [Value::String(why)]) => Err(TemplateError::Fail(why.clone())),
         ("quote", [value]) => Ok(Value::String(printed(action, value.clone())?).to_string().into()),
         ("toYaml", [value]) => Ok(yaml::write(value).trim_end().into()),

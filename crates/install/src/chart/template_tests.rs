@@ -38,6 +38,10 @@ fn of_an_if_one_side_is_rendered_and_the_other_passed_over() {
 #[test]
 fn functions_take_arguments_and_then_what_is_piped() {
     assert_eq!(rendered("{{ .Values.empty | default \"x\" | quote }}").as_deref(), Ok("\"x\""));
+    assert_eq!(
+        rendered("{{ or .Values.empty .Values.name }}{{ or .Values.count .Values.name }}").as_deref(),
+        Ok("web3")
+    );
     assert_eq!(rendered("{{ quote .Values.quoted }}").as_deref(), Ok(r#""a \"b\"""#));
     assert_eq!(rendered("m:{{ toYaml .Values.map | nindent 2 }}").as_deref(), Ok("m:\n  b:\n  - 1\n  - 2\n  a: x"));
     assert_eq!(rendered("{{ toYaml .Values.map | indent 1 }}").as_deref(), Ok(" b:\n - 1\n - 2\n a: x"));

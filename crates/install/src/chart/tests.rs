@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
-use crate::inject::{Options, Settings};
+use crate::inject::{Asked, Options, Outcome, Settings, inject, uninject};
+use crate::patch::apply;
 
 fn chart_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/leno")
@@ -99,6 +100,7 @@ fn kubernetes_types_read_what_is_rendered() {
         "control.nodeSelector={a: b}",
         "control.tolerations=[{operator: Exists}]",
         "webhook.excludedNamespaces=[ci, build]",
+        "proxy.cpuLimit=1",
     ];
     for object in rendered(&everything, true).expect("it renders") {
         match object["kind"].as_str().expect("it has a kind") {
@@ -122,13 +124,15 @@ fn kubernetes_types_read_what_is_rendered() {
     }
 }
 
+/// What the injector of an installation is told.
+fn injector_options(objects: &[Value]) -> Options {
+    let text = find(objects, "ConfigMap", "leno-config")["data"]["inject.yaml"].as_str().expect("text");
+    serde_json::from_value(yaml::read(text).expect("it is YAML")).expect("the injector takes it")
+}
+
 #[test]
 fn the_injectors_configuration_is_what_the_injector_reads() {
-    let options = |sets: &[&str]| -> Options {
-        let objects = rendered(sets, false).expect("it renders");
-        let text = find(&objects, "ConfigMap", "leno-config")["data"]["inject.yaml"].as_str().expect("text").to_owned();
-        serde_json::from_value(yaml::read(&text).expect("it is YAML")).expect("the injector takes it")
-    };
+    let options = |sets: &[&str]| injector_options(&rendered(sets, false).expect("it renders"));
     assert_eq!(options(&[]), Options::default());
     let sets = [
         "image.registry=registry.example/mesh",
@@ -148,6 +152,97 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
     assert_eq!(options(&sets), Options { cluster_domain, trust_domain, proxy: settings });
 }
 
+/// The control plane's Pod template as the injector would have made it, if leno-control were an application, and then what
+/// the chart means to be different.
+fn injected_control(template: &Value, options: &Options) -> Value {
+    let mut pod = template.clone();
+    apply(&mut pod, &uninject(template)).expect("it fits");
+    pod["metadata"]["annotations"] = json!({
+        "leno.dev/skip-inbound-ports": "15010,15012,15017,15021",
+        "leno.dev/skip-outbound-ports": "1-65535",
+    });
+    let decision = inject(&pod, &Default::default(), Asked::ByName, options).expect("no mistakes");
+    let Outcome::Injected { patch, .. } = decision.outcome else { panic!("{decision:?}") };
+    apply(&mut pod, &patch).expect("it fits");
+    pod["metadata"].as_object_mut().expect("a mapping").shift_remove("annotations");
+
+    let proxy = pod.pointer_mut("/spec/initContainers/1").and_then(Value::as_object_mut).expect("the proxy");
+    // It must not hold back the container that it has its certificate from, nor take it out of the Service.
+    assert!(proxy.shift_remove("startupProbe").is_some() && proxy.shift_remove("readinessProbe").is_some());
+    for argument in proxy["args"].as_array_mut().expect("arguments") {
+        let text = argument.as_str().expect("text");
+        let other = match text.split_once('=').expect("a value").0 {
+            "--control" => "--control=127.0.0.1:15010",
+            "--issuer" => "--issuer=127.0.0.1:15012",
+            "--trust-bundle" => "--trust-bundle=/var/run/leno/ca.crt",
+            _ => text,
+        };
+        *argument = other.into();
+    }
+    let mount = json!({"mountPath": "/var/run/leno", "name": "trust-bundle", "readOnly": true});
+    proxy["volumeMounts"].as_array_mut().expect("mounts").push(mount);
+    let volumes = pod["spec"]["volumes"].as_array_mut().expect("volumes");
+    let identity = volumes.iter_mut().find(|volume| volume["name"] == "leno-identity").expect("the token");
+    let sources = identity["projected"]["sources"].as_array_mut().expect("sources");
+    sources.retain(|source| source.get("configMap").is_none());
+    pod
+}
+
+/// Lists whose order means nothing, by name.
+fn by_name(mut pod: Value) -> Value {
+    let volumes = pod["spec"]["volumes"].as_array_mut().expect("volumes");
+    volumes.sort_by_key(|volume| volume["name"].to_string());
+    pod
+}
+
+#[test]
+fn the_control_planes_proxy_is_as_the_injector_would_make_it() {
+    let cases: [(&[&str], bool); 3] = [
+        (&[], false),
+        (&[], true),
+        (
+            &[
+                "image.registry=registry.example/mesh",
+                "image.version=9",
+                "trustDomain=example.org",
+                "proxy.cpuLimit=1",
+                "proxy.memoryRequest=",
+                "proxy.accessLog=json",
+                "proxy.adminPort=9191",
+                "proxy.inboundPort=9143",
+                "proxy.outboundPort=9140",
+                "proxy.workers=2",
+                "proxy.shutdownGrace=5s",
+                "proxy.defaultInboundPolicy=deny",
+                "proxy.logLevel=debug",
+                "proxy.logFormat=json",
+            ],
+            false,
+        ),
+    ];
+    for (sets, is_ha) in cases {
+        let objects = rendered(sets, is_ha).expect("it renders");
+        let template = &find(&objects, "Deployment", "leno-control")["spec"]["template"];
+        let injected = injected_control(template, &injector_options(&objects));
+        assert_eq!(by_name(template.clone()), by_name(injected), "{sets:?}");
+    }
+}
+
+#[test]
+fn a_control_plane_without_a_proxy_needs_no_more_than_the_strictest_pod_security() {
+    let level = |objects: &[Value]| {
+        find(objects, "Namespace", "leno")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"].clone()
+    };
+    let meshed = rendered(&[], false).expect("it renders");
+    assert_eq!(level(&meshed), "privileged");
+    let plain = rendered(&["control.meshed=false"], false).expect("it renders");
+    assert_eq!(level(&plain), "restricted");
+    let template = &find(&plain, "Deployment", "leno-control")["spec"]["template"];
+    assert_eq!(uninject(template), []);
+    let written = yaml::write(template);
+    assert!(!written.contains("leno-proxy") && !written.contains("/var/run/leno"), "{written}");
+}
+
 #[test]
 fn a_wrong_value_is_told_in_one_line() {
     let wrong = [
@@ -155,6 +250,7 @@ fn a_wrong_value_is_told_in_one_line() {
         ("control.replicas=many", "control.replicas: \"many\" is not a whole number"),
         ("webhook.failurePolicy=Panic", "webhook.failurePolicy: \"Panic\" is not one of \"Ignore\", \"Fail\""),
         ("proxy=1", "proxy: 1 is not a mapping"),
+        ("proxy.adminPort=15014", "proxy.adminPort: 15014 is one of 15008, 15010, "),
         ("=1", "\"=1\" sets nothing; write NAME=VALUE"),
         ("control", "\"control\" sets nothing"),
     ];

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::containers::{INIT_CONTAINER, PROXY_CONTAINER, PROXY_UID};
+use super::containers::PROXY_UID;
 use super::settings::Settings;
 use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
+use crate::names::{INIT, PROXY};
 
 /// Every conflict: ports that both want, and users that the redirection would take for the proxy's.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
@@ -13,7 +14,7 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);
     for container in containers(template) {
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-        if [INIT_CONTAINER, PROXY_CONTAINER].contains(&name) {
+        if [INIT, PROXY].contains(&name) {
             continue;
         }
         let ports = container.get("ports").and_then(Value::as_array).into_iter().flatten();

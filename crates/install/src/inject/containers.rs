@@ -11,23 +11,19 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{Options, Settings};
-use crate::CONTROL_NAMESPACE;
+use crate::names::{ANCHORS, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE};
 
-/// The native sidecar.
-pub(super) const PROXY_CONTAINER: &str = "leno-proxy";
-/// The init container that redirects connections to it.
-pub(super) const INIT_CONTAINER: &str = "leno-init";
 /// The volume with what it proves its identity with, and trusts others by.
 pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
 /// The user that the proxy runs as, whose connections are not redirected.
 pub(super) const PROXY_UID: i64 = 2102;
 
+/// Options of the containers that are read back, since callers must know them.
+pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
+pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
+
 const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
-const TRUST_BUNDLE_FILE: &str = "ca.crt";
-const TRUST_BUNDLE_CONFIG_MAP: &str = "leno-trust-bundle";
-/// Whom the token is for: it opens nothing else in the cluster.
-const TOKEN_AUDIENCE: &str = "leno.dev";
 const TOKEN_SECONDS: i64 = 3_600;
 
 /// Redirects the Pod's connections, once, before anything else runs in it.
@@ -40,11 +36,11 @@ pub(super) fn init(settings: &Settings) -> Container {
         format!("--outbound-port={}", settings.outbound_port),
         format!("--admin-port={}", settings.admin_port),
     ];
-    option(&mut args, "--skip-inbound-ports", &settings.skip_inbound_ports);
+    option(&mut args, SKIP_INBOUND_PORTS, &settings.skip_inbound_ports);
     option(&mut args, "--skip-outbound-ports", &settings.skip_outbound_ports);
     option(&mut args, "--skip-subnets", &settings.skip_subnets);
     Container {
-        name: INIT_CONTAINER.to_owned(),
+        name: INIT.to_owned(),
         image: Some(image(settings)),
         image_pull_policy: Some(settings.image_pull_policy.clone()),
         command: Some(vec!["/leno-init".to_owned()]),
@@ -64,7 +60,7 @@ pub(super) fn init(settings: &Settings) -> Container {
 /// The proxy: a native sidecar, so it is ready before the application starts and ends after it, in Jobs too.
 pub(super) fn proxy(settings: &Settings, options: &Options) -> Container {
     Container {
-        name: PROXY_CONTAINER.to_owned(),
+        name: PROXY.to_owned(),
         image: Some(image(settings)),
         image_pull_policy: Some(settings.image_pull_policy.clone()),
         restart_policy: Some("Always".to_owned()),
@@ -113,12 +109,8 @@ pub(super) fn volume() -> Volume {
         path: TOKEN_FILE.to_owned(),
     };
     let bundle = ConfigMapProjection {
-        name: TRUST_BUNDLE_CONFIG_MAP.to_owned(),
-        items: Some(vec![KeyToPath {
-            key: TRUST_BUNDLE_FILE.to_owned(),
-            path: TRUST_BUNDLE_FILE.to_owned(),
-            ..Default::default()
-        }]),
+        name: TRUST_BUNDLE.to_owned(),
+        items: Some(vec![KeyToPath { key: ANCHORS.to_owned(), path: ANCHORS.to_owned(), ..Default::default() }]),
         ..Default::default()
     };
     Volume {
@@ -136,12 +128,12 @@ pub(super) fn volume() -> Volume {
 
 /// The command line of the proxy. The kubelet puts values in place of `$(NAME)`.
 fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
-    let control = format!("leno-control.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
+    let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
     let mut args = vec![
         format!("--control={control}:15010"),
         format!("--issuer={control}:15012"),
         format!("--token={IDENTITY_DIR}/{TOKEN_FILE}"),
-        format!("--trust-bundle={IDENTITY_DIR}/{TRUST_BUNDLE_FILE}"),
+        format!("--trust-bundle={IDENTITY_DIR}/{ANCHORS}"),
         format!("--trust-domain={}", options.trust_domain),
         "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
         format!("--inbound=0.0.0.0:{}", settings.inbound_port),
@@ -157,7 +149,7 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
     if settings.access_log != "off" {
         args.push(format!("--access-log={}", settings.access_log));
     }
-    option(&mut args, "--opaque-ports", &settings.opaque_ports);
+    option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     args
 }
 

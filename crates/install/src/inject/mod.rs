@@ -8,12 +8,14 @@ mod containers;
 mod plan;
 mod settings;
 mod skip;
+mod told;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use settings::Settings;
 pub use skip::Skipped;
+pub use told::{InboundPorts, inbound_ports};
 
 use crate::annotations::{Mistake, ours, unknown};
 use crate::patch::Operation;

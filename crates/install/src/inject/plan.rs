@@ -4,8 +4,9 @@ use k8s_openapi::api::core::v1::{Container, Volume};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::containers::{IDENTITY_VOLUME, INIT_CONTAINER, PROXY_CONTAINER};
+use super::containers::IDENTITY_VOLUME;
 use crate::annotations::INJECTED_LABEL;
+use crate::names::{INIT, PROXY};
 use crate::patch::{Operation, escape};
 
 const INIT_CONTAINERS: &str = "/spec/initContainers";
@@ -91,7 +92,7 @@ fn our_items(template: &Value) -> OurItems<'_> {
     };
     OurItems {
         template,
-        init_containers: named(INIT_CONTAINERS, &[INIT_CONTAINER, PROXY_CONTAINER]),
+        init_containers: named(INIT_CONTAINERS, &[INIT, PROXY]),
         volumes: named(VOLUMES, &[IDENTITY_VOLUME]),
     }
 }

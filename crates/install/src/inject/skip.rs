@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::{Asked, Namespace};
-use crate::CONTROL_NAMESPACE;
 use crate::annotations::INJECT;
+use crate::names::CONTROL_NAMESPACE;
 
 /// Namespaces without which there is no cluster: a mesh that is broken must not break them.
 const CLUSTER_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];

@@ -4,9 +4,14 @@ use std::fs;
 
 use super::record::Machine;
 
+/// When an experiment starts: now, in UTC.
+pub(crate) fn started() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 impl Machine {
     /// This machine. What the kernel does not say is left empty or zero.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32),
             cpu_model: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),

@@ -19,5 +19,7 @@ mod scenario;
 mod schedule;
 
 pub use list::{ListOptions, list};
+pub(crate) use machine::started;
 pub use options::{Options, Rate};
+pub(crate) use output::Output;
 pub use runner::run;

@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::record::{Experiment, Run};
+use serde::Serialize;
+
 use crate::error::{Error, Result, io as io_error};
 
 const RUNS: &str = "runs.jsonl";
@@ -12,7 +13,7 @@ const EXPERIMENT: &str = "lab.json";
 const LOGS: &str = "logs";
 
 /// The directory of `--out`.
-pub(super) struct Output {
+pub(crate) struct Output {
     dir: PathBuf,
     runs: File,
 }
@@ -22,7 +23,7 @@ impl Output {
     ///
     /// # Errors
     /// When it already holds runs, which would be mixed up with others or lost.
-    pub(super) fn create(dir: &Path) -> Result<Self> {
+    pub(crate) fn create(dir: &Path) -> Result<Self> {
         let runs = dir.join(RUNS);
         if fs::metadata(&runs).is_ok_and(|runs| runs.len() > 0) {
             let what = format!("--out {} already holds runs; use another directory or remove it", dir.display());
@@ -34,12 +35,12 @@ impl Output {
     }
 
     /// Where programs log and have their configuration.
-    pub(super) fn logs(&self) -> PathBuf {
+    pub(crate) fn logs(&self) -> PathBuf {
         self.dir.join(LOGS)
     }
 
     /// Appends a run: in one write, so that the file has whole lines whenever the lab ends.
-    pub(super) fn append(&mut self, run: &Run) -> Result<()> {
+    pub(crate) fn append(&mut self, run: &impl Serialize) -> Result<()> {
         let mut write = || -> io::Result<()> {
             let mut line = serde_json::to_vec(run)?;
             line.push(b'\n');
@@ -50,7 +51,7 @@ impl Output {
     }
 
     /// Writes what was run, in place of what was said of it before.
-    pub(super) fn describe(&self, experiment: &Experiment) -> Result<()> {
+    pub(crate) fn describe(&self, experiment: &impl Serialize) -> Result<()> {
         let path = self.dir.join(EXPERIMENT);
         let unfinished = path.with_extension("json.new");
         let write = || -> io::Result<()> {
@@ -58,6 +59,12 @@ impl Output {
             fs::rename(&unfinished, &path)
         };
         write().map_err(cannot_write(&path))
+    }
+
+    /// Writes another file for people.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.dir.join(name);
+        fs::write(&path, text).map_err(cannot_write(&path))
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::limits;
+use super::machine::started;
 use super::measure::Stage;
 use super::options::{Options, Settings};
 use super::output::Output;
@@ -95,7 +96,7 @@ impl Runner {
             scenario: settings.scenario,
             protocol: settings.protocol,
             command: command(std::env::args(), settings.seed),
-            started: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
             backends: BACKENDS as u32,

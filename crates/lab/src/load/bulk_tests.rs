@@ -3,7 +3,7 @@ use super::*;
 /// Waits until so many bytes arrived, and says whether they did.
 fn arrives(bulk: &Bulk, bytes: u64) -> bool {
     let before = bulk.received();
-    (0..500).any(|_| {
+    (0..2_000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         bulk.received() >= before + bytes
     })
@@ -27,7 +27,7 @@ fn a_connection_that_is_cut_off_is_noticed() {
     let closes = thread::spawn(move || nowhere.accept().map(|(stream, _)| stream.shutdown(std::net::Shutdown::Both)));
     let bulk = Bulk::start(&[address], &server, Direction::Down, &[]).expect("something that listens");
     closes.join().expect("it does not panic").expect("a connection").ok();
-    let noticed = (0..500).any(|_| {
+    let noticed = (0..2_000).any(|_| {
         thread::sleep(Duration::from_millis(10));
         bulk.has_failed()
     });

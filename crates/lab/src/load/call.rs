@@ -125,7 +125,8 @@ fn join(message: &mut Bytes, chunk: Bytes) {
     }
 }
 
-fn check_head(response: &Response<RecvStream>) -> Result<(), String> {
+/// Whether an answer may be a good one; its trailers have the last word.
+pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), String> {
     // Also a failure's answer may be nothing but trailers, and then they are here.
     if response.headers().contains_key(GRPC_STATUS) {
         check_status(response.headers())?;
@@ -140,7 +141,8 @@ fn check_head(response: &Response<RecvStream>) -> Result<(), String> {
     }
 }
 
-fn check_status(trailers: &HeaderMap) -> Result<(), String> {
+/// Whether trailers say OK.
+pub(crate) fn check_status(trailers: &HeaderMap) -> Result<(), String> {
     match trailers.get(GRPC_STATUS) {
         Some(status) if status == "0" => Ok(()),
         Some(_) => Err(Status::from_header_map(trailers).map_or_else(String::new, |s| describe(&s))),

@@ -94,7 +94,7 @@ fn thread_ended() -> Error {
 }
 
 /// Raises the limit of this process, and of those that it starts, as far as needed and allowed.
-fn allow_open_files(needed: u64) -> Result<()> {
+pub(crate) fn allow_open_files(needed: u64) -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {
         return Ok(());

@@ -45,7 +45,9 @@ use workers::Worker;
 
 use crate::child::pin;
 use crate::error::{Error, Result, io};
-pub(crate) use call::framed;
+pub(crate) use call::{check_head, check_status, framed};
+pub(crate) use crowd::allow_open_files;
+pub(crate) use stats::{histogram, us};
 
 /// So that no server's listen queue overflows.
 const CONNECTING_AT_A_TIME: usize = 64;

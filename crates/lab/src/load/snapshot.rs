@@ -50,7 +50,7 @@ pub struct Slice {
 }
 
 /// How many calls were answered, and how fast.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct Latency {
     /// Answered calls.
     pub calls: u64,
@@ -84,7 +84,7 @@ impl Snapshot {
 
 impl Latency {
     /// What a histogram of microseconds says.
-    pub(super) fn of(us: &Histogram<u64>) -> Self {
+    pub(crate) fn of(us: &Histogram<u64>) -> Self {
         Self {
             calls: us.len(),
             p50_ms: ms(us, 0.5),

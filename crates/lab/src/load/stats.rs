@@ -118,12 +118,14 @@ impl Stats {
     }
 }
 
-fn histogram() -> Histogram<u64> {
+/// A histogram of microseconds.
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
         .expect("the bounds are constants that hdrhistogram takes")
 }
 
-fn us(time: Duration) -> u64 {
+/// Whole microseconds.
+pub(crate) fn us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -14,7 +14,7 @@ use super::backends::UNARY_PATH;
 use super::{JsonLines, Options, Stage, print, start_targets};
 use crate::error::{Error, Result, io as io_error};
 use crate::experiment::record::TargetKind;
-use crate::procfs;
+use crate::procfs::{self, mb};
 use crate::targets::Target;
 
 const CONNECTIONS: u32 = 10_000;
@@ -39,7 +39,6 @@ struct IdleCost {
 
 impl fmt::Display for IdleCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mb = |kib: u64| kib as f64 / 1024.0;
         let (before, connected, after) = (self.before_kib, self.connected_kib, self.after_kib);
         let growth_kib = connected.saturating_sub(before) as f64;
         let per_connection = growth_kib / f64::from(self.connections);

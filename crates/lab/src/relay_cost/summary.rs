@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use crate::experiment::record::TargetKind;
-use crate::procfs::Memory;
+use crate::procfs::{Memory, mb};
 
 /// One round of one target.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -68,7 +68,7 @@ fn write_row(table: &mut String, target: TargetKind, rounds: &[&Sample], all: &[
     let Some(memory) = rounds.last().and_then(|s| s.memory) else {
         return writeln!(table);
     };
-    let [resident, peak] = [memory.resident_kib, memory.peak_kib].map(|kib| kib as f64 / 1024.0);
+    let [resident, peak] = [memory.resident_kib, memory.peak_kib].map(mb);
     writeln!(table, "{resident:>9.1} ({peak:.1})")
 }
 

@@ -16,7 +16,7 @@ use super::words;
 
 /// Ascending by how much they decide among several figures of one goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Reached,
     CannotTell,
     Missed,

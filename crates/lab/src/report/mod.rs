@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Result, io};
 
 use group::Results;
+pub(crate) use judge::Verdict;
 
 /// Options of `leno lab report`.
 #[derive(Debug, Clone, clap::Args)]

@@ -62,20 +62,23 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
 }
 
 /// A program and the arguments that make it the proxy.
-pub(super) struct Program {
-    pub(super) path: PathBuf,
-    pub(super) args: Vec<OsString>,
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<OsString>,
+}
+
+/// A binary that `build` makes.
+///
+/// # Errors
+/// When it was not built.
+pub(crate) fn built(path: PathBuf, build: &'static str) -> Result<PathBuf> {
+    if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build }) }
 }
 
 /// The binary given, or the one beside this program, or this program, which has the proxy in it but is larger.
-pub(super) fn program(given: Option<&Path>) -> Result<Program> {
+pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
-        let path = path.to_owned();
-        return if path.is_file() {
-            Ok(Program { path, args: Vec::new() })
-        } else {
-            Err(Error::NotBuilt { path, build: BUILD })
-        };
+        return Ok(Program { path: built(path.to_owned(), BUILD)?, args: Vec::new() });
     }
     let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
     let beside = leno.with_file_name("leno-proxy");

@@ -10,7 +10,7 @@ mod haproxy;
 mod hop;
 mod kind;
 pub(crate) mod l4;
-mod leno;
+pub(crate) mod leno;
 mod leno_mesh;
 mod mesh;
 mod tunnel;

@@ -9,6 +9,7 @@ use super::{DNS_SUBDOMAIN_RULE, Identity, Object, annotations, identity, is_dns_
 use crate::manifest::Review;
 use crate::mesh::EndpointProxy;
 use crate::problem::{Mark, quoted};
+use crate::protocol::PortRanges;
 
 /// The label that names the Service of a slice.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -54,6 +55,10 @@ pub struct Address {
     pub pod: Option<Box<str>>,
     /// The Leno proxy that stands before this address, if its Pod says so; what is said of the slice comes second.
     pub proxy: Option<EndpointProxy>,
+    /// Ports at which no proxy stands before it, whatever stands before the others.
+    pub skipped_ports: PortRanges,
+    /// Ports whose bytes its proxy carries unread.
+    pub opaque_ports: PortRanges,
 }
 
 /// Whether calls may be sent to an endpoint.
@@ -160,6 +165,8 @@ fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
         hostname: endpoint.hostname.map(Into::into),
         pod: pod.and_then(|pod| pod.name).map(Into::into),
         proxy: None,
+        skipped_ports: PortRanges::default(),
+        opaque_ports: PortRanges::default(),
     }
 }
 

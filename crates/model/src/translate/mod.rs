@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use memo::Memo;
 
-use crate::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
+use crate::mesh::{Cluster, ClusterKey, Dialled, Endpoint, EndpointProxy, Mesh};
 use crate::object::{
     Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, ReferenceGrant, Route, Service,
     ServicePort, authorization_policy,
@@ -39,13 +39,14 @@ pub struct Translation {
 
 /// Makes a mesh of objects. Calls to a name without a namespace are looked up in `default_namespace`.
 pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_namespace: &str) -> Translation {
-    translate_again(objects, default_namespace, &mut Memo::default())
+    translate_again(objects, default_namespace, Dialled::Any, &mut Memo::default())
 }
 
 /// The same, but what did not change since `memo` was used last is not made again.
 pub fn translate_again<'a>(
     objects: impl IntoIterator<Item = &'a Object>,
     default_namespace: &str,
+    dialled: Dialled,
     memo: &mut Memo,
 ) -> Translation {
     let mut objects: Vec<&Object> = objects.into_iter().collect();
@@ -54,7 +55,7 @@ pub fn translate_again<'a>(
         // Age and name are for objects that are in no file.
         (file, *mark, *created_s, object.kind(), namespace, name)
     });
-    let mut join = Join::default();
+    let mut join = Join::new(dialled);
     let Unique { services, mut slices, policies, routes, grants } = join.unique(&objects);
     for service in &services {
         let (namespace, name) = name_of(&service.identity);
@@ -74,7 +75,7 @@ pub fn translate_again<'a>(
     // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
-        mesh: Mesh::new(default_namespace, join.clusters, addresses, policies, attached.tables),
+        mesh: Mesh::dialling(dialled, default_namespace, join.clusters, addresses, policies, attached.tables),
         problems: join.problems,
         notices: join.notices,
         routes: attached.statuses,
@@ -95,8 +96,8 @@ struct Unique<'a> {
 }
 
 /// What has been joined so far.
-#[derive(Default)]
 struct Join {
+    dialled: Dialled,
     clusters: Vec<Arc<Cluster>>,
     /// Who has which clusterIP and port.
     cluster_ips: HashMap<SocketAddr, ClusterKey>,
@@ -107,6 +108,17 @@ struct Join {
 }
 
 impl Join {
+    fn new(dialled: Dialled) -> Self {
+        Self {
+            dialled,
+            clusters: Vec::new(),
+            cluster_ips: HashMap::new(),
+            headless: Vec::new(),
+            problems: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
     /// Leaves out objects whose name is taken.
     fn unique<'a>(&mut self, objects: &[&'a Object]) -> Unique<'a> {
         let mut defined: HashMap<_, &Identity> = HashMap::new();
@@ -142,6 +154,7 @@ impl Join {
             self.claim_cluster_ips(service, port, &cluster.key);
             if service.headless {
                 let unnamed = cluster.endpoints.iter().filter(|endpoint| endpoint.hostname.is_none());
+                let unnamed = unnamed.filter(|endpoint| self.dialled.means(endpoint));
                 self.headless.extend(unnamed.map(|endpoint| (endpoint.address, cluster.key.clone())));
             }
         }
@@ -243,11 +256,16 @@ fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice
     Some(Problem { place, what, fix: "give both the same name".to_owned() })
 }
 
-/// What is spoken on a port of a Service, whose own number and those that its endpoints listen on both tell.
-fn protocol(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Protocol {
-    let served = slices.iter().flat_map(|slice| &slice.ports).filter(|served| served.name == port.name);
-    let numbers = served.map(|served| served.port).chain([port.port]);
-    if numbers.clone().any(|number| service.opaque_ports.contains(number)) {
+/// What is spoken on a port of a Service, whose own number, those that its endpoints listen on and their proxies tell.
+fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSlice]) -> Protocol {
+    let served = |slice: &'a EndpointSlice| slice.ports.iter().filter(|served| served.name == port.name);
+    let numbers = slices.iter().flat_map(|slice| served(slice)).map(|served| served.port).chain([port.port]);
+    let is_opaque = |slice: &'a EndpointSlice| {
+        served(slice).any(|served| slice.addresses.iter().any(|address| address.opaque_ports.contains(served.port)))
+    };
+    if numbers.clone().any(|number| service.opaque_ports.contains(number))
+        || slices.iter().any(|slice| is_opaque(slice))
+    {
         return Protocol::Opaque;
     }
     let usual = || numbers.map(Protocol::of_port).find(|protocol| *protocol != Protocol::Detect);
@@ -262,7 +280,10 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
     for slice in slices {
         for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
             for found in &slice.addresses {
-                let before = found.proxy.as_ref().or(slice.proxy.as_ref());
+                let before = match found.skipped_ports.contains(port.port) {
+                    true => None,
+                    false => found.proxy.as_ref().or(slice.proxy.as_ref()),
+                };
                 let (address, proxy) = known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, before));
                 // An endpoint that moves between slices is in both for a while: the better news counts, and a proxy
                 // that one of them knows of is never passed over, for that would be in clear.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::fixtures::{self, ECHO, echo_with, lines, objects, translated};
 use crate::manifest::read_object;
-use crate::mesh::{Cluster, EndpointProxy};
+use crate::mesh::{Cluster, Dialled, EndpointProxy};
 use crate::object::Object;
 use crate::protocol::Protocol;
 use crate::translate::{Memo, Translation, translate, translate_again};
@@ -274,10 +274,10 @@ fn only_what_changed_is_made_again() {
     let mut objects = objects(ECHO);
     objects.extend(fixtures::objects(&ECHO.replace("echo", "other").replace("10.96.0.10", "10.96.0.11")));
     let mut memo = Memo::default();
-    let first = translate_again(&objects, "default", &mut memo).mesh;
+    let first = translate_again(&objects, "default", Dialled::Any, &mut memo).mesh;
     let Some(Object::EndpointSlice(slice)) = objects.get_mut(1) else { panic!("the second object is a slice") };
     Arc::make_mut(slice).addresses[0].ip = "127.0.0.9".parse().expect("an address");
-    let second = translate_again(&objects, "default", &mut memo).mesh;
+    let second = translate_again(&objects, "default", Dialled::Any, &mut memo).mesh;
     let [echo, other] = second.clusters() else { panic!("two clusters") };
     assert_eq!(addresses(echo), ["127.0.0.1:50061", "127.0.0.2:50061", "127.0.0.9:50061"]);
     assert!(Arc::ptr_eq(other, &first.clusters()[1]) && !Arc::ptr_eq(echo, &first.clusters()[0]));
@@ -287,9 +287,9 @@ fn only_what_changed_is_made_again() {
 fn a_service_that_was_gone_for_a_while_is_joined_anew() {
     let objects = objects(ECHO);
     let mut memo = Memo::default();
-    let first = translate_again(&objects, "default", &mut memo).mesh;
-    assert!(translate_again(&[], "default", &mut memo).mesh.clusters().is_empty());
-    let again = translate_again(&objects, "default", &mut memo).mesh;
+    let first = translate_again(&objects, "default", Dialled::Any, &mut memo).mesh;
+    assert!(translate_again(&[], "default", Dialled::Any, &mut memo).mesh.clusters().is_empty());
+    let again = translate_again(&objects, "default", Dialled::Any, &mut memo).mesh;
     assert_eq!(again.clusters(), first.clusters());
     assert!(!Arc::ptr_eq(&again.clusters()[0], &first.clusters()[0]));
 }

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
+use leno_install::names::{CONTROL, CONTROL_NAMESPACE, VERSION_LABEL};
 use serde_json::Value;
 
 use super::kubernetes::{self, API_SERVER};
@@ -14,7 +15,6 @@ use super::report::{Checklist, Finding};
 use super::trust;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::forward::Answer;
-use crate::cluster::names::{CONTROL, CONTROL_NAMESPACE, VERSION_LABEL};
 use crate::cluster::pods;
 
 pub(super) const NAMESPACE: &str = "namespace";
@@ -125,7 +125,8 @@ fn fix(pod: &str, why: &str) -> String {
             .to_owned();
     }
     if is(&["CrashLoopBackOff", ": Error", "OOMKilled"]) {
-        return format!("kubectl logs -n {CONTROL_NAMESPACE} {pod} --previous");
+        let container = why.split(':').next().unwrap_or(CONTROL);
+        return format!("kubectl logs -n {CONTROL_NAMESPACE} {pod} -c {container} --previous");
     }
     if is(&["no node was found"]) {
         return "kubectl get nodes: one must be Ready, and a scheduler must run".to_owned();

@@ -46,7 +46,7 @@ fn a_pod_that_does_not_run_is_named_with_its_reason_and_what_to_type() {
     assert_eq!(text, "leno-control-1: leno-control: ImagePullBackOff");
     assert!(fix.contains("--set image.registry="), "{fix}");
     let (_, fix) = why(waiting("CrashLoopBackOff"));
-    assert_eq!(fix, "kubectl logs -n leno leno-control-1 --previous");
+    assert_eq!(fix, "kubectl logs -n leno leno-control-1 -c leno-control --previous");
     let (_, fix) = why(waiting("CreateContainerConfigError"));
     assert_eq!(fix, "kubectl describe pod -n leno leno-control-1");
 }

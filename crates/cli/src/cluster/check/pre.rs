@@ -9,13 +9,13 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::PostParams;
 use leno_install::chart::{default_values, objects};
+use leno_install::names::{CONTROL, CONTROL_NAMESPACE, INJECTOR, VALIDATOR, VERSION_LABEL};
 use serde_json::Value;
 
 use super::kubernetes::{self, API_SERVER};
 use super::read;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::{Cluster, ClusterError};
-use crate::cluster::names::{CONTROL, CONTROL_NAMESPACE, INJECTOR, VALIDATOR, VERSION_LABEL};
 
 /// Something that must be created.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

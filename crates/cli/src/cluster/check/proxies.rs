@@ -6,6 +6,7 @@ use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::ResourceExt;
 use leno_install::inject::{self, Asked, Options, Outcome, inject};
+use leno_install::names::{PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
 use super::kubernetes::API_SERVER;
@@ -13,7 +14,6 @@ use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
-use crate::cluster::names::{PROXY, VERSION_LABEL};
 use crate::cluster::pods;
 use crate::cluster::scrape::Scrape;
 
@@ -96,7 +96,9 @@ fn excluded(installed: &Installed) -> Vec<String> {
 }
 
 fn ready(pods: &[&Pod]) -> Vec<Finding> {
-    let meshed: Vec<_> = pods.iter().filter(|pod| pods::is_meshed(pod)).collect();
+    // Of the control plane's own Pods that do not run its section has told.
+    let is_told = |pod: &Pod| pods::is_control(pod) && pods::why_not_ready(pod).is_some();
+    let meshed: Vec<_> = pods.iter().filter(|pod| pods::is_meshed(pod) && !is_told(pod)).collect();
     let finding = |pod: &&&Pod| {
         if pods::is_container_ready(pod, PROXY) {
             return None;

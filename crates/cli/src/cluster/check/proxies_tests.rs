@@ -48,6 +48,16 @@ fn a_pod_older_than_the_annotation_is_to_be_restarted_by_its_owner() {
 }
 
 #[test]
+fn a_pod_of_the_control_plane_that_does_not_run_is_told_there_and_not_again() {
+    let mut control = web("leno-control-1", &json!({}), true, false);
+    assert_eq!(checked(&installed(now()), &of(vec![control.clone()]), READY)[0].verdict, Verdict::Failed);
+    control.metadata.namespace = Some("leno".to_owned());
+    let labels = control.metadata.labels.as_mut().expect("it has some");
+    labels.insert("app.kubernetes.io/name".to_owned(), "leno-control".to_owned());
+    assert_eq!(checked(&installed(now()), &of(vec![control]), READY)[0].verdict, Verdict::Ok);
+}
+
+#[test]
 fn a_pod_that_wants_none_or_whose_namespace_is_left_out_needs_none() {
     let disabled = of(vec![web("web-1", &json!({"leno.dev/inject": "disabled"}), false, true)]);
     assert_eq!(checked(&installed(now()), &disabled, EXPECTED)[0].verdict, Verdict::Ok);

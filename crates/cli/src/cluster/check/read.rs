@@ -10,14 +10,15 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use leno_install::annotations::INJECTED_LABEL;
+use leno_install::names::{
+    CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
+};
 
 use super::kubernetes::GATEWAY_DEFINITIONS;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, Answer, FORWARDS_MAX};
 use crate::cluster::metrics::{self, PodKey};
-use crate::cluster::names::{
-    ADMIN_PORT, BUNDLE, CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, INJECTED_LABEL, INJECTOR, ISSUER, PROXY, VALIDATOR,
-};
 use crate::cluster::pods;
 
 /// The definitions of our own kinds.
@@ -83,8 +84,9 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         missing_gateway(cluster),
     );
     let running = pods.iter().flatten().filter(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
-    let names: Vec<String> = running.map(ResourceExt::name_any).collect();
-    let answers = stream::iter(names).map(|pod| ask_control(cluster, pod)).buffered(FORWARDS_MAX).collect().await;
+    let running: Vec<(String, u16)> = running.map(|pod| (pod.name_any(), pods::control_admin_port(pod))).collect();
+    let ask = |(pod, port)| ask_control(cluster, pod, port);
+    let answers = stream::iter(running).map(ask).buffered(FORWARDS_MAX).collect().await;
     Installed {
         version,
         namespace,
@@ -113,8 +115,8 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
     Proxies { pods, metrics }
 }
 
-async fn ask_control(cluster: &Cluster, pod: String) -> ControlAnswer {
-    let get = |path| forward::get(cluster, CONTROL_NAMESPACE, &pod, ADMIN_PORT, path);
+async fn ask_control(cluster: &Cluster, pod: String, port: u16) -> ControlAnswer {
+    let get = |path| forward::get(cluster, CONTROL_NAMESPACE, &pod, port, path);
     let (ready, config) = tokio::join!(get("/ready"), get("/config"));
     ControlAnswer { ready, config, pod }
 }
@@ -145,7 +147,7 @@ pub(super) async fn missing_gateway(cluster: &Cluster) -> Read<Vec<&'static str>
 }
 
 async fn bundles(cluster: &Cluster) -> Read<Vec<ConfigMap>> {
-    let named = ListParams::default().fields(&format!("metadata.name={BUNDLE}"));
+    let named = ListParams::default().fields(&format!("metadata.name={TRUST_BUNDLE}"));
     let all = cluster.within_or_all::<ConfigMap>(None).list(&named).await;
     all.map(|list| list.items).map_err(|error| cluster.explain(&error))
 }

@@ -5,15 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
+use leno_install::annotations::INJECT;
+use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_CERTIFICATE, TRUST_BUNDLE, VALIDATOR};
 
 use super::installed::NAMESPACE;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, same_anchors};
 use crate::cluster::connect::ClusterError;
-use crate::cluster::names::{
-    ANCHORS, BUNDLE, CONTROL_NAMESPACE, INJECT, INJECTOR, ISSUER, ISSUER_CERTIFICATE, VALIDATOR,
-};
 
 /// An authority of ours is renewed 30 days before it expires: what is nearer was not.
 const ISSUER_LEAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -95,15 +94,15 @@ fn copies(meshed: &BTreeSet<String>, bundles: &[ConfigMap], anchors: &[u8]) -> V
         let bundle = bundles.iter().find(|bundle| bundle.namespace().as_ref() == Some(namespace));
         let Some(bundle) = bundle else {
             return Some(Finding::failed(
-                format!("namespace {namespace} has no ConfigMap {BUNDLE}, without which its Pods do not start"),
+                format!("namespace {namespace} has no ConfigMap {TRUST_BUNDLE}, without which its Pods do not start"),
                 format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control says why it is not written"),
             ));
         };
         let text = bundle.data.as_ref().and_then(|data| data.get(ANCHORS)).map_or("", String::as_str);
         (!same_anchors(text.as_bytes(), anchors)).then(|| {
             Finding::failed(
-                format!("ConfigMap {namespace}/{BUNDLE} has other anchors than the Secret {ISSUER}"),
-                format!("kubectl delete configmap -n {namespace} {BUNDLE}: the control plane writes it again"),
+                format!("ConfigMap {namespace}/{TRUST_BUNDLE} has other anchors than the Secret {ISSUER}"),
+                format!("kubectl delete configmap -n {namespace} {TRUST_BUNDLE}: the control plane writes it again"),
             )
         })
     };

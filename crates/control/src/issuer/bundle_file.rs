@@ -1,0 +1,47 @@
+//! Keeps the trust bundle in a file, for the proxy of this replica's own Pod.
+//!
+//! Other Pods mount the ConfigMap, and start when it is there. This one cannot: whoever writes the ConfigMap runs in it.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::signing::Signing;
+
+/// How long to wait after the file could not be written.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Writes the trust bundle now, and again whenever it is another one; never ends. Without a path it does nothing.
+pub(crate) async fn keep_bundle_file(path: Option<&Path>, mut signing: watch::Receiver<Arc<Signing>>) -> Infallible {
+    let Some(path) = path else { return pending().await };
+    loop {
+        let anchors = signing.borrow_and_update().anchors_pem.clone();
+        match write(path, &anchors) {
+            Ok(()) => match signing.changed().await {
+                Ok(()) => {}
+                Err(_) => pending().await,
+            },
+            Err(error) => {
+                tracing::warn!("--trust-bundle {}: {error}; the proxy in this Pod waits for it", path.display());
+                sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// In one step, so that nobody reads half of it.
+fn write(path: &Path, anchors: &str) -> io::Result<()> {
+    let aside = path.with_extension("new");
+    std::fs::write(&aside, anchors)?;
+    std::fs::rename(&aside, path)
+}
+
+#[cfg(test)]
+#[path = "bundle_file_tests.rs"]
+mod tests;

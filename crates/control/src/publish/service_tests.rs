@@ -1,0 +1,131 @@
+use std::convert::Infallible;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use futures_util::stream::poll_fn;
+use http_body_util::{BodyExt, Full, StreamBody};
+use leno_wire::Kind;
+use tonic::codec::Streaming;
+use tower_service::Service as _;
+
+use super::super::fixtures::{ack, names, service, state, subscribe};
+use super::*;
+
+const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+
+fn control_plane() -> Service {
+    Service { state: Arc::new(state(&service("echo", &["10.0.0.1"]))) }
+}
+
+/// What comes of a call.
+async fn call(request: Request<body::Body>) -> Response<body::Body> {
+    control_plane().call(request).await.expect("it answers everybody")
+}
+
+/// A call to a method, with a body.
+fn request(path: &str, body: body::Body) -> Request<body::Body> {
+    let mut request = Request::post(path).body(body).expect("a request");
+    let peer = Peer { address: "127.0.0.1:1".parse().expect("an address"), identity: None };
+    request.extensions_mut().insert(peer);
+    request
+}
+
+/// The body of these messages; the call is then half-closed.
+fn messages(messages: &[DeltaDiscoveryRequest]) -> body::Body {
+    let bytes: Vec<u8> = messages.iter().flat_map(|message| framed(message).expect("short enough")).collect();
+    body::Body::new(Full::new(Bytes::from(bytes)))
+}
+
+/// A body whose messages are sent one by one.
+fn conversation() -> (mpsc::Sender<Result<Frame<Bytes>, Infallible>>, body::Body) {
+    let (sender, mut frames) = mpsc::channel(4);
+    (sender, body::Body::new(StreamBody::new(poll_fn(move |cx| frames.poll_recv(cx)))))
+}
+
+async fn send(sender: &mpsc::Sender<Result<Frame<Bytes>, Infallible>>, message: DeltaDiscoveryRequest) {
+    let frame = Frame::data(framed(&message).expect("short enough"));
+    sender.send(Ok(frame)).await.expect("the stream is open");
+}
+
+fn introduction() -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest { node: Some(Node::default()), ..subscribe(Kind::Cluster, &["echo.default:80"]) }
+}
+
+fn grpc_status(headers: &HeaderMap) -> Option<&str> {
+    headers.get("grpc-status").and_then(|status| status.to_str().ok())
+}
+
+#[test]
+fn a_message_takes_as_much_room_as_it_is_long() {
+    let message = subscribe(Kind::Cluster, &["echo.default:80"]);
+    let bytes = framed(&message).expect("short enough");
+    let (prefix, body) = bytes.split_at(PREFIX_BYTES);
+    assert_eq!(prefix[0], 0, "not compressed");
+    assert_eq!(prefix[1..], u32::try_from(body.len()).expect("short").to_be_bytes());
+    assert_eq!(DeltaDiscoveryRequest::decode(body), Ok(message));
+    let length = bytes.len();
+    assert_eq!(bytes.try_into_mut().map(|bytes| bytes.capacity()), Ok(length));
+}
+
+#[tokio::test]
+async fn a_stream_is_answered_and_ends_well_when_the_client_has_said_all() {
+    let (sender, body) = conversation();
+    send(&sender, introduction()).await;
+    let mut service = control_plane();
+    let response = service.call(request(DELTA, body)).await.expect("it answers everybody");
+    assert_eq!(response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes), Some(&b"application/grpc"[..]));
+
+    let decoder = ProstDecoder::<DeltaDiscoveryResponse>::default();
+    let status = response.status();
+    let mut responses = Streaming::new_response(decoder, response.into_body(), status, None, None);
+    let first = responses.message().await.expect("no error").expect("a response");
+    assert_eq!(names(&first), ["echo.default:80"]);
+    send(&sender, ack(&first)).await;
+    drop(sender);
+    assert!(responses.message().await.expect("it ends well").is_none());
+    assert_eq!(service.state.clients.count(), 0);
+}
+
+#[tokio::test]
+async fn a_stream_that_is_refused_ends_with_the_reason_in_its_trailers() {
+    let nobody = DeltaDiscoveryRequest { node: None, ..introduction() };
+    let response = call(request(DELTA, messages(&[nobody]))).await;
+    let collected = response.into_body().collect().await.expect("it ends well");
+    let trailers = collected.trailers().expect("a gRPC response has them");
+    assert_eq!(grpc_status(trailers), Some("3"), "{trailers:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_ends_its_stream() {
+    let mut body = vec![0];
+    body.extend(u32::try_from(REQUEST_MAX_BYTES + 1).expect("short").to_be_bytes());
+    let response = call(request(DELTA, body::Body::new(Full::new(Bytes::from(body))))).await;
+    let collected = response.into_body().collect().await.expect("it ends well");
+    assert_eq!(collected.trailers().and_then(grpc_status), Some("8"), "{collected:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_is_forgotten() {
+    let (sender, body) = conversation();
+    send(&sender, introduction()).await;
+    let mut service = control_plane();
+    let mut response = service.call(request(DELTA, body)).await.expect("it answers everybody");
+    assert!(response.body_mut().frame().await.is_some());
+    assert_eq!(service.state.clients.count(), 1);
+    drop(response);
+    while service.state.clients.count() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn unknown_methods_and_compressed_requests_are_not_implemented() {
+    let response = call(request("/envoy.service.discovery.v3.AggregatedDiscoveryService/Other", messages(&[]))).await;
+    assert_eq!(grpc_status(response.headers()), Some("12"));
+
+    let mut compressed = request(DELTA, messages(&[introduction()]));
+    compressed.headers_mut().insert(GRPC_ENCODING, HeaderValue::from_static("gzip"));
+    let response = call(compressed).await;
+    assert_eq!(grpc_status(response.headers()), Some("12"));
+    assert_eq!(response.headers().get(GRPC_ACCEPT_ENCODING).map(HeaderValue::as_bytes), Some(&b"identity"[..]));
+}

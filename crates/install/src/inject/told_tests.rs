@@ -1,0 +1,31 @@
+use k8s_openapi::api::core::v1::Container;
+
+use super::*;
+use crate::inject::containers::{init, proxy};
+use crate::inject::{Options, Settings};
+
+fn read(containers: &[Container]) -> InboundPorts {
+    inbound_ports(containers.iter().map(|container| (&*container.name, container.args.as_deref().unwrap_or_default())))
+}
+
+#[test]
+fn what_the_containers_are_told_is_read_back() {
+    let settings = Settings {
+        skip_inbound_ports: "22,8000-8010".to_owned(),
+        opaque_ports: "3306".to_owned(),
+        ..Settings::default()
+    };
+    let told = read(&[init(&settings), proxy(&settings, &Options::default())]);
+    assert!(told.skipped.contains(22) && told.skipped.contains(8005) && !told.skipped.contains(3306));
+    assert!(told.opaque.contains(3306) && !told.opaque.contains(22));
+}
+
+#[test]
+fn containers_that_say_nothing_of_ports_and_those_of_others_set_nothing() {
+    let settings = Settings::default();
+    let plain = [init(&settings), proxy(&settings, &Options::default())];
+    assert_eq!(read(&plain), InboundPorts::default());
+    let arguments = ["--skip-inbound-ports=22", "--opaque-ports=22"].map(str::to_owned);
+    let garbage = ["--skip-inbound-ports=all".to_owned(), "--skip-inbound-portsx=22".to_owned()];
+    assert_eq!(inbound_ports([("migrate", &arguments[..]), ("leno-init", &garbage[..])]), InboundPorts::default());
+}

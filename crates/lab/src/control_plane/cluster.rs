@@ -1,0 +1,203 @@
+//! The cluster: what the lab makes there, changes, and takes away again.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use leno_identity::innermost;
+use leno_install::names::{ANCHORS, CONTROL_LABELS, TOKEN_AUDIENCE, TRUST_BUNDLE};
+use tokio::time::{Instant, sleep};
+
+use super::control::CONTROL_NAMESPACE;
+use super::identity::{Credentials, SERVICE_ACCOUNT};
+use super::objects;
+use super::plan::{NAMESPACE, Plan, name};
+use crate::error::{Error, Result};
+
+/// How long the API server may say nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Objects that are made at once.
+const CREATING_AT_A_TIME: usize = 16;
+/// How long the control plane may take to say whom to trust.
+const BUNDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the cluster may take to delete what was made.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(200);
+
+/// A cluster in which the lab has its own namespaces.
+#[derive(Clone)]
+pub(super) struct Cluster {
+    client: Client,
+}
+
+impl Cluster {
+    /// Reads the kubeconfig; nobody is asked yet.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub(super) async fn connect(kubeconfig: &Path) -> Result<Self> {
+        let unusable = |why: String| Error::Usage(format!("--kubeconfig {}: {why}", kubeconfig.display()));
+        let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(error.to_string()))?;
+        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
+        let mut config = config.map_err(|error| unusable(error.to_string()))?;
+        config.connect_timeout = Some(SILENCE_MAX);
+        config.read_timeout = Some(SILENCE_MAX);
+        let client = Client::try_from(config).map_err(|error| unusable(error.to_string()))?;
+        Ok(Self { client })
+    }
+
+    /// Looks whether the lab may work here.
+    ///
+    /// # Errors
+    /// When Leno is installed, whose control plane would have the same to say; when the lab's namespaces are there already.
+    pub(super) async fn ensure_free(&self) -> Result<()> {
+        let deployments: Api<Deployment> = Api::all(self.client.clone());
+        let installed = deployments.list(&ListParams::default().labels(CONTROL_LABELS).limit(1)).await;
+        if !installed.map_err(refused("looking for Leno in the cluster"))?.items.is_empty() {
+            let why = "two control planes would write the same objects; use a cluster without it".to_owned();
+            return Err(Error::Cluster { what: "Leno is installed in this cluster".to_owned(), why });
+        }
+        for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
+            let found = self.namespaces().get_opt(namespace).await.map_err(refused("looking for namespaces"))?;
+            if found.is_some() {
+                let why = format!(
+                    "another run is using it, or one was killed; kubectl delete namespace {NAMESPACE} {CONTROL_NAMESPACE}"
+                );
+                return Err(Error::Cluster { what: format!("the namespace {namespace} is there already"), why });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the lab's namespaces and the proxies' ServiceAccount.
+    ///
+    /// # Errors
+    /// When the API server refuses.
+    pub(super) async fn begin(&self) -> Result<()> {
+        for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
+            let made = self.namespaces().create(&PostParams::default(), &objects::namespace(namespace)).await;
+            made.map_err(refused(format!("making the namespace {namespace}")))?;
+        }
+        let made = self.accounts().create(&PostParams::default(), &objects::account(SERVICE_ACCOUNT)).await;
+        made.map_err(refused("making a ServiceAccount")).map(drop)
+    }
+
+    /// Makes the Services of this range with their endpoints, which for some are at `served`; gives their addresses.
+    ///
+    /// # Errors
+    /// When the API server refuses one.
+    pub(super) async fn add(
+        &self,
+        plan: &Plan,
+        range: Range<u32>,
+        served: Option<SocketAddrV4>,
+        made: impl Fn(),
+    ) -> Result<Vec<Ipv4Addr>> {
+        let one = async |service: u32| {
+            let what = || format!("making {}", name(service));
+            let slice = objects::slice(plan, service, served);
+            self.slices().create(&PostParams::default(), &slice).await.map_err(refused(what()))?;
+            let created = self.services().create(&PostParams::default(), &objects::service(service)).await;
+            let spec = created.map_err(refused(what()))?.spec.unwrap_or_default();
+            made();
+            let ip: Option<Ipv4Addr> = spec.cluster_ip.and_then(|ip| ip.parse().ok());
+            ip.ok_or_else(|| Error::Cluster { what: what(), why: "it got no IPv4 address".to_owned() })
+        };
+        stream::iter(range).map(one).buffered(CREATING_AT_A_TIME).try_collect().await
+    }
+
+    /// Changes the endpoints of a Service; returns when the API server has answered.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub(super) async fn change(&self, plan: &Plan, service: u32, serial: u32) -> Result<()> {
+        let endpoints = objects::endpoints(&plan.changed_addresses(service, serial));
+        let patch = Patch::Merge(serde_json::json!({ "endpoints": endpoints }));
+        let changed = self.slices().patch_metadata(&name(service), &PatchParams::default(), &patch).await;
+        changed.map_err(refused(format!("changing the endpoints of {}", name(service)))).map(drop)
+    }
+
+    /// What a proxy's Pod would have: a token, and the trust bundle, as soon as the control plane has written it.
+    ///
+    /// # Errors
+    /// When there is no token, or no trust bundle in time.
+    pub(super) async fn credentials(&self) -> Result<Credentials> {
+        let spec = TokenRequestSpec { audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]), ..Default::default() };
+        let request = TokenRequest { spec: Some(spec), ..Default::default() };
+        let answer = self.accounts().create_token_request(SERVICE_ACCOUNT, &PostParams::default(), &request).await;
+        let status = answer.map_err(refused("asking for a token"))?.status.unwrap_or_default();
+        let token = status.token.unwrap_or_default();
+        Ok(Credentials { token, trust_bundle: self.trust_bundle().await? })
+    }
+
+    async fn trust_bundle(&self) -> Result<String> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let end = Instant::now() + BUNDLE_TIMEOUT;
+        loop {
+            let map = maps.get_opt(TRUST_BUNDLE).await.map_err(refused("looking for the trust bundle"))?;
+            if let Some(bundle) = map.and_then(|map| map.data?.remove(ANCHORS)) {
+                return Ok(bundle);
+            }
+            if Instant::now() > end {
+                let why = "leno-control's log says why".to_owned();
+                return Err(Error::Cluster { what: format!("no ConfigMap {TRUST_BUNDLE} in {NAMESPACE}"), why });
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Deletes all that the lab made, and waits until it is gone.
+    ///
+    /// # Errors
+    /// When the API server refuses, or takes too long.
+    pub(super) async fn end(&self) -> Result<()> {
+        for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
+            match self.namespaces().delete(namespace, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                deleted => drop(deleted.map_err(refused(format!("deleting the namespace {namespace}")))?),
+            }
+        }
+        let end = Instant::now() + DELETE_TIMEOUT;
+        for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
+            let what = format!("deleting the namespace {namespace}");
+            while self.namespaces().get_opt(namespace).await.map_err(refused(what.clone()))?.is_some() {
+                if Instant::now() > end {
+                    let why = format!("it is still there; see kubectl describe namespace {namespace}");
+                    return Err(Error::Cluster { what, why });
+                }
+                sleep(POLL).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn namespaces(&self) -> Api<Namespace> {
+        Api::all(self.client.clone())
+    }
+
+    fn accounts(&self) -> Api<ServiceAccount> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    fn services(&self) -> Api<Service> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    fn slices(&self) -> Api<EndpointSlice> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+}
+
+/// Names what was being done when the API server refused it.
+fn refused(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
+    move |error| Error::Cluster { what: what.into(), why: innermost(&error) }
+}

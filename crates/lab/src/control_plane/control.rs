@@ -1,0 +1,89 @@
+//! A `leno-control` beside the cluster: a process of its own, as its Pod would be.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leno_install::names::CONTROL;
+use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
+
+use super::grpc::Server;
+use crate::child::{Child, Launch, free_address};
+use crate::error::{Result, io};
+use crate::procfs::{self, Memory};
+use crate::targets::leno::built;
+
+/// The namespace of its Secret and its Lease.
+pub(super) const CONTROL_NAMESPACE: &str = "leno-lab-control";
+/// As leno-control has it by itself.
+const TRUST_DOMAIN: &str = "cluster.local";
+const BUILD: &str = "cargo build --release -p leno-control";
+
+/// A running control plane; dropping it kills it.
+pub(super) struct Control {
+    child: Child,
+    pub(super) xds: Server,
+    pub(super) identity: Server,
+}
+
+impl Control {
+    /// Starts one and waits until it has read the whole cluster and serves.
+    ///
+    /// # Errors
+    /// When it is not built, or does not serve in time.
+    pub(super) fn start(program: &Path, kubeconfig: &Path, name: &str, logs: &Path) -> Result<Self> {
+        let (admin, xds, identity) = (free_address()?, free_address()?, free_address()?);
+        let args = [
+            "--kubernetes".to_owned(),
+            format!("--namespace={CONTROL_NAMESPACE}"),
+            format!("--admin={admin}"),
+            format!("--xds={xds}"),
+            format!("--identity-service={identity}"),
+        ];
+        let launch = Launch::new(name, program, args).with_env("KUBECONFIG", kubeconfig);
+        let mut child = Child::start(&launch, logs)?;
+        child.wait_for_http_ok(admin, "/ready")?;
+        let server = |address: SocketAddr| Server {
+            address,
+            id: SpiffeId { trust_domain: trust_domain(), workload: workload() },
+        };
+        Ok(Self { child, xds: server(xds), identity: server(identity) })
+    }
+
+    /// Fails when it has ended.
+    pub(super) fn ensure_running(&mut self) -> Result<()> {
+        self.child.ensure_running()
+    }
+
+    /// Its memory now.
+    pub(super) fn memory(&self) -> Result<Memory> {
+        procfs::memory(self.child.pid())
+    }
+
+    /// CPU time that it has used so far.
+    pub(super) fn cpu_time(&self) -> Result<Duration> {
+        procfs::cpu_time(self.child.pid())
+    }
+}
+
+/// The mesh's trust domain.
+pub(super) fn trust_domain() -> TrustDomain {
+    TRUST_DOMAIN.parse().expect("a trust domain")
+}
+
+/// Who the control plane is.
+pub(super) fn workload() -> Workload {
+    Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() }
+}
+
+/// The binary given, or the one beside this program.
+///
+/// # Errors
+/// When it was not built.
+pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
+    let path = match given {
+        Some(path) => path.to_owned(),
+        None => std::env::current_exe().map_err(io("finding leno's own executable"))?.with_file_name("leno-control"),
+    };
+    built(path, BUILD)
+}

@@ -1,0 +1,74 @@
+//! The main thread: it waits for one thing after the other, and for Ctrl-C or SIGTERM meanwhile.
+
+use std::io::{self, Write};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::error::{Error, Result, io as io_error};
+
+const STYLE: &str = "  {spinner} {msg} {pos}/{len}";
+
+/// The main thread's runtime, and what its person sees.
+pub(super) struct Foreground {
+    runtime: Runtime,
+    interrupt: Signal,
+    terminate: Signal,
+    bar: ProgressBar,
+}
+
+impl Foreground {
+    /// From now on Ctrl-C and SIGTERM end what is waited for, and not the process.
+    ///
+    /// # Errors
+    /// When the system gives no signals.
+    pub(super) fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(io_error("starting the lab"))?;
+        let listen = |kind| {
+            let _context = runtime.enter();
+            signal(kind).map_err(io_error("listening for signals"))
+        };
+        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        Ok(Self { runtime, interrupt, terminate, bar: ProgressBar::hidden() })
+    }
+
+    /// Waits for something.
+    ///
+    /// # Errors
+    /// Its own, and [`Error::Interrupted`].
+    pub(super) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
+        let Self { runtime, interrupt, terminate, .. } = self;
+        runtime.block_on(async {
+            tokio::select! {
+                done = something => done,
+                _ = interrupt.recv() => Err(Error::Interrupted),
+                _ = terminate.recv() => Err(Error::Interrupted),
+            }
+        })
+    }
+
+    /// Shows what is done now, and how much of it.
+    pub(super) fn begin(&mut self, what: &str, len: u32) -> ProgressBar {
+        self.bar.finish_and_clear();
+        self.bar = ProgressBar::new(len.into()).with_message(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template(STYLE) {
+            self.bar.set_style(style);
+        }
+        self.bar.clone()
+    }
+
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// When nobody reads it.
+    pub(super) fn say(&self, line: &str) -> Result<()> {
+        self.bar.suspend(|| writeln!(io::stdout(), "{line}")).map_err(io_error("writing to the terminal"))
+    }
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

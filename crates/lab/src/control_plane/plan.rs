@@ -1,0 +1,107 @@
+//! Which Services, endpoints and proxies there are, and who subscribes to what.
+//!
+//! The first endpoint of a Service says in its address which change was the last: that is how an arrival is recognized.
+
+use std::net::Ipv4Addr;
+
+use serde::Serialize;
+
+/// The namespace of the Services and of all proxies.
+pub(super) const NAMESPACE: &str = "leno-lab";
+/// Services and proxies of a small mesh.
+pub(super) const SMALL: u32 = 3;
+/// The Services that a real proxy's workload calls.
+pub(super) const CALLED: [u32; 2] = [0, 1];
+/// The Service that every simulated proxy subscribes to.
+pub(super) const COMMON: u32 = 2;
+/// Every Service's port.
+pub(super) const PORT: u16 = 80;
+/// The port of endpoints that nobody calls.
+pub(super) const TARGET_PORT: u16 = 8080;
+
+/// Where the addresses of endpoints begin: 10.64.0.0/10.
+const ENDPOINTS: u32 = 10 << 24 | 64 << 16;
+/// Where those begin that tell of a change: 10.128.0.0/9.
+const MARKERS: u32 = 10 << 24 | 128 << 16;
+const MARKERS_MAX: u32 = 1 << 23;
+
+/// How large a mesh is. Numbers of Services, endpoints and proxies count from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) struct Plan {
+    /// At least [`SMALL`].
+    pub(super) services: u32,
+    /// Of each Service.
+    pub(super) endpoints: u32,
+    pub(super) proxies: u32,
+    /// Services that each proxy subscribes to: at least one, at most all.
+    pub(super) subscriptions: u32,
+}
+
+impl Plan {
+    /// The part of it that is a small mesh.
+    pub(super) fn small(&self) -> Self {
+        Self { services: SMALL, proxies: SMALL, subscriptions: self.subscriptions.min(2), ..*self }
+    }
+
+    /// The addresses of a Service's endpoints before any change.
+    pub(super) fn addresses(&self, service: u32) -> Vec<Ipv4Addr> {
+        let first = ENDPOINTS + service * self.endpoints;
+        (first..first + self.endpoints).map(Ipv4Addr::from).collect()
+    }
+
+    /// Those after a change.
+    pub(super) fn changed_addresses(&self, service: u32, serial: u32) -> Vec<Ipv4Addr> {
+        let mut addresses = self.addresses(service);
+        if let Some(first) = addresses.first_mut() {
+            *first = Ipv4Addr::from(MARKERS + serial % MARKERS_MAX);
+        }
+        addresses
+    }
+
+    /// What a proxy subscribes to: [`COMMON`], and others in turns, so that all have as many subscribers.
+    pub(super) fn subscriptions_of(&self, proxy: u32) -> Vec<u32> {
+        let others = u64::from(self.services - 1);
+        let own = u64::from(self.subscriptions - 1);
+        let nth = |n: u64| {
+            // Below the number of Services.
+            let index = ((u64::from(proxy) * own + n) % others) as u32;
+            if index < COMMON { index } else { index + 1 }
+        };
+        std::iter::once(COMMON).chain((0..own).map(nth)).collect()
+    }
+
+    /// The proxies that subscribe to each Service.
+    pub(super) fn subscribers(&self) -> Vec<Vec<u32>> {
+        let mut subscribers = vec![Vec::new(); self.services as usize];
+        for proxy in 0..self.proxies {
+            for service in self.subscriptions_of(proxy) {
+                subscribers[service as usize].push(proxy);
+            }
+        }
+        subscribers
+    }
+}
+
+/// A Service's name.
+pub(super) fn name(service: u32) -> String {
+    format!("service-{service}")
+}
+
+/// Its cluster's, as xDS has it.
+pub(super) fn cluster(service: u32) -> String {
+    format!("{}.{NAMESPACE}:{PORT}", name(service))
+}
+
+/// The Service of such a name.
+pub(super) fn service_of(cluster: &str) -> Option<u32> {
+    cluster.strip_prefix("service-")?.split_once('.')?.0.parse().ok()
+}
+
+/// Which change an endpoint's address tells of, if it does.
+pub(super) fn serial_of(address: Ipv4Addr) -> Option<u32> {
+    u32::from(address).checked_sub(MARKERS).filter(|&serial| serial < MARKERS_MAX)
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

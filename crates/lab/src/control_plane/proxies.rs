@@ -1,0 +1,251 @@
+//! Simulated proxies: each a connection over mutual TLS and a stream of incremental xDS, on one thread for all.
+//!
+//! They ask as leno-proxy does whose connections are redirected to it: for its inbound policies and for the addresses
+//! that were dialled, then for what these lead to; they acknowledge each response. What comes is not made a mesh of: of
+//! endpoints each version is decoded once for all proxies, for the change that it tells of.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
+use leno_wire::facts::node_metadata;
+use leno_wire::name::INBOUND;
+use leno_wire::{Kind, endpoints};
+use prost::Message;
+use rustls::ClientConfig;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+
+use super::arrivals::Arrival;
+use super::grpc::{Server, open};
+use super::plan::{NAMESPACE, PORT, Plan, cluster, serial_of, service_of};
+use crate::error::{Error, Result, io};
+
+const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+/// So that no listen queue overflows.
+const CONNECTING_AT_A_TIME: usize = 64;
+
+/// What the proxies are told of the world.
+pub(super) struct World {
+    pub(super) plan: Plan,
+    /// By Service.
+    pub(super) cluster_ips: Vec<Ipv4Addr>,
+    pub(super) xds: Server,
+    /// One certificate serves all.
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+/// Running proxies; dropping it ends them.
+pub(super) struct Proxies {
+    shared: Arc<Shared>,
+    /// Dropped to end them.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    world: World,
+    connecting: Semaphore,
+    ready: AtomicU32,
+    arrivals: Mutex<Vec<Arrival>>,
+    /// The last version of each Service's endpoints, and the change that it tells of.
+    versions: Mutex<HashMap<u32, (String, Option<u32>)>>,
+    /// Why the first proxy ended.
+    failure: Mutex<Option<String>>,
+}
+
+impl Proxies {
+    /// Starts as many as the plan says; they connect some at a time.
+    ///
+    /// # Errors
+    /// When there is no thread for them.
+    pub(super) fn start(world: World) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            world,
+            connecting: Semaphore::new(CONNECTING_AT_A_TIME),
+            ready: AtomicU32::new(0),
+            arrivals: Mutex::default(),
+            versions: Mutex::default(),
+            failure: Mutex::default(),
+        });
+        let (stop, stopped) = oneshot::channel();
+        let (started, result) = mpsc::channel();
+        let own = Arc::clone(&shared);
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match runtime.map_err(io("starting the simulated proxies")) {
+                Ok(runtime) => {
+                    started.send(Ok(())).ok();
+                    runtime.block_on(run_all(&own, stopped));
+                }
+                Err(error) => drop(started.send(Err(error))),
+            }
+        });
+        let proxies = Self { shared, stop: Some(stop), thread: Some(thread) };
+        result.recv().map_err(|_| failed("its thread has ended".to_owned()))??;
+        Ok(proxies)
+    }
+
+    /// How many have everything that they asked for.
+    ///
+    /// # Errors
+    /// When one has lost its stream: the figures would be worth nothing.
+    pub(super) fn ready(&self) -> Result<u32> {
+        match lock(&self.shared.failure).as_ref() {
+            Some(why) => Err(failed(why.clone())),
+            None => Ok(self.shared.ready.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// How many changed endpoints have come since the last [`Proxies::take_arrivals`].
+    pub(super) fn arrived(&self) -> usize {
+        lock(&self.shared.arrivals).len()
+    }
+
+    /// What has come so far.
+    pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *lock(&self.shared.arrivals))
+    }
+}
+
+impl Drop for Proxies {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was shown already.
+            thread.join().ok();
+        }
+    }
+}
+
+async fn run_all(shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
+    let mut proxies = JoinSet::new();
+    for number in 0..shared.world.plan.proxies {
+        let shared = Arc::clone(shared);
+        proxies.spawn(async move {
+            if let Err(why) = run_one(number, &shared).await {
+                lock(&shared.failure).get_or_insert_with(|| format!("proxy {number}: {why}"));
+            }
+        });
+    }
+    // Ends with an error, as the sender is only ever dropped.
+    stopped.await.ok();
+}
+
+/// One proxy, until its stream ends.
+async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String> {
+    let World { plan, cluster_ips, xds, tls } = &shared.world;
+    let services = plan.subscriptions_of(number);
+    let address =
+        |&service: &u32| cluster_ips.get(service as usize).map(|&ip| SocketAddr::new(ip.into(), PORT).to_string());
+    let dialled = services.iter().filter_map(address).chain([INBOUND.to_owned()]).collect();
+    let clusters: Vec<String> = services.iter().copied().map(cluster).collect();
+    let mut missing = 4 * services.len() + 1;
+
+    // Given back when this proxy has everything.
+    let mut connecting = Some(shared.connecting.acquire().await.map_err(|error| error.to_string())?);
+    let first = DeltaDiscoveryRequest { node: Some(node(number)), ..subscribe(Kind::Listener, dialled) };
+    let mut stream = open(xds, Arc::clone(tls), PATH, &first).await?;
+    let mut is_told_listeners = false;
+    loop {
+        let message = stream.next().await?;
+        let at = Instant::now();
+        let response = DeltaDiscoveryResponse::decode(message).map_err(|error| error.to_string())?;
+        stream.send(&acknowledge(&response))?;
+        if let Some(name) = response.removed_resources.first() {
+            return Err(format!("the control plane says that there is no {name}"));
+        }
+        match Kind::from_type_url(&response.type_url) {
+            Some(Kind::Listener) if !is_told_listeners => {
+                is_told_listeners = true;
+                for kind in [Kind::Cluster, Kind::Endpoints, Kind::Route] {
+                    stream.send(&subscribe(kind, clusters.clone()))?;
+                }
+            }
+            Some(Kind::Endpoints) => {
+                for resource in &response.resources {
+                    shared.take(number, resource, at)?;
+                }
+            }
+            _ => {}
+        }
+        if missing > 0 {
+            missing = missing.saturating_sub(response.resources.len());
+            if missing == 0 {
+                shared.ready.fetch_add(1, Ordering::Relaxed);
+                drop(connecting.take());
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Notes the arrival of a Service's endpoints, if they tell of a change.
+    fn take(&self, proxy: u32, resource: &Resource, at: Instant) -> std::result::Result<(), String> {
+        let Some(service) = service_of(&resource.name) else {
+            return Err(format!("nobody asked for the endpoints of {}", resource.name.escape_debug()));
+        };
+        if let Some(serial) = self.serial(service, resource)? {
+            lock(&self.arrivals).push(Arrival { proxy, service, serial, at });
+        }
+        Ok(())
+    }
+
+    fn serial(&self, service: u32, resource: &Resource) -> std::result::Result<Option<u32>, String> {
+        let mut versions = lock(&self.versions);
+        if let Some((version, serial)) = versions.get(&service)
+            && *version == resource.version
+        {
+            return Ok(*serial);
+        }
+        let bytes = resource.resource.as_ref().map_or(&[][..], |any| &any.value);
+        let endpoints = endpoints::read(bytes).map_err(|unreadable| unreadable.to_string())?;
+        let addresses = endpoints.ready.iter().filter_map(|endpoint| match endpoint.address {
+            SocketAddr::V4(address) => serial_of(*address.ip()),
+            SocketAddr::V6(_) => None,
+        });
+        let serial = addresses.max();
+        versions.insert(service, (resource.version.clone(), serial));
+        Ok(serial)
+    }
+}
+
+/// Who it says it is, as leno-proxy does.
+fn node(number: u32) -> Node {
+    Node {
+        id: format!("proxy-{number}"),
+        user_agent_name: "leno-proxy".to_owned(),
+        metadata: Some(node_metadata(NAMESPACE)),
+        ..Default::default()
+    }
+}
+
+fn subscribe(kind: Kind, names: Vec<String>) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: kind.type_url().to_owned(),
+        resource_names_subscribe: names,
+        ..Default::default()
+    }
+}
+
+fn acknowledge(response: &DeltaDiscoveryResponse) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: response.type_url.clone(),
+        response_nonce: response.nonce.clone(),
+        ..Default::default()
+    }
+}
+
+fn failed(why: String) -> Error {
+    Error::Cluster { what: "a simulated proxy lost the control plane".to_owned(), why }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,135 @@
+//! What was measured: a line each in `runs.jsonl`.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::arrivals::Judged;
+use super::plan::Plan;
+use super::usage::Used;
+use crate::experiment::record::Machine;
+use crate::load::Latency;
+use crate::procfs::Memory;
+
+/// Above this part of what the simulated proxies' thread or the machine could do, a figure says more of the lab.
+const NEAR: f64 = 0.8;
+
+/// What was run where: `lab.json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Experiment {
+    pub(super) scenario: &'static str,
+    /// The command line.
+    pub(super) command: String,
+    /// In UTC.
+    pub(super) started: String,
+    pub(super) plan: Plan,
+    pub(super) machine: Machine,
+    /// As the programs say it.
+    pub(super) version: &'static str,
+}
+
+/// A measurement.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub(super) enum Record {
+    /// Memory of leno-control when every proxy had everything and nothing changed.
+    ControlMemory { mesh: Plan, memory: Memory },
+    /// Memory of a real leno-proxy after calls to two Services.
+    ProxyMemory { mesh: Plan, memory: Memory },
+    /// How changed endpoints reached proxies.
+    Changes(Changes),
+}
+
+/// How many changes are on their way at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Load {
+    /// One, of the Service that every proxy subscribes to.
+    Single,
+    /// As many as come at a fixed rate, of random Services.
+    Steady { per_s: u32 },
+}
+
+/// How changed endpoints reached proxies.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Changes {
+    pub(super) mesh: Plan,
+    pub(super) load: Load,
+    pub(super) changes: u64,
+    pub(super) took_s: f64,
+    /// Changes that were sent over 10 ms after their time.
+    pub(super) late: u64,
+    /// Deliveries that there had to be: one change at one proxy.
+    pub(super) deliveries: u64,
+    /// Of these, those for which a newer change of the same Service arrived.
+    pub(super) coalesced: u64,
+    /// And those for which nothing did.
+    pub(super) lost: u64,
+    /// From just before each change was sent to the API server.
+    pub(super) since_sent: Latency,
+    /// From the API server's answer.
+    pub(super) since_acknowledged: Latency,
+    /// CPUs that leno-control kept busy.
+    pub(super) control_cpus: f64,
+    pub(super) control_cpu_ms_per_change: f64,
+    /// CPUs that the lab kept busy, nearly all of it the simulated proxies.
+    pub(super) lab_cpus: f64,
+    pub(super) lab_cpu_ms_per_change: f64,
+    /// CPUs that all others kept busy: the API server, etcd, and whatever else ran.
+    pub(super) other_cpus: f64,
+    /// Whether the lab itself or the machine was near what it can do.
+    pub(super) at_ceiling: bool,
+    /// leno-control's at the end.
+    pub(super) memory: Memory,
+}
+
+impl Changes {
+    /// Puts together what was found.
+    pub(super) fn new(mesh: Plan, load: Load, sent: &Sent, judged: &Judged, used: &Used, memory: Memory) -> Self {
+        let per_change = |time: Duration| time.as_secs_f64() * 1_000.0 / (sent.changes.max(1) as f64);
+        Self {
+            mesh,
+            load,
+            changes: sent.changes,
+            took_s: sent.took.as_secs_f64(),
+            late: sent.late,
+            deliveries: judged.expected,
+            coalesced: judged.coalesced,
+            lost: judged.lost,
+            since_sent: judged.since_sent,
+            since_acknowledged: judged.since_acknowledged,
+            control_cpus: used.cpus(used.control),
+            control_cpu_ms_per_change: per_change(used.control),
+            lab_cpus: used.cpus(used.lab),
+            lab_cpu_ms_per_change: per_change(used.lab),
+            other_cpus: used.cpus(used.others),
+            at_ceiling: is_at_ceiling(judged, used),
+            memory,
+        }
+    }
+
+    /// Changes in a second.
+    pub(super) fn rate_per_s(&self) -> f64 {
+        self.changes as f64 / self.took_s.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// What was sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sent {
+    pub(super) changes: u64,
+    /// From the first to the end of the last one's time.
+    pub(super) took: Duration,
+    pub(super) late: u64,
+}
+
+/// The lab's one thread counts by the time in which something was on its way, the machine by all the time.
+fn is_at_ceiling(judged: &Judged, used: &Used) -> bool {
+    let lab = used.lab.as_secs_f64() / judged.busy.as_secs_f64().max(f64::MIN_POSITIVE);
+    let machine = used.cpus(used.control + used.lab + used.others) / f64::from(used.machine_cpus.max(1));
+    lab >= NEAR || machine >= NEAR
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;
