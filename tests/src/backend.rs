@@ -136,7 +136,7 @@ impl Backend {
     pub async fn stop_gracefully(self) {
         self.accepting.abort();
         self.phase.send_replace(Phase::Finish);
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(20);
         while self.seen.open_connections.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::messages;
 
 /// How long a call may take before it counts as hanging.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One HTTP/2 connection, closed when dropped.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Client {
     /// Makes a call with one message, to its end.
     ///
     /// # Errors
-    /// When there is no whole answer: a reset, a lost connection, or nothing for ten seconds.
+    /// When there is no whole answer: a reset, a lost connection, or nothing for twenty seconds.
     pub async fn try_call(&self, call: &Call, payload: &[u8]) -> Result<Answer, String> {
         match tokio::time::timeout(CALL_TIMEOUT, self.exchange(call, payload)).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),

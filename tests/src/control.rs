@@ -28,10 +28,11 @@ const GRACE_MS: u64 = 3_000;
 pub struct Control {
     child: Child,
     admin: SocketAddr,
+    probes: SocketAddr,
     xds: SocketAddr,
     identity: SocketAddr,
     webhooks: SocketAddr,
-    /// Where `inject.yaml` is.
+    /// Where `inject.yaml` is, and the trust bundle for a proxy beside it.
     config: TempDir,
     log: tempfile::NamedTempFile,
 }
@@ -60,24 +61,42 @@ impl Control {
     /// # Panics
     /// When it does not start.
     pub fn start_as(kubeconfig: &Path) -> Self {
-        let (admin, xds, identity, webhooks) = (free_address(), free_address(), free_address(), free_address());
+        let [admin, probes, xds, identity, webhooks] = std::array::from_fn(|_| free_address());
         let config = TempDir::new().expect("a directory");
         let inject_config = config.path().join("inject.yaml");
         fs::write(&inject_config, "{clusterDomain: cluster.local}").expect("a file");
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(programs::program("leno-control"))
             .arg("--kubernetes")
-            .args(["--admin", &admin.to_string(), "--xds", &xds.to_string()])
+            .args(["--admin", &admin.to_string(), "--probes", &probes.to_string(), "--xds", &xds.to_string()])
             .args(["--identity-service", &identity.to_string()])
             .args(["--webhooks", &webhooks.to_string(), "--inject-config"])
             .arg(&inject_config)
+            .arg("--trust-bundle")
+            .arg(config.path().join("ca.crt"))
             .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.reopen().expect("the log's file"))
             .spawn()
             .expect("leno-control starts: `cargo build --release -p leno-control` builds it");
-        Self { child, admin, xds, identity, webhooks, config, log }
+        Self { child, admin, probes, xds, identity, webhooks, config, log }
+    }
+
+    /// The trust bundle that it writes for a proxy beside it.
+    ///
+    /// # Errors
+    /// While it has not.
+    pub fn bundle_file(&self) -> io::Result<String> {
+        fs::read_to_string(self.config.path().join("ca.crt"))
+    }
+
+    /// Asks where kubelets ask: status and body.
+    ///
+    /// # Errors
+    /// When nobody listens or the answer is not HTTP.
+    pub fn probe(&self, path: &str) -> io::Result<(u16, String)> {
+        admin::get(self.probes, path)
     }
 
     /// Waits until it knows the cluster.

@@ -1,7 +1,10 @@
 //! A real Kubernetes cluster: etcd, the API server and the controllers, and where a test asks for them nodes that run Pods.
 //!
 //! `tests/kube` brings it up once for all tests of this process, and takes it down when the process ends. Tests have it one
-//! after the other, since some of them kill the API server.
+//! after the other, since some of them kill the API server. What needs nodes can be done on somebody else's cluster instead,
+//! which `LENO_KUBECONFIG` names; `KUBECONFIG` says nothing here, since most people's is that of a cluster they work with.
+
+mod capture;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -10,7 +13,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::programs::text;
+pub use capture::Capture;
+
+use crate::programs::{program, text};
 use crate::proxy::{free_address, wait_for};
 
 /// What `tests/kube/up` ends with where the cluster's programs have not been built.
@@ -18,11 +23,30 @@ const NOT_BUILT: i32 = 3;
 
 /// The cluster of this process.
 #[derive(Debug)]
-struct Place {
+enum Place {
+    /// Brought up by `tests/kube`.
+    Ours(Made),
+    /// Somebody else's, by its kubeconfig.
+    Given(PathBuf),
+}
+
+/// A cluster that `tests/kube` brought up.
+#[derive(Debug)]
+struct Made {
     nodes: u8,
     run: PathBuf,
     api: SocketAddr,
     etcd: SocketAddr,
+}
+
+/// The kubeconfig of a cluster that is somebody else's and may be tested on.
+///
+/// # Panics
+/// When there is no such file.
+pub fn given() -> Option<PathBuf> {
+    let path = PathBuf::from(std::env::var_os("LENO_KUBECONFIG").filter(|path| !path.is_empty())?);
+    assert!(path.is_absolute() && path.is_file(), "LENO_KUBECONFIG is {}; name a file, from / on", path.display());
+    Some(path)
 }
 
 /// The cluster, for one test at a time.
@@ -42,12 +66,18 @@ impl Cluster {
         Self::of_nodes(0, "tests/kube/build")
     }
 
-    /// The same with two nodes, which run Pods. Only root can have them, and one process at a time.
+    /// The same with two nodes, which run Pods. Only root can have them, and one process at a time. Where `LENO_KUBECONFIG`
+    /// names a cluster it is that one.
     ///
     /// # Panics
     /// When it does not start.
     pub fn with_nodes() -> Option<Self> {
         Self::of_nodes(2, "tests/kube/build nodes")
+    }
+
+    /// Whether it is of `tests/kube`: its programs and its wires are ours, and may be broken.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.place, Place::Ours(_))
     }
 
     /// All tests of a process want the same number of nodes.
@@ -56,24 +86,47 @@ impl Cluster {
         static TURN: Mutex<()> = Mutex::new(());
         // A test that failed leaves the cluster as good as it was.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = PLACE.get_or_init(|| Place::up(nodes)).as_ref();
+        let place = || match given().filter(|_| nodes > 0) {
+            Some(kubeconfig) => Some(Place::Given(kubeconfig)),
+            None => Made::up(nodes).map(Place::Ours),
+        };
+        let place = PLACE.get_or_init(place).as_ref();
         if place.is_none() {
             // Not by eprintln, which shows nothing in a test that passes.
             writeln!(io::stderr(), "SKIPPED: there is no Kubernetes with {nodes} nodes; type {build}").ok();
         }
         let cluster = Self { place: place?, _turn: turn };
-        cluster.start();
+        if cluster.is_ours() {
+            cluster.start();
+        }
         Some(cluster)
     }
 
+    /// The cluster that was made for the tests.
+    ///
+    /// # Panics
+    /// When it is somebody else's.
+    fn made(&self) -> &Made {
+        match self.place {
+            Place::Ours(made) => made,
+            Place::Given(path) => panic!("{} is the kubeconfig of somebody else's cluster", path.display()),
+        }
+    }
+
     /// The address of the API server.
+    ///
+    /// # Panics
+    /// When it is somebody else's cluster.
     pub fn api(&self) -> SocketAddr {
-        self.place.api
+        self.made().api
     }
 
     /// What clients need to reach it as an administrator.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.place.run.join("admin.conf")
+        match self.place {
+            Place::Ours(made) => made.run.join("admin.conf"),
+            Place::Given(path) => path.clone(),
+        }
     }
 
     /// Makes a namespace for one test, and waits until Pods can be made in it.
@@ -98,7 +151,7 @@ impl Cluster {
     /// # Panics
     /// When it does not start.
     pub fn start_kubectl(&self, arguments: &[&str]) -> Child {
-        let mut command = self.place.script("kubectl", arguments);
+        let mut command = self.place.kubectl(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
     }
 
@@ -126,42 +179,42 @@ impl Cluster {
     /// # Panics
     /// When that fails.
     pub fn install_gateway_api(&self) {
-        let output = self.place.script("crds", &[]).output().expect("bash runs");
+        let output = self.made().script("crds", &[]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
     /// Puts images, in OCI archives, on every node.
     ///
     /// # Panics
-    /// When that fails.
+    /// When that fails, or it is somebody else's cluster.
     pub fn load(&self, images: &[PathBuf]) {
         let images: Vec<&str> = images.iter().map(|path| path.to_str().expect("UTF-8")).collect();
-        let output = self.place.script("load", &images).output().expect("bash runs");
+        let output = self.made().script("load", &images).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
     /// Kills one of its programs.
     ///
     /// # Panics
-    /// When it does not run.
+    /// When it does not run, or it is somebody else's cluster.
     pub fn kill(&self, program: &str) {
-        let output = self.place.script("stop", &[program]).output().expect("bash runs");
+        let output = self.made().script("stop", &[program]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
     /// Starts what does not run.
     ///
     /// # Panics
-    /// When something does not start.
+    /// When something does not start, or it is somebody else's cluster.
     pub fn start(&self) {
-        let output = self.place.script("up", &[&self.place.nodes.to_string()]).output().expect("bash runs");
+        let output = self.made().script("up", &[&self.made().nodes.to_string()]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
     fn run_kubectl(&self, arguments: &[&str], stdin: Stdio, input: &str) -> Output {
         let mut child = self
             .place
-            .script("kubectl", arguments)
+            .kubectl(arguments)
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -175,21 +228,34 @@ impl Cluster {
 }
 
 impl Place {
+    fn kubectl(&self, arguments: &[&str]) -> Command {
+        match self {
+            Self::Ours(made) => made.script("kubectl", arguments),
+            Self::Given(kubeconfig) => {
+                let mut command = Command::new(program("kubectl"));
+                command.args(arguments).env("KUBECONFIG", kubeconfig);
+                command
+            }
+        }
+    }
+}
+
+impl Made {
     fn up(nodes: u8) -> Option<Self> {
         let run = std::env::temp_dir().join(format!("leno-kube-{}", std::process::id()));
-        let place = Self { nodes, run, api: free_address(), etcd: two_free_ports() };
+        let made = Self { nodes, run, api: free_address(), etcd: two_free_ports() };
         let [wanted, process] = [nodes.to_string(), std::process::id().to_string()];
-        let output = place.script("up", &[&wanted, "--while", &process]).output().expect("bash runs");
+        let output = made.script("up", &[&wanted, "--while", &process]).output().expect("bash runs");
         if output.status.code() == Some(NOT_BUILT) {
             return None;
         }
         assert!(output.status.success(), "tests/kube/up: {}", text(&output));
         if nodes == 0 {
             // The control plane's own, which an installation brings along.
-            let output = place.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
+            let output = made.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
             assert!(output.status.success(), "{}", text(&output));
         }
-        Some(place)
+        Some(made)
     }
 
     fn script(&self, name: &str, arguments: &[&str]) -> Command {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+use crate::backend::Backend;
 use crate::client::{Call, Client};
 use crate::messages;
 
@@ -55,12 +56,13 @@ impl Report {
         percentile(&self.successes, per_cent)
     }
 
-    /// The 99th percentile of every second by itself, and of these the median: a machine that stands still once, for
+    /// The 99th percentile of every half second by itself, and of these the median: a machine that stands still once, for
     /// reasons of its own, says nothing about the proxy.
-    pub fn p99_of_the_median_second(&self) -> Duration {
+    pub fn p99_of_the_median_half_second(&self) -> Duration {
         let start = self.successes.first().expect("some calls succeeded").start;
-        let seconds = self.successes.chunk_by(|a, b| (a.start - start).as_secs() == (b.start - start).as_secs());
-        let mut p99s: Vec<Duration> = seconds.map(|second| percentile(second, 99)).collect();
+        let half = |success: &Success| (success.start - start).as_millis() / 500;
+        let halves = self.successes.chunk_by(|a, b| half(a) == half(b));
+        let mut p99s: Vec<Duration> = halves.map(|half| percentile(half, 99)).collect();
         p99s.sort_unstable();
         p99s[p99s.len() / 2]
     }
@@ -165,6 +167,28 @@ impl Clients {
             callers.spawn(call_while_some_are_left(client.clone(), left.clone()));
         }
         Report::of(callers.join_all().await.into_iter().flatten())
+    }
+
+    /// Makes rounds of 100 calls, of which none may be lost, until the servers' shares of one are these.
+    ///
+    /// # Panics
+    /// When that takes longer than `timeout`.
+    pub async fn busy_until_shares_are<const N: usize>(
+        &self,
+        shares: [u64; N],
+        backends: [&Backend; N],
+        timeout: Duration,
+    ) {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let before = backends.map(Backend::calls);
+            self.busy(100, 4).await.assert_nothing_lost();
+            let now: [u64; N] = std::array::from_fn(|server| backends[server].calls() - before[server]);
+            if now == shares {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the servers still got {now:?}");
+        }
     }
 }
 

@@ -29,7 +29,7 @@ impl Service {
             name: name.to_owned(),
             port: PORT,
             cluster_ip: None,
-            annotations: Vec::new(),
+            annotations: vec![patient()],
             endpoints: endpoints.to_vec(),
             endpoint_annotations: Vec::new(),
             route: String::new(),
@@ -48,8 +48,9 @@ impl Service {
         self
     }
 
-    /// Adds an annotation.
+    /// Adds an annotation, or gives one that is there another value.
     pub fn annotated(mut self, name: &str, value: &str) -> Self {
+        self.annotations.retain(|(there, _)| there != name);
         self.annotations.push((name.to_owned(), value.to_owned()));
         self
     }
@@ -93,9 +94,7 @@ spec:
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let mut yaml = format!("apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  namespace: default\n");
-        if !self.annotations.is_empty() {
-            yaml.push_str("  annotations:\n");
-        }
+        yaml.push_str("  annotations:\n");
         for (key, value) in &self.annotations {
             writeln!(yaml, "    {key}: \"{value}\"").expect("a String takes it");
         }
@@ -142,6 +141,12 @@ endpoints:
             address = endpoint.ip(),
         )
     }
+}
+
+/// How long connections to endpoints may take, unless a test says otherwise: a machine that stands still for a second or
+/// two is no failure of what is tested.
+pub fn patient() -> (String, String) {
+    ("leno.dev/connect-timeout".to_owned(), "20s".to_owned())
 }
 
 /// A temporary directory of manifests, deleted when dropped.

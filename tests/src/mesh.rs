@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use capture::{Capture, Frames};
+pub(crate) use capture::{LAST, TCPDUMP};
 pub use namespace::{Namespace, Program};
 pub use service::MeshService;
 pub use workload::Workload;
@@ -40,7 +41,7 @@ pub const PROXY_UID: u32 = 2102;
 /// The trust domain of all workloads.
 pub const TRUST_DOMAIN: &str = "test.example";
 /// What any step of making a mesh may take.
-const TIMEOUT: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The bridge, the manifests and the certificate authority. Drop it after its workloads.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::programs;
 use crate::scrape::Scrape;
 
 /// How long a proxy may take to serve its first configuration.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Ports that the system gives to no outgoing connection, which could take one between its choice and its use.
 const FREE_PORTS: Range<u32> = 16_000..32_000;
@@ -156,7 +156,7 @@ impl Proxy {
 
     /// Waits until the log has a line with every one of `words`, and returns that line.
     pub fn wait_for_log(&self, words: &[&str]) -> String {
-        self.wait_for_log_within(words, Duration::from_secs(5))
+        self.wait_for_log_within(words, Duration::from_secs(20))
     }
 
     /// The same, for at most `timeout`.

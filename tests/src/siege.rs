@@ -14,8 +14,8 @@ use crate::proxy::{Proxy, free_address};
 use crate::scrape::Scrape;
 
 /// How long the good clients are measured alone, and then beside the attack.
-const CALM_TIME: Duration = Duration::from_secs(3);
-const ATTACK_TIME: Duration = Duration::from_secs(5);
+const CALM_TIME: Duration = Duration::from_millis(1_500);
+const ATTACK_TIME: Duration = Duration::from_secs(3);
 
 /// The good clients and what they ask for.
 const GOOD_CLIENTS: usize = 10;
@@ -33,7 +33,7 @@ const SIEGES: usize = 3;
 
 /// Resident memory that may stay after an attack, and how long giving it back may take.
 const MEMORY_KEPT_KIB: u64 = 2 * 1024;
-const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
+const MEMORY_PATIENCE: Duration = Duration::from_secs(20);
 /// Resident memory that an attack may cost while it goes on.
 const MEMORY_PEAK_KIB: u64 = 64 * 1024;
 
@@ -164,7 +164,7 @@ impl Siege {
     }
 
     fn p99_calm_and_beside(&self) -> (Duration, Duration) {
-        (self.calm.p99_of_the_median_second(), self.beside.p99_of_the_median_second())
+        (self.calm.p99_of_the_median_half_second(), self.beside.p99_of_the_median_half_second())
     }
 
     fn is_hardly_noticed(&self) -> bool {

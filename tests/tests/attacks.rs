@@ -1,6 +1,6 @@
 //! Known attacks beside good clients, who must not notice; the servers behind the proxy are strict ones.
 //!
-//! Every attack goes on for five seconds; an attacker that is sent away comes back at once. See
+//! Every attack goes on for three seconds; an attacker that is sent away comes back at once. See
 //! `leno_tests::siege` for what is measured and how much may be lost.
 
 mod floods;

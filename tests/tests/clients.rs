@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn echo_behind_proxy() -> (Server, Proxy) {
     let address = free_address();
     let server = Server::start("leno", &["echo", "--listen", &address.to_string()]);
-    wait_for("leno echo listens", Duration::from_secs(10), || TcpStream::connect(address).ok());
+    wait_for("leno echo listens", Duration::from_secs(20), || TcpStream::connect(address).ok());
     (server, Proxy::start(&[Service::echo(&[address])]))
 }
 

@@ -19,7 +19,7 @@ const THERE: [&str; 2] = ["10.99.0.2", "fd00:99::2"];
 const BACKEND: &str = "LENO_TEST_BACKEND";
 /// A user that nobody here is.
 const SOMEBODY_ELSE: &str = "2102";
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn nftables_redirect_both_directions_in_both_families_and_nothing_else() {

@@ -138,7 +138,7 @@ fn ending_it_leaves_whole_lines_and_no_programs() {
     kill_process(Pid::from_child(&lab.0), Signal::TERM).expect("it runs");
     lab.0.wait().expect("it ends");
     assert!(!runs(out.path()).is_empty());
-    wait_for("the end of all programs", Duration::from_secs(5), || {
+    wait_for("the end of all programs", Duration::from_secs(20), || {
         children.iter().all(|pid| !is_program(*pid)).then_some(())
     });
 }

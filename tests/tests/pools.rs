@@ -44,7 +44,7 @@ async fn an_idle_connection_is_closed_and_opened_again() {
     for _ in 0..2 {
         clients.busy(10, 2).await.assert_nothing_lost();
         let closed = || (backend.seen().open_connections.load(Ordering::Relaxed) == 0).then_some(());
-        wait_for("the idle connection is closed", Duration::from_secs(5), closed);
+        wait_for("the idle connection is closed", Duration::from_secs(20), closed);
     }
 }
 
@@ -57,6 +57,6 @@ async fn the_connections_of_a_removed_endpoint_are_closed() {
     assert!(goes.seen().open_connections.load(Ordering::Relaxed) > 0);
     proxy.directory().put(&Service::echo(&[stays.address()]));
     let closed = || (goes.seen().open_connections.load(Ordering::Relaxed) == 0).then_some(());
-    wait_for("the removed endpoint's connections are closed", Duration::from_secs(5), closed);
+    wait_for("the removed endpoint's connections are closed", Duration::from_secs(20), closed);
     clients.busy(10, 2).await.assert_nothing_lost();
 }

@@ -13,7 +13,7 @@ use leno_tests::xds::{Authority, Control, Envoy, GoClient};
 /// The method that every backend answers.
 const UNARY: &str = "/leno.echo.v1.Echo/Unary";
 /// How long an edit may take to be in force.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 /// Half of the calls to `echo` go to the Service `other`.
 const HALF: &str = "\

@@ -1,13 +1,17 @@
 //! What goes over the wire between workloads, recorded with tcpdump.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Mesh, Program, TIMEOUT, is_installed};
 use crate::proxy::{Signal, wait_for};
 
 /// Sent after everything else, so that all that was sent before it is captured when it is.
-const LAST: &str = "the capture ends here";
+pub(crate) const LAST: &str = "the capture ends here";
+
+/// What tcpdump is told besides the device and the file: as root, and with a buffer of so many KiB that it holds all that a
+/// test sends.
+pub(crate) const TCPDUMP: [&str; 9] = ["-n", "-s", "0", "-B", "16384", "--immediate-mode", "-U", "-Z", "root"];
 
 /// A capture that goes on: all frames that cross the bridge.
 #[derive(Debug)]
@@ -25,9 +29,7 @@ impl<'a> Capture<'a> {
         }
         let file = mesh.directory().join(format!("{name}.pcap"));
         let path = file.to_str().expect("temporary directories have plain names");
-        // As root, and with a buffer of so many KiB that it holds all that a test sends.
-        let arguments =
-            ["-i", "br0", "-n", "-s", "0", "-B", "16384", "--immediate-mode", "-U", "-Z", "root", "-w", path];
+        let arguments = [&TCPDUMP[..], &["-i", "br0", "-w", path]].concat();
         let tcpdump = mesh.switch().start("tcpdump", &arguments);
         tcpdump.wait_for_output(&["listening on"]);
         Some(Self { mesh, tcpdump, file })
@@ -39,7 +41,7 @@ impl<'a> Capture<'a> {
     /// When frames were lost.
     pub fn stop(mut self) -> Frames {
         self.mesh.switch().run_well("bash", &["-ec", "printf \"$0\" >/dev/udp/224.0.0.1/9", LAST]);
-        let read = || Frames(fs::read(&self.file).expect("tcpdump writes it"));
+        let read = || Frames::read(&self.file);
         wait_for("the last frame", TIMEOUT, || read().contain(LAST.as_bytes()).then_some(()));
         self.tcpdump.signal(Signal::INT);
         self.tcpdump.wait(TIMEOUT);
@@ -54,6 +56,11 @@ impl<'a> Capture<'a> {
 pub struct Frames(Vec<u8>);
 
 impl Frames {
+    /// Those of a file that tcpdump wrote.
+    pub(crate) fn read(file: &Path) -> Self {
+        Self(fs::read(file).expect("tcpdump writes it"))
+    }
+
     /// Whether one of them has `payload`, which must be short enough for one frame.
     pub fn contain(&self, payload: &[u8]) -> bool {
         self.0.windows(payload.len()).any(|window| window == payload)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Workload;
+use crate::manifests::patient;
 
 /// A Service in the namespace `default`, with one port.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub struct MeshService<'a> {
 impl<'a> MeshService<'a> {
     /// The Service `name`, whose clients call `port`.
     pub fn new(name: &str, port: u16) -> Self {
-        Self { name: name.to_owned(), port, app_protocol: None, annotations: Vec::new(), endpoints: Vec::new() }
+        Self { name: name.to_owned(), port, app_protocol: None, annotations: vec![patient()], endpoints: Vec::new() }
     }
 
     /// Served by a workload, on the Service's own port.
@@ -63,9 +64,7 @@ impl<'a> MeshService<'a> {
         let Self { name, port, .. } = self;
         let [v4, v6] = self.cluster_ips();
         let mut yaml = format!("apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  namespace: default\n");
-        if !self.annotations.is_empty() {
-            yaml.push_str("  annotations:\n");
-        }
+        yaml.push_str("  annotations:\n");
         for (key, value) in &self.annotations {
             writeln!(yaml, "    {key}: \"{value}\"").expect("a String takes it");
         }

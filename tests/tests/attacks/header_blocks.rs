@@ -123,7 +123,7 @@ async fn a_table_thrashed_by_every_request() {
 async fn one_header_list_over_the_limit_costs_one_call_and_not_the_connection() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
-    let mut peer = Attacker::connect(proxy.outbound(), Instant::now() + Duration::from_secs(5)).expect("a connection");
+    let mut peer = Attacker::connect(proxy.outbound(), Instant::now() + Duration::from_secs(20)).expect("a connection");
     peer.greet(&[]).expect("the proxy listens");
     peer.send(&block_in_two_frames(1, &oversize_block())).expect("the proxy listens");
     peer.send(&wire::headers(3, flag::END_STREAM, &call_block(ECHO, "Echo", &[]))).expect("the proxy listens");

@@ -67,7 +67,7 @@ async fn header_blocks_without_an_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_never_call() {
-    let siege = Plan::attackers(100).limit("client_idle_timeout_ms=1000").lay(|attacker| {
+    let siege = Plan::attackers(100).limit("client_idle_timeout_ms=500").lay(|attacker| {
         attacker.greet(&[])?;
         attacker.linger()
     });

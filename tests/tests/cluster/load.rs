@@ -5,6 +5,15 @@ use std::process::Child;
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
 
+/// What is called, and with what.
+pub(super) const METHOD: &str = "leno.echo.v1.Echo/Unary";
+pub(super) const PAYLOAD: &str = r#"{"payload":"aGVsbG8="}"#;
+
+/// kubectl's arguments to run a program in the client's Pod.
+pub(super) fn in_client<'a>(program: &[&'a str]) -> Vec<&'a str> {
+    [&["-n", "shop", "exec", "deploy/web", "-c", "web", "--"], program].concat()
+}
+
 /// A load that runs; it ends by itself.
 pub(super) struct Load(Child);
 
@@ -21,19 +30,12 @@ impl Load {
     pub(super) fn start(cluster: &Cluster, seconds: u32) -> Self {
         let duration = format!("{seconds}s");
         let what = [
-            "-n",
-            "shop",
-            "exec",
-            "deploy/web",
-            "-c",
-            "web",
-            "--",
             "/ghz",
             "--insecure",
             "--call",
-            "leno.echo.v1.Echo/Unary",
+            METHOD,
             "-d",
-            "{\"payload\":\"aGVsbG8=\"}",
+            PAYLOAD,
             "-z",
             &duration,
             "--duration-stop=wait",
@@ -47,7 +49,7 @@ impl Load {
             "json",
             "echo:50051",
         ];
-        Self(cluster.start_kubectl(&what))
+        Self(cluster.start_kubectl(&in_client(&what)))
     }
 
     /// Stops listening to it.

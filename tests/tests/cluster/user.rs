@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use leno_tests::kubernetes::Cluster;
-use leno_tests::programs::{program, run_well, text};
+use leno_tests::kubernetes::{Cluster, given};
+use leno_tests::programs::{program, text};
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
-use super::load::Load;
+use super::load::{Load, METHOD, PAYLOAD, in_client};
+use super::{meshed, wire};
 
 /// How long Pods may take to come and go on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The goal is 30 s on an idle machine; this only catches what never gets there.
 const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
@@ -28,19 +29,47 @@ fn images() -> Option<Vec<PathBuf>> {
     images.iter().all(|image| image.is_file()).then_some(images)
 }
 
+/// The name of one of the images, which are called as `images/build` called them.
+pub(super) fn image(name: &str) -> String {
+    match registry() {
+        Some(registry) => format!("{registry}/{name}:0.1.0"),
+        None => format!("{name}:0.1.0"),
+    }
+}
+
+fn registry() -> Option<String> {
+    std::env::var("IMAGE_PREFIX").ok().filter(|prefix| !prefix.is_empty())
+}
+
 /// The example, whose client has ghz and grpcurl as well.
 fn example() -> String {
     let text = std::fs::read_to_string(root().join("examples/kubernetes/echo.yaml")).expect("the example is there");
     let (server, client) = text.split_once("name: web\n        image: leno:0.1.0").expect("the client's container");
-    format!("{server}name: web\n        image: leno-tools:0.1.0\n        command: [/leno]{client}")
+    let (leno, tools) = (image("leno"), image("leno-tools"));
+    format!("{server}name: web\n        image: {tools}\n        command: [/leno]{client}")
+        .replace("image: leno:0.1.0", &format!("image: {leno}"))
 }
 
-fn leno(arguments: &[&str]) -> String {
-    run_well("leno", arguments, PATIENCE)
+fn install(cluster: &Cluster) -> String {
+    match registry() {
+        Some(registry) => leno(cluster, &["install", "--set", &format!("image.registry={registry}")]),
+        None => leno(cluster, &["install"]),
+    }
 }
 
-/// The tool beside the cluster.
-fn leno_of(cluster: &Cluster, arguments: &[&str]) -> String {
+/// The images are on their way to its nodes or there; on somebody else's cluster that is theirs to see to, and what the test
+/// will remove must not be there.
+fn prepare(cluster: &Cluster, images: &[PathBuf]) {
+    if cluster.is_ours() {
+        cluster.load(images);
+        return;
+    }
+    let there = cluster.kubectl(&["get", "namespace", "leno", "shop", "--ignore-not-found", "-o", "name"]);
+    assert_eq!(there, "", "this test makes these namespaces and removes them; use a cluster without them");
+}
+
+/// What the tool, told of the cluster, prints.
+pub(super) fn leno(cluster: &Cluster, arguments: &[&str]) -> String {
     let kubeconfig = cluster.kubeconfig();
     let output = std::process::Command::new(program("leno"))
         .args(arguments)
@@ -59,7 +88,7 @@ fn rolled_out(cluster: &Cluster, namespace: &str, deployment: &str) {
 }
 
 /// What a person would look at.
-fn state(cluster: &Cluster) -> String {
+pub(super) fn state(cluster: &Cluster) -> String {
     let pods = cluster.try_kubectl(&["get", "pods", "-A", "-o", "wide"]);
     let events = cluster.try_kubectl(&["get", "events", "-A", "--sort-by=.lastTimestamp"]);
     let control = cluster.try_kubectl(&["-n", "leno", "logs", "deploy/leno-control", "--tail=40"]);
@@ -70,22 +99,8 @@ fn state(cluster: &Cluster) -> String {
 
 /// One call from the client's Pod: the server's answer.
 fn call(cluster: &Cluster) -> Option<Value> {
-    let what = [
-        "-n",
-        "shop",
-        "exec",
-        "deploy/web",
-        "-c",
-        "web",
-        "--",
-        "/grpcurl",
-        "-plaintext",
-        "-d",
-        "{\"payload\":\"aGVsbG8=\"}",
-        "echo:50051",
-        "leno.echo.v1.Echo/Unary",
-    ];
-    let output = cluster.try_kubectl(&what);
+    let what = ["/grpcurl", "-plaintext", "-d", PAYLOAD, "echo:50051", METHOD];
+    let output = cluster.try_kubectl(&in_client(&what));
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
@@ -101,16 +116,20 @@ fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
 
 #[test]
 fn from_nothing_to_a_meshed_pair_and_back() {
-    let Some(images) = images() else {
+    let images = match given() {
+        Some(_) => Some(Vec::new()),
+        None => images(),
+    };
+    let Some(images) = images else {
         eprintln!("SKIPPED: there are no images; type images/build");
         return;
     };
     let Some(cluster) = Cluster::with_nodes() else { return };
-    cluster.load(&images);
+    prepare(&cluster, &images);
 
     let began = Instant::now();
-    cluster.apply(&leno(&["install"]));
-    leno_of(&cluster, &["check", "--wait", "120s"]);
+    cluster.apply(&install(&cluster));
+    leno(&cluster, &["check", "--wait", "120s"]);
     cluster.apply(&example());
     rolled_out(&cluster, "shop", "deploy/echo");
     rolled_out(&cluster, "shop", "deploy/web");
@@ -119,7 +138,9 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     println!("from kubectl apply to the first meshed call: {:.1} s", took.as_secs_f64());
     assert!(took < FIRST_CALL_MAX, "{took:?}");
 
+    meshed::the_control_plane_has_a_proxy(&cluster);
     calls_are_encrypted(&cluster);
+    wire::nothing_crosses_in_clear(&cluster);
     a_slow_pod_gets_hardly_a_call(&cluster);
     a_rollout_loses_no_call(&cluster);
     servers_come_and_go_without_a_lost_call(&cluster);
@@ -186,27 +207,26 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
 }
 
 fn calls_go_on_without_an_api_server(cluster: &Cluster) {
+    if !cluster.is_ours() {
+        eprintln!("SKIPPED: the API server of LENO_KUBECONFIG's cluster is not ours to kill");
+        return;
+    }
     // What ghz says is lost with the API server that it came through, so the proxy is asked.
-    let before =
-        metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
+    let sent = |class: &str| metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", class]);
+    let (before, failed_before) = (sent("classification=\"success\""), sent("classification=\"failure\""));
     let load = Load::start(cluster, 10);
-    wait_for("the load runs", PATIENCE, || {
-        let now =
-            metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
-        (now > before).then_some(())
-    });
+    wait_for("the load runs", PATIENCE, || (sent("classification=\"success\"") > before).then_some(()));
     cluster.kill("kube-apiserver");
     std::thread::sleep(Duration::from_secs(5));
     cluster.start();
     load.abandon();
-    let failed =
-        metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"failure\""]);
+    let failed = sent("classification=\"failure\"") - failed_before;
     assert_eq!(failed, 0.0, "calls failed while the API server was away\n{}", state(cluster));
 }
 
 fn nothing_is_left(cluster: &Cluster) {
     cluster.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
-    let left = leno_of(cluster, &["uninstall"]);
+    let left = leno(cluster, &["uninstall"]);
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), left).expect("a file");
     let path = file.path().to_str().expect("text");

@@ -87,6 +87,19 @@ pub(super) fn bundle(cluster: &Cluster, namespace: &str) -> String {
 }
 
 #[test]
+fn the_proxy_beside_it_is_told_whom_to_trust_and_the_kubelet_how_it_is() {
+    let Some(cluster) = Cluster::get() else { return };
+    let control = Control::start(&cluster);
+    let written = wait_for("the trust bundle's file", TIMEOUT, || control.bundle_file().ok());
+    assert_eq!(written, bundle(&cluster, "leno"));
+    let status = |path: &str| control.probe(path).expect("it answers").0;
+    assert_eq!((status("/live"), status("/ready")), (200, 200));
+    for page in ["/", "/metrics", "/config", "/clients", "/log-level"] {
+        assert_eq!(status(page), 404, "{page}");
+    }
+}
+
+#[test]
 fn a_workload_with_its_token_gets_its_certificate_and_peers_believe_it() {
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("issued");

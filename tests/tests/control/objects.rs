@@ -45,6 +45,15 @@ spec: {{nodeName: nowhere, containers: [{{name: app, image: app}}]}}
     )
 }
 
+/// What a kubelet would say of it.
+fn has_started(cluster: &Cluster, namespace: &str, name: &str, ip: &str) {
+    let status = format!(
+        "{{\"status\": {{\"phase\": \"Running\", \"podIP\": \"{ip}\", \"podIPs\": [{{\"ip\": \"{ip}\"}}], \
+         \"conditions\": [{{\"type\": \"Ready\", \"status\": \"True\"}}]}}}}"
+    );
+    cluster.kubectl(&["-n", namespace, "patch", "pod", name, "--subresource=status", "--type=merge", "-p", &status]);
+}
+
 fn problems(config: &Value) -> Vec<&Value> {
     config["problems"].as_array().map(|problems| problems.iter().collect()).unwrap_or_default()
 }
@@ -62,11 +71,7 @@ fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
         [("web-a", "app: web, leno.dev/injected: \"true\"", "10.244.1.7"), ("web-b", "app: web", "10.244.1.8")]
     {
         cluster.apply(&pod("real", name, labels));
-        let status = format!(
-            "{{\"status\": {{\"phase\": \"Running\", \"podIP\": \"{ip}\", \"podIPs\": [{{\"ip\": \"{ip}\"}}], \
-             \"conditions\": [{{\"type\": \"Ready\", \"status\": \"True\"}}]}}}}"
-        );
-        cluster.kubectl(&["-n", "real", "patch", "pod", name, "--subresource=status", "--type=merge", "-p", &status]);
+        has_started(&cluster, "real", name, ip);
     }
     control.wait_for_endpoints("web.real:80", &["10.244.1.7:8080 ns/real/sa/default", "10.244.1.8:8080"]);
     cluster.kubectl(&["-n", "real", "delete", "pod", "web-a", "--force", "--grace-period=0"]);
@@ -76,13 +81,18 @@ fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
 }
 
 #[test]
-fn an_endpoint_waits_for_its_pod_to_be_known() {
+fn an_endpoint_waits_for_its_pod_to_have_its_address() {
     let Some(cluster) = Cluster::get() else { return };
     cluster.namespace("held");
     let control = Control::start(&cluster);
     cluster.apply(&echo("held", &[("10.244.2.1", None), ("10.244.2.2", Some("echo-a"))]));
     control.wait_for_endpoints("echo.held:50051", &["10.244.2.1:50061"]);
     cluster.apply(&pod("held", "echo-a", "leno.dev/injected: \"true\""));
+    control.wait_until("it is told", |config| {
+        let notices = config["notices"].as_array().map_or(&[][..], Vec::as_slice);
+        notices.iter().any(|notice| notice["what"] == "10.244.2.2 is not used before Pod echo-a has that address")
+    });
+    has_started(&cluster, "held", "echo-a", "10.244.2.2");
     control.wait_for_endpoints("echo.held:50051", &["10.244.2.1:50061", "10.244.2.2:50061 ns/held/sa/default"]);
 }
 

@@ -1,6 +1,7 @@
 //! Real proxies get their certificates by their Pods' tokens, and then the mesh over mutual TLS.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use leno_tests::control::Control;
@@ -13,6 +14,22 @@ use super::identity::{bundle, token};
 /// Longer than a proxy ever waits before it tries again.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A proxy that is to get its certificate by the files `token` and `ca.crt` of a directory.
+fn start(control: &Control, workload: &str, directory: &Path) -> Proxy {
+    let file = |name: &str| directory.join(name).display().to_string();
+    Proxy::start_asking_early(
+        control.xds(),
+        &[
+            &format!("--identity={workload}"),
+            &format!("--issuer={}", control.identity()),
+            &format!("--token={}", file("token")),
+            &format!("--trust-bundle={}", file("ca.crt")),
+            "--inbound=127.0.0.1:0",
+            "--tunnel=127.0.0.1:0",
+        ],
+    )
+}
+
 #[test]
 fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
     let Some(cluster) = Cluster::get() else { return };
@@ -21,26 +38,11 @@ fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
     cluster.kubectl(&["annotate", "namespace", "proxied", "leno.dev/inject=enabled"]);
     let control = Control::start(&cluster);
     let directory = TempDir::new().expect("a directory");
-    let file = |name: &str, text: &str| {
-        let path = directory.path().join(name);
-        fs::write(&path, text).expect("a file");
-        path.to_string_lossy().into_owned()
-    };
-    let trust_bundle = file("ca.crt", &bundle(&cluster, "proxied"));
+    let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
+    file("ca.crt", &bundle(&cluster, "proxied"));
     // Somebody else's.
-    let token_file = file("token", &token(&cluster, "proxied", "other", "leno.dev"));
-    let issuer = control.identity().to_string();
-    let mut proxy = Proxy::start_asking_early(
-        control.xds(),
-        &[
-            "--identity=ns/proxied/sa/default",
-            &format!("--issuer={issuer}"),
-            &format!("--token={token_file}"),
-            &format!("--trust-bundle={trust_bundle}"),
-            "--inbound=127.0.0.1:0",
-            "--tunnel=127.0.0.1:0",
-        ],
-    );
+    file("token", &token(&cluster, "proxied", "other", "leno.dev"));
+    let mut proxy = start(&control, "ns/proxied/sa/default", directory.path());
     proxy.wait_for_log_within(&["no certificate yet", "only spiffe://cluster.local/ns/proxied/sa/other"], TIMEOUT);
     let (status, why) = proxy.get("/ready").expect("the admin listener answers");
     assert!(status == 503 && why.contains("waiting for the first certificate"), "{status} {why}");
@@ -77,18 +79,7 @@ fn a_proxy_takes_no_certificate_from_whom_its_trust_bundle_does_not_vouch_for() 
         &path("ca.crt"),
     ];
     leno_tests::programs::run_well("openssl", &make, TIMEOUT);
-    let issuer = control.identity().to_string();
-    let proxy = Proxy::start_asking_early(
-        control.xds(),
-        &[
-            "--identity=ns/wary/sa/default",
-            &format!("--issuer={issuer}"),
-            &format!("--token={}", path("token")),
-            &format!("--trust-bundle={}", path("ca.crt")),
-            "--inbound=127.0.0.1:0",
-            "--tunnel=127.0.0.1:0",
-        ],
-    );
+    let proxy = start(&control, "ns/wary/sa/default", directory.path());
     proxy.wait_for_log_within(&["no certificate yet", "trust bundle"], TIMEOUT);
     assert_eq!(proxy.get("/ready").expect("the admin listener answers").0, 503);
     assert!(!control.log().contains("ns/wary/sa/default"), "the token was sent: {}", control.log());

@@ -13,7 +13,7 @@ use leno_tests::proxy::{Proxy, wait_for};
 use super::sides::{Authority, ServerSide, TRUST_DOMAIN, behind_proxy, client_side, own_ip};
 
 /// How long a program may take to start or to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// What the endpoint must be.
 const WORKLOAD: &str = "ns/default/sa/echo";
 

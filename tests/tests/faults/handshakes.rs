@@ -14,7 +14,7 @@ use socket2::SockRef;
 use super::sides::{Authority, ServerSide, behind_proxy, client_side, echo, own_ip};
 
 /// In which anything that must happen soon has happened, on a machine with other things to do.
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(20);
 /// How long a connection may take to show what it speaks.
 const DETECT: [&str; 2] = ["--limit", "detect_timeout_ms=2000"];
 /// Connections that begin a handshake and do not go on.
@@ -224,7 +224,8 @@ async fn calls_go_elsewhere_when_a_server_side_stalls_or_babbles() {
         let service = endpoints.iter().fold(Service::echo(&endpoints), |service, &endpoint| {
             behind_proxy(service, endpoint, "ns/default/sa/echo")
         });
-        let proxy = client_side(&authority, &[service.annotated("leno.dev/balancer", "round-robin")], &[]);
+        let service = service.annotated("leno.dev/balancer", "round-robin").annotated("leno.dev/connect-timeout", "3s");
+        let proxy = client_side(&authority, &[service], &[]);
         let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
         clients.busy(200, 10).await.assert_nothing_lost();
         proxy.wait_for_log(&["outbound connection to", &bad.ip().to_string(), words]);

@@ -14,7 +14,7 @@ use super::sides::{Authority, ServerSide, client_side, client_side_at, echo, own
 const DELAY: Duration = Duration::from_millis(50);
 const IN_FLIGHT: usize = 30;
 /// In which anything that must happen soon has happened, on a machine with other things to do.
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(20);
 
 async fn servers(authority: &Authority, count: usize) -> Vec<ServerSide> {
     let settings = Settings { delay: DELAY, ..Settings::default() };

@@ -100,7 +100,8 @@ fn a_machine_that_vanishes_costs_the_calls_in_flight_there_and_no_other() {
 async fn loses_a_machine() {
     let authority = Authority::new();
     let servers = two_servers(&authority).await;
-    let proxy = client_side(&authority, &[echo(&servers)], &IMPATIENT);
+    let service = echo(&servers).annotated("leno.dev/connect-timeout", "3s");
+    let proxy = client_side(&authority, &[service], &IMPATIENT);
     let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
     let load = clients.keep_calling(IN_FLIGHT);
     load.wait_for_more(200, SOON).await;

@@ -13,7 +13,7 @@ use super::sides::{Authority, ServerSide, client_side, echo};
 const SERVERS: usize = 5;
 const IN_FLIGHT: usize = 40;
 /// In which anything that must happen soon has happened, on a machine with other things to do.
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(20);
 
 fn settings() -> Settings {
     Settings { delay: Duration::from_millis(5), ..Settings::default() }

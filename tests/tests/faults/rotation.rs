@@ -24,7 +24,8 @@ async fn start(authority: &Authority, arguments: &[&str]) -> (Vec<ServerSide>, P
         let settings = Settings { delay: Duration::from_millis(5), ..Settings::default() };
         servers.push(ServerSide::start(authority, name, settings, arguments).await);
     }
-    let proxy = client_side(authority, &[echo(&servers).annotated("leno.dev/max-connection-age", "1s")], arguments);
+    let short_lived = echo(&servers).annotated("leno.dev/max-connection-age", "1s");
+    let proxy = client_side(authority, &[short_lived], arguments);
     let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(IN_FLIGHT);
     (servers, proxy, load)
 }

@@ -16,7 +16,7 @@ const PORT: u16 = 50051;
 const INBOUND_PORT: u16 = 4143;
 const TUNNEL_PORT: u16 = 15008;
 /// How long `leno ca` may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A loopback address that no other test uses, so that a proxy which is started again finds its ports free.
 pub(crate) fn own_ip() -> IpAddr {

@@ -70,7 +70,7 @@ fn each_side_may_say_that_it_has_said_all_and_still_hear_the_other() {
     let (answer, _) = timed(&pair, &format!("{bytes} | socat -t 30 - TCP:sum:9000"));
     assert_eq!(answer, expected);
     pair.assert_encrypted();
-    wait_for("the end of the connection", Duration::from_secs(5), || {
+    wait_for("the end of the connection", Duration::from_secs(20), || {
         (pair.client.scrape().sum("tcp_open_connections", &[r#"peer="src""#]) == 0.0).then_some(())
     });
     let line = pair.server.wait_for_access(&[("protocol", "TCP"), ("tls", "true")]);

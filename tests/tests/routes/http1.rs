@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Answers with what it was asked; `/count` is how many requests it had before, `/slow` takes two seconds.
+/// Answers with what it was asked; `/count` is how many requests it had before, `/slow` takes fifteen seconds.
 const REPORTER: &str = "
 import http.server, json, sys, time
 asked = 0
@@ -21,7 +21,7 @@ class Reporter(http.server.BaseHTTPRequestHandler):
         global asked
         content = self.rfile.read(int(self.headers.get('content-length', 0))).decode()
         if self.path == '/slow':
-            time.sleep(2)
+            time.sleep(15)
         if self.path != '/count':
             asked += 1
         report = {'server': sys.argv[1], 'asked': asked, 'method': self.command, 'path': self.path, 'content': content,
@@ -184,7 +184,7 @@ fn a_request_that_takes_longer_than_its_rule_allows_ends_with_504() {
     let shown = ["-o", "/dev/null", "-w", "%{http_code} %header{leno-proxy-error}"];
     assert_eq!(web.curl("/slow", &shown), "504 request-timeout");
     let waited = start.elapsed();
-    assert!(waited >= Duration::from_millis(300) && waited < Duration::from_millis(1_500), "it took {waited:?}");
+    assert!(waited >= Duration::from_millis(300) && waited < Duration::from_secs(8), "it took {waited:?}");
     assert_eq!(web.ask("/fast", &[])["server"], "v1");
 }
 

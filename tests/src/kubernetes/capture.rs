@@ -1,0 +1,81 @@
+//! What goes over the wire between the nodes of a cluster, recorded with tcpdump on the bridge that joins them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Cluster;
+use crate::mesh::{Frames, LAST, TCPDUMP, is_installed};
+use crate::proxy::wait_for;
+
+/// The bridge of tests/kube, and an address of a node behind it, where nobody listens.
+const BRIDGE: &str = "lkbr0";
+const NODE: &str = "10.200.0.11:9";
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A capture that goes on: all frames that cross from node to node. It ends with the test, whatever comes.
+#[derive(Debug)]
+pub struct Capture {
+    tcpdump: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Capture {
+    /// Begins; `None`, and a line that says so, where the nodes are not ours to listen to, or there is no tcpdump.
+    ///
+    /// # Panics
+    /// When tcpdump does not start.
+    pub fn start(cluster: &Cluster) -> Option<Self> {
+        if !cluster.is_ours() {
+            writeln!(io::stderr(), "SKIPPED: nobody here can listen between the nodes of LENO_KUBECONFIG's cluster")
+                .ok();
+            return None;
+        }
+        if !is_installed("tcpdump", "tcpdump") {
+            return None;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let said = File::create(directory.path().join("said")).expect("a file");
+        let mut command = Command::new("tcpdump");
+        command.args(TCPDUMP).args(["-i", BRIDGE, "-w"]).arg(directory.path().join("frames"));
+        let tcpdump = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("tcpdump runs");
+        let capture = Self { tcpdump, directory };
+        wait_for("tcpdump listens", TIMEOUT, || capture.said().contains("listening on").then_some(()));
+        Some(capture)
+    }
+
+    /// Ends it, and returns what was captured.
+    ///
+    /// # Panics
+    /// When frames were lost.
+    pub fn stop(mut self) -> Frames {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        socket.send_to(LAST.as_bytes(), NODE).expect("a node is there");
+        let file: PathBuf = self.directory.path().join("frames");
+        wait_for("the last frame", TIMEOUT, || Frames::read(&file).contain(LAST.as_bytes()).then_some(()));
+        let pid = i32::try_from(self.tcpdump.id()).ok().and_then(Pid::from_raw).expect("process ids are positive");
+        kill_process(pid, Signal::INT).expect("it runs");
+        self.tcpdump.wait().expect("it is ours");
+        let said = self.said();
+        assert!(said.contains("\n0 packets dropped by kernel"), "{said}");
+        Frames::read(&file)
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("said")).expect("tcpdump writes it")
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // It may have ended already.
+        self.tcpdump.kill().ok();
+        self.tcpdump.wait().ok();
+    }
+}
