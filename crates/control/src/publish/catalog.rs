@@ -47,10 +47,10 @@ pub(crate) struct Catalog {
     mesh: Arc<Mesh>,
     trust_domain: TrustDomain,
     /// Under the names that are used where nobody has asked for another.
-    written: Mutex<HashMap<Place, Arc<Written>>>,
+    written: Mutex<Resources>,
 }
 
-type Place = (Kind, Subject, Audience);
+type Resources = HashMap<(Kind, Subject), HashMap<Audience, Arc<Written>>>;
 
 impl Catalog {
     /// The resources of a mesh, whose workloads are of a trust domain.
@@ -58,13 +58,17 @@ impl Catalog {
         Self { mesh, trust_domain, written: Mutex::default() }
     }
 
-    /// The resources of the mesh that comes next; what did not change is kept as it was written.
+    /// The resources of the mesh that comes next, which takes over what did not change as it was written: whoever still
+    /// looks here writes it again.
     pub(crate) fn next(&self, mesh: Arc<Mesh>) -> (Self, Changes) {
         let changes = Changes::between(&self.mesh, &mesh);
-        let is_same = |(kind, subject, _): &Place| !changes.of(*kind).contains(subject);
-        let kept =
-            self.lock().iter().filter(|(place, _)| is_same(place)).map(|(p, w)| (p.clone(), w.clone())).collect();
-        (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(kept) }, changes)
+        let mut written = std::mem::take(&mut *self.lock());
+        for kind in Kind::ALL {
+            for subject in changes.of(kind) {
+                written.remove(&(kind, subject.clone()));
+            }
+        }
+        (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(written) }, changes)
     }
 
     /// The resource of that name, for a client; `None` if there is none.
@@ -73,14 +77,14 @@ impl Catalog {
         if subject.to_string() != name {
             return self.write(kind, name, &subject, audience).map(Arc::new);
         }
-        let audience = &audience.of(&subject);
-        let place = (kind, subject, audience.clone());
-        if let Some(written) = self.lock().get(&place) {
+        let audience = audience.of(&subject);
+        let place = (kind, subject);
+        if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&audience)) {
             return Some(written.clone());
         }
         // Two that ask at once both write it, which is the same.
-        let written = Arc::new(self.write(kind, name, &place.1, audience)?);
-        self.lock().insert(place, written.clone());
+        let written = Arc::new(self.write(kind, name, &place.1, &audience)?);
+        self.lock().entry(place).or_default().insert(audience, written.clone());
         Some(written)
     }
 
@@ -152,7 +156,7 @@ impl Catalog {
         Some(bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Arc<Written>>> {
+    fn lock(&self) -> MutexGuard<'_, Resources> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
