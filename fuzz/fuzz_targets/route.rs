@@ -20,6 +20,19 @@ kind: Service
 metadata: {name: grpc}
 spec: {ports: [{port: 80}]}
 ---
+apiVersion: v1
+kind: Service
+metadata: {name: tls}
+spec: {ports: [{port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: TLSRoute
+metadata: {name: tls}
+spec:
+  parentRefs: [{group: '', kind: Service, name: tls}]
+  hostnames: [a.b, '*.b', '*.c.b', d]
+  rules: [{backendRefs: [{name: tls, port: 80}]}]
+---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: web}
@@ -83,7 +96,19 @@ impl RequestHead for Head<'_> {
     }
 }
 
+/// A server name of a ClientHello, which is any text.
+fn check_server(name: &str) {
+    let key = ClusterKey { namespace: "default".into(), service: "tls".into(), port: 80 };
+    let table = MESH.routes(&key, "default").expect("a table");
+    let name = name.to_ascii_lowercase();
+    let is_known = name == "d" || name.len() > 2 && name.ends_with(".b");
+    assert_eq!(table.find_server(Some(&name)).is_some(), is_known, "{name:?}");
+}
+
 fuzz_target!(|input: &[u8]| {
+    if let Ok(name) = std::str::from_utf8(input) {
+        check_server(name);
+    }
     let head = Head(input.split(|byte| *byte == b'\n').collect());
     for service in ["web", "grpc"] {
         let key = ClusterKey { namespace: "default".into(), service: service.into(), port: 80 };

@@ -162,6 +162,48 @@ async fn envoy_takes_a_listener_for_each_address_of_a_service_whatever_it_speaks
     assert!(!page.to_string().contains("refused"), "{page}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_takes_a_listener_with_routes_of_connections_and_follows_them() {
+    let at = |address: &str| address.parse().expect("an address");
+    let services =
+        [Service::new("db", &[]).at(at("10.96.0.10:5432")), Service::new("vault", &[]).at(at("10.96.0.11:443"))];
+    let control = Control::start(&services);
+    let route = |kind: &str, service: &str, spec: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {service}}}\nspec:\n  \
+             parentRefs: [{{group: '', kind: Service, name: {service}}}]\n  {spec}\n"
+        )
+    };
+    let to = |service: &str, port: u16| {
+        format!("{{backendRefs: [{{name: {service}, port: {port}}}, {{name: nobody, port: 1}}]}}")
+    };
+    control.directory().write("route-db.yaml", &route("TCPRoute", "db", &format!("rules: [{}]", to("db", 5432))));
+    let names = format!("hostnames: [a.example.org, '*.example.org']\n  rules: [{}]", to("vault", 443));
+    control.directory().write("route-vault.yaml", &route("TLSRoute", "vault", &names));
+    let envoy = tokio::task::block_in_place(|| Envoy::start(&control, "envoy"));
+    let shows = |words: &[&str]| {
+        wait_for(&format!("Envoy has {words:?}"), SOON, || {
+            let config = envoy.get("/config_dump?resource=dynamic_listeners")?;
+            words.iter().all(|word| config.contains(word)).then_some(())
+        });
+    };
+    tokio::task::block_in_place(|| {
+        shows(&[
+            "weighted_clusters",
+            "TCPRoute default/db",
+            "TLSRoute default/vault",
+            "*.example.org",
+            "tls_inspector",
+        ]);
+        control
+            .directory()
+            .write("route-vault.yaml", &route("TLSRoute", "vault", &names.replace("a.example", "b.example")));
+        shows(&["b.example.org"]);
+    });
+    let page = control.client("envoy").expect("it is connected");
+    assert!(!page.to_string().contains("refused"), "{page}");
+}
+
 /// The Service `echo` with one endpoint behind a proxy, which listens at `inbound`.
 fn meshed(endpoint: SocketAddr, inbound: SocketAddr) -> Service {
     Service::echo(&[endpoint]).endpoint_annotated(endpoint, "leno.dev/identity", "ns/shop/sa/echo").endpoint_annotated(

@@ -45,6 +45,8 @@ pub const ROUTE: &str = "route";
 /// Of a Route: the name of its rule.
 pub const RULE: &str = "rule";
 
+/// Of a Route: the server that a TLS connection is for.
+pub const SERVER_NAME: &str = "server-name";
 /// Of a Route: that its path is that of a gRPC method.
 pub const GRPC: &str = "grpc";
 /// Of a Route: the gRPC service, after `=`, or a pattern of it, after `~`.

@@ -1,22 +1,26 @@
 //! What an address or a name leads to: the Listener resource.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::protocol::Protocol;
-use prost::Message;
+use leno_model::route::{RouteKind, RouteTable, Rule, ServerName};
+use prost::{Message, Name};
 
 use crate::error::Unreadable;
 use crate::facts::{CLUSTER, Facts, LEADS_TO};
 use crate::limits::RESOURCE_MAX_BYTES;
-use crate::name;
+use crate::name::{self, NOWHERE};
 use crate::pb::core::TrafficDirection;
 use crate::pb::http::{HttpConnectionManager, HttpFilter, Rds, http_connection_manager, http_filter};
 use crate::pb::listener::{
     ApiListener, Filter, FilterChain, FilterChainMatch, Listener, ListenerFilter, filter, listener_filter,
 };
-use crate::pb::{Any, BoolValue, HttpInspector, Router, tcp};
+use crate::pb::tcp::tcp_proxy::{ClusterSpecifier, WeightedCluster, weighted_cluster::ClusterWeight};
+use crate::pb::{Any, BoolValue, HttpInspector, Router, TlsInspector, tcp};
 use crate::proto::{address, ads, any, duration};
+use crate::routes::action::destination;
 
 /// What a connection to a Listener's address, or a call to its name, is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +46,9 @@ pub struct Lead {
 /// Writes the Listener that was asked for as `name`, which leads to a cluster: by the address `at`, or by a Service's name.
 ///
 /// A name of a Service is gRPC's way to ask: its Listener has no address, only an API. An address is what a proxy's
-/// connections were going to: the Listener does not bind it, but is given what interception brings.
-pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster) -> Listener {
+/// connections were going to: the Listener does not bind it, but is given what interception brings. `table` is of the routes
+/// that are in force there, of which those about connections are followed here, and the others by the RouteConfiguration.
+pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Option<&RouteTable>) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
         name: name.to_owned(),
@@ -53,25 +58,76 @@ pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster) -> Listener 
     match at {
         None => Listener { api_listener: Some(ApiListener { api_listener: Some(any(&manager(&key))) }), ..listener },
         Some(at) => {
-            let (http, bytes) =
-                (|| http_chain(&manager(&key)), || chain("envoy.filters.network.tcp_proxy", any(&relay(&key))));
-            let listener = Listener {
+            let Chains { inspectors, matched, rest } = match table.map(|table| (table.kind(), table)) {
+                Some((RouteKind::Tcp, table)) => Chains::of_connections(table),
+                Some((RouteKind::Tls, table)) => Chains::of_protocol(cluster).with_servers(table),
+                _ => Chains::of_protocol(cluster),
+            };
+            Listener {
                 address: Some(address(at)),
                 bind_to_port: Some(BoolValue { value: false }),
                 traffic_direction: TrafficDirection::Outbound.into(),
+                listener_filters: inspectors,
+                filter_chains: matched,
+                default_filter_chain: Some(rest),
                 ..listener
-            };
-            match cluster.protocol {
-                Protocol::Http1 | Protocol::Http2 => Listener { filter_chains: vec![http()], ..listener },
-                Protocol::Opaque => Listener { filter_chains: vec![bytes()], ..listener },
-                Protocol::Detect => Listener {
-                    listener_filters: vec![http_inspector()],
-                    filter_chains: vec![FilterChain { filter_chain_match: Some(is_http()), ..http() }],
-                    default_filter_chain: Some(bytes()),
-                    ..listener
-                },
             }
         }
+    }
+}
+
+/// What becomes of connections to an address.
+struct Chains {
+    /// What looks at their first bytes.
+    inspectors: Vec<ListenerFilter>,
+    /// For those that are known by these.
+    matched: Vec<FilterChain>,
+    /// For all others.
+    rest: FilterChain,
+}
+
+impl Chains {
+    /// As their cluster's protocol has it.
+    fn of_protocol(cluster: &Cluster) -> Self {
+        let key = cluster.key.to_string();
+        let http = || http_chain(&manager(&key));
+        let bytes = || bytes_chain(&key, ClusterSpecifier::Cluster(key.clone()));
+        match cluster.protocol {
+            Protocol::Http1 | Protocol::Http2 => Self { inspectors: Vec::new(), matched: Vec::new(), rest: http() },
+            Protocol::Opaque => Self { inspectors: Vec::new(), matched: Vec::new(), rest: bytes() },
+            Protocol::Detect => Self {
+                inspectors: vec![inspector("envoy.filters.listener.http_inspector", &HttpInspector::default())],
+                matched: vec![FilterChain { filter_chain_match: Some(is_http()), ..http() }],
+                rest: bytes(),
+            },
+        }
+    }
+
+    /// All as the first rule has it, whatever they carry.
+    fn of_connections(table: &RouteTable) -> Self {
+        let first = table.entries().first();
+        let to = first.map_or_else(nowhere, |entry| by_weight(&entry.rule));
+        let name = first.map(|entry| entry.rule.route.to_string()).unwrap_or_default();
+        Self { inspectors: Vec::new(), matched: Vec::new(), rest: bytes_chain(&name, to) }
+    }
+
+    /// The same, but TLS by the names of servers, and of other names nothing.
+    fn with_servers(mut self, table: &RouteTable) -> Self {
+        let mut known = BTreeSet::new();
+        for entry in table.entries() {
+            // Of two chains for one name Envoy takes neither; the first of ours goes before.
+            let name = entry.matches.server_name.as_ref().map(ServerName::as_str);
+            if known.insert(name) {
+                let chain = bytes_chain(&entry.rule.route.to_string(), by_weight(&entry.rule));
+                self.matched.push(FilterChain { filter_chain_match: Some(is_tls(name)), ..chain });
+            }
+        }
+        if known.insert(None) {
+            let refused = bytes_chain(NOWHERE, nowhere());
+            self.matched.push(FilterChain { filter_chain_match: Some(is_tls(None)), ..refused });
+        }
+        self.inspectors.insert(0, inspector("envoy.filters.listener.tls_inspector", &TlsInspector::default()));
+        self
     }
 }
 
@@ -134,12 +190,23 @@ pub(crate) fn router() -> HttpFilter {
     }
 }
 
-fn relay(cluster: &str) -> tcp::TcpProxy {
-    tcp::TcpProxy {
-        stat_prefix: cluster.to_owned(),
-        cluster_specifier: Some(tcp::tcp_proxy::ClusterSpecifier::Cluster(cluster.to_owned())),
-        ..Default::default()
-    }
+/// Connections whose bytes are relayed.
+fn bytes_chain(name: &str, to: ClusterSpecifier) -> FilterChain {
+    let relay = tcp::TcpProxy { stat_prefix: name.to_owned(), cluster_specifier: Some(to), ..Default::default() };
+    chain("envoy.filters.network.tcp_proxy", any(&relay))
+}
+
+/// The backends of a rule; Envoy takes no weight of 0.
+fn by_weight(rule: &Rule) -> ClusterSpecifier {
+    let weighted = rule.backends.iter().filter(|backend| backend.weight > 0);
+    let clusters: Vec<ClusterWeight> = weighted
+        .map(|backend| ClusterWeight { name: destination(backend), weight: backend.weight, ..Default::default() })
+        .collect();
+    if clusters.is_empty() { nowhere() } else { ClusterSpecifier::WeightedClusters(WeightedCluster { clusters }) }
+}
+
+fn nowhere() -> ClusterSpecifier {
+    ClusterSpecifier::Cluster(NOWHERE.to_owned())
 }
 
 /// Connections that carry HTTP.
@@ -157,10 +224,19 @@ fn is_http() -> FilterChainMatch {
     FilterChainMatch { application_protocols: protocols.into(), ..Default::default() }
 }
 
-fn http_inspector() -> ListenerFilter {
+/// TLS, to that server if there is a name.
+fn is_tls(server_name: Option<&str>) -> FilterChainMatch {
+    FilterChainMatch {
+        transport_protocol: "tls".to_owned(),
+        server_names: server_name.into_iter().map(str::to_owned).collect(),
+        ..Default::default()
+    }
+}
+
+fn inspector<M: Message + Name>(name: &str, config: &M) -> ListenerFilter {
     ListenerFilter {
-        name: "envoy.filters.listener.http_inspector".to_owned(),
-        config_type: Some(listener_filter::ConfigType::TypedConfig(any(&HttpInspector::default()))),
+        name: name.to_owned(),
+        config_type: Some(listener_filter::ConfigType::TypedConfig(any(config))),
         ..Default::default()
     }
 }

@@ -3,11 +3,13 @@ use leno_model::protocol::Protocol;
 use prost::Message;
 
 use super::{Target, read, write, write_endpoint};
-use crate::fixtures::cluster;
-use crate::name::listener_subject;
+use crate::fixtures::{cluster, mesh};
+use crate::name::{NOWHERE, listener_subject};
 use crate::pb::http::HttpConnectionManager;
 use crate::pb::http::http_connection_manager::RouteSpecifier;
-use crate::pb::listener::Listener;
+use crate::pb::listener::{FilterChain, Listener, filter};
+use crate::pb::tcp::TcpProxy;
+use crate::pb::tcp::tcp_proxy::ClusterSpecifier;
 use crate::proto::from_any;
 
 fn by_name(name: &str) -> Listener {
@@ -15,7 +17,7 @@ fn by_name(name: &str) -> Listener {
         Subject::Address(at) => Some(at),
         _ => None,
     };
-    write(name, at, &cluster("echo"))
+    write(name, at, &cluster("echo"), None)
 }
 
 #[test]
@@ -45,12 +47,12 @@ fn the_first_bytes_tell_where_nothing_is_said_of_the_protocol() {
     let at = "10.96.0.10:50051".parse().expect("an address");
     let of = |protocol| {
         let cluster = leno_model::mesh::Cluster { protocol, ..cluster("echo") };
-        let listener = write("10.96.0.10:50051", Some(at), &cluster);
+        let listener = write("10.96.0.10:50051", Some(at), &cluster, None);
         (listener.listener_filters.len(), listener.filter_chains.len(), listener.default_filter_chain.is_some())
     };
     assert_eq!(of(Protocol::Detect), (1, 1, true));
-    assert_eq!(of(Protocol::Http2), (0, 1, false));
-    assert_eq!(of(Protocol::Opaque), (0, 1, false));
+    assert_eq!(of(Protocol::Http2), (0, 0, true));
+    assert_eq!(of(Protocol::Opaque), (0, 0, true));
 }
 
 #[test]
@@ -65,4 +67,67 @@ fn a_listener_that_leads_nowhere_is_an_error() {
     let listener = Listener { name: "a".to_owned(), ..Default::default() };
     let error = read(&listener.encode_to_vec()).expect_err("it leads nowhere");
     assert_eq!(error.to_string(), "a: cluster: is missing in the metadata");
+}
+
+/// The Listener of echo's address where this route is in force, as clients in `shop` have it.
+fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
+    let mesh = mesh(&format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: echo, namespace: shop}}\nspec: {{clusterIP: 10.96.0.10, \
+         ports: [{{port: 80, appProtocol: {app_protocol}}}]}}\n---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\n\
+         metadata: {{name: r, namespace: shop}}\nspec:\n  parentRefs: [{{group: '', kind: Service, name: echo}}]\n  {spec}\n"
+    ));
+    let at = "10.96.0.10:80".parse().expect("an address");
+    let cluster = mesh.cluster_by_address(at).expect("echo");
+    write("10.96.0.10:80", Some(at), cluster, mesh.routes(&cluster.key, "shop").map(AsRef::as_ref))
+}
+
+/// Where a chain leads, with the weights; `None` if it looks into what comes.
+fn destinations(chain: &FilterChain) -> Option<Vec<(String, u32)>> {
+    let Some(filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else { panic!("{chain:?}") };
+    match from_any::<TcpProxy>(config)?.cluster_specifier.expect("a cluster") {
+        ClusterSpecifier::Cluster(name) => Some(vec![(name, 1)]),
+        ClusterSpecifier::WeightedClusters(all) => {
+            Some(all.clusters.into_iter().map(|cluster| (cluster.name, cluster.weight)).collect())
+        }
+    }
+}
+
+const BOTH: &str = "rules: [{backendRefs: [{name: echo, port: 80, weight: 9}, {name: nobody, port: 1, weight: 1}, {name: echo, port: 80, weight: 0}]}]";
+
+#[test]
+fn a_tcp_route_shares_connections_out_whatever_is_spoken() {
+    let shares = [("echo.shop:80".to_owned(), 9), (NOWHERE.to_owned(), 1)];
+    for protocol in ["http", "tcp", "''"] {
+        let listener = routed("TCPRoute", BOTH, protocol);
+        assert!(listener.listener_filters.is_empty() && listener.filter_chains.is_empty(), "{protocol}");
+        let chain = listener.default_filter_chain.expect("one for all");
+        assert_eq!(destinations(&chain).expect("bytes"), shares, "{protocol}");
+    }
+    let none = routed("TCPRoute", "rules: [{backendRefs: [{name: echo, port: 80, weight: 0}]}]", "tcp");
+    assert_eq!(destinations(&none.default_filter_chain.expect("one for all")), Some(vec![(NOWHERE.to_owned(), 1)]));
+}
+
+#[test]
+fn a_tls_route_takes_its_servers_and_refuses_others() {
+    let spec = format!("hostnames: [a.example.org, '*.example.org', a.example.org]\n  {BOTH}");
+    let listener = routed("TLSRoute", &spec, "''");
+    let inspectors: Vec<_> = listener.listener_filters.iter().map(|filter| filter.name.rsplit('.').next()).collect();
+    assert_eq!(inspectors, [Some("tls_inspector"), Some("http_inspector")]);
+    let known_by = |chain: &FilterChain| {
+        let matches = chain.filter_chain_match.clone().expect("a match");
+        (matches.transport_protocol, matches.server_names.join(" "))
+    };
+    let tls: Vec<_> = listener.filter_chains.iter().filter(|chain| known_by(chain).0 == "tls").collect();
+    let names: Vec<_> = tls.iter().map(|chain| known_by(chain).1).collect();
+    assert_eq!(names, ["a.example.org", "*.example.org", ""], "each once");
+    assert_eq!(destinations(tls[0]).expect("bytes").len(), 2);
+    assert_eq!(destinations(tls[2]), Some(vec![(NOWHERE.to_owned(), 1)]));
+    // What is not TLS goes its usual way.
+    assert_eq!(listener.filter_chains.len(), 4);
+    assert_eq!(
+        destinations(&listener.default_filter_chain.expect("one for the rest")),
+        Some(vec![("echo.shop:80".to_owned(), 1)])
+    );
+    let without_names = routed("TLSRoute", BOTH, "tcp");
+    assert_eq!(without_names.filter_chains.len(), 1, "all TLS is its own");
 }

@@ -7,6 +7,7 @@ pub(crate) use envoy_types::pb::envoy::config::{
 pub(crate) use envoy_types::pb::envoy::extensions::filters::http::rbac::v3::Rbac as RbacFilter;
 pub(crate) use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 pub(crate) use envoy_types::pb::envoy::extensions::filters::listener::http_inspector::v3::HttpInspector;
+pub(crate) use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 pub(crate) use envoy_types::pb::envoy::extensions::filters::network::{
     http_connection_manager::v3 as http, tcp_proxy::v3 as tcp,
 };

@@ -31,7 +31,7 @@ fn received_cluster(cluster: &Cluster, view: View<'_>) -> Cluster {
 }
 
 fn received_address(address: SocketAddr, cluster: &Cluster) -> (SocketAddr, ClusterKey) {
-    let written = listener::write(&address.to_string(), Some(address), cluster);
+    let written = listener::write(&address.to_string(), Some(address), cluster, None);
     let lead = listener::read(&written.encode_to_vec()).expect("ours");
     let Target::Cluster(key) = lead.target else { panic!("{lead:?} is no cluster") };
     (lead.name.parse().expect("an address"), key)
@@ -60,7 +60,7 @@ fn equal_resources_are_equal_bytes() {
                 [
                     cluster::write(cluster, ENVOY).encode_to_vec(),
                     endpoints::write(cluster, ENVOY).encode_to_vec(),
-                    listener::write("a", None, cluster).encode_to_vec(),
+                    listener::write("a", None, cluster, None).encode_to_vec(),
                 ]
             };
             assert_eq!(bytes(), bytes(), "seed {seed}");
@@ -77,7 +77,7 @@ fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
             let mut all = [
                 cluster::write(cluster, ENVOY).encode_to_vec(),
                 endpoints::write(cluster, ENVOY).encode_to_vec(),
-                listener::write("a", None, cluster).encode_to_vec(),
+                listener::write("a", None, cluster, None).encode_to_vec(),
             ];
             for bytes in &mut all {
                 for _ in 0..8 {

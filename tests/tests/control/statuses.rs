@@ -74,6 +74,49 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     cluster.kubectl(&["delete", "namespace", "told", "--wait=false"]);
 }
 
+/// Kinds that are watched only where they are installed, as they are here.
+#[test]
+fn routes_of_connections_are_told_too_which_of_them_count() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("dialled");
+    cluster.install_gateway_api();
+    let control = Control::start(&cluster);
+    let route = |kind: &str, name: &str, names: &str| {
+        format!(
+            "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: {kind}
+metadata: {{name: {name}, namespace: dialled}}
+spec: {{parentRefs: [{{group: '', kind: Service, name: db}}], {names} rules: [{{backendRefs: [{{name: db, port: 443}}]}}]}}
+"
+        )
+    };
+    cluster.apply(&format!(
+        "{{apiVersion: v1, kind: Service, metadata: {{name: db, namespace: dialled}}, spec: {{ports: [{{port: 443}}]}}}}\n{}{}",
+        route("TLSRoute", "by-name", "hostnames: [db.example.org],"),
+        route("TCPRoute", "all", ""),
+    ));
+    let said = |kind: &str, name: &str, reason: &str| {
+        wait_for(&format!("{kind} {name} is told {reason}"), PATIENCE, || {
+            let route = cluster.kubectl(&["-n", "dialled", "get", kind, name, "-o", "json"]);
+            let accepted = of_route(&serde_json::from_str(&route).expect("JSON"), "Accepted")?;
+            (accepted["reason"] == reason).then_some(())
+        });
+    };
+    said("tlsroute", "by-name", "Accepted");
+    said("tcproute", "all", "Conflicted");
+    let kind_of = |config: &Value| {
+        let tables = config["mesh"]["routes"].as_array().into_iter().flatten();
+        let of_db = tables.filter(|table| table["namespace"] == "dialled").map(|table| table["table"]["kind"].clone());
+        of_db.collect::<Vec<_>>()
+    };
+    control.wait_until("the TLSRoute is in force", |config| kind_of(config) == ["TLSRoute"]);
+    cluster.kubectl(&["-n", "dialled", "delete", "tlsroute", "by-name"]);
+    said("tcproute", "all", "Accepted");
+    control.wait_until("the TCPRoute is in force", |config| kind_of(config) == ["TCPRoute"]);
+    cluster.kubectl(&["delete", "namespace", "dialled", "--wait=false"]);
+}
+
 #[test]
 fn a_policy_says_that_it_counts() {
     let Some(cluster) = Cluster::get() else { return };

@@ -8,6 +8,7 @@ use leno_install::annotations::{INJECT, PREFIX};
 use leno_install::inject::InboundPorts;
 use leno_model::manifest::Manifest;
 use leno_model::problem::Problem;
+use leno_model::route::RouteKind;
 use serde::{Serialize, Serializer};
 
 /// A kind of object that is watched.
@@ -27,6 +28,10 @@ pub enum Kind {
     HttpRoute,
     /// gateway.networking.k8s.io/v1
     GrpcRoute,
+    /// gateway.networking.k8s.io/v1
+    TlsRoute,
+    /// gateway.networking.k8s.io/v1
+    TcpRoute,
     /// gateway.networking.k8s.io/v1beta1, which every version of it serves
     ReferenceGrant,
 }
@@ -105,7 +110,7 @@ impl Namespace {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Service,
         Self::EndpointSlice,
         Self::Pod,
@@ -113,8 +118,20 @@ impl Kind {
         Self::AuthorizationPolicy,
         Self::HttpRoute,
         Self::GrpcRoute,
+        Self::TlsRoute,
+        Self::TcpRoute,
         Self::ReferenceGrant,
     ];
+
+    /// The kind of a route.
+    pub fn of_route(kind: RouteKind) -> Self {
+        match kind {
+            RouteKind::Http => Self::HttpRoute,
+            RouteKind::Grpc => Self::GrpcRoute,
+            RouteKind::Tls => Self::TlsRoute,
+            RouteKind::Tcp => Self::TcpRoute,
+        }
+    }
 
     /// Its name in the API.
     pub fn name(self) -> &'static str {
@@ -126,6 +143,8 @@ impl Kind {
             Self::AuthorizationPolicy => "AuthorizationPolicy",
             Self::HttpRoute => "HTTPRoute",
             Self::GrpcRoute => "GRPCRoute",
+            Self::TlsRoute => "TLSRoute",
+            Self::TcpRoute => "TCPRoute",
             Self::ReferenceGrant => "ReferenceGrant",
         }
     }

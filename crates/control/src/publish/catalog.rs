@@ -116,10 +116,13 @@ impl Catalog {
             (Kind::Endpoints, Subject::Nowhere) => endpoints::write_nowhere().encode_to_vec(),
             (Kind::Listener, Subject::Cluster(key)) => {
                 let cluster = self.mesh.cluster(key)?;
-                listener::write(name, None, cluster).encode_to_vec()
+                listener::write(name, None, cluster, None).encode_to_vec()
             }
             (Kind::Listener, Subject::Address(address)) => match self.mesh.cluster_by_address(*address) {
-                Some(cluster) => listener::write(name, Some(*address), cluster).encode_to_vec(),
+                Some(cluster) => {
+                    let table = self.mesh.routes(&cluster.key, &audience.namespace);
+                    listener::write(name, Some(*address), cluster, table.map(Arc::as_ref)).encode_to_vec()
+                }
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
             (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, audience)?,

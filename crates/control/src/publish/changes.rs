@@ -117,10 +117,19 @@ impl Changes {
         };
         let names: BTreeSet<_> = of(old).into_iter().chain(of(new)).collect();
         for (key, namespace) in names {
-            if old.routes(&key, &namespace) != new.routes(&key, &namespace) {
-                self.add(Kind::Route, Subject::Cluster(key));
-                self.add(Kind::Route, Subject::Mesh);
+            let tables = [old, new].map(|mesh| mesh.routes(&key, &namespace));
+            if tables[0] == tables[1] {
+                continue;
             }
+            if tables.iter().flatten().any(|table| !table.kind().is_of_requests()) {
+                // Connections are taken apart where they arrive.
+                [old, new]
+                    .into_iter()
+                    .filter_map(|mesh| mesh.cluster(&key))
+                    .for_each(|it| self.addresses_of_service(it));
+            }
+            self.add(Kind::Route, Subject::Cluster(key));
+            self.add(Kind::Route, Subject::Mesh);
         }
     }
 

@@ -60,6 +60,27 @@ fn a_route_changes_the_routes_only() {
     assert_eq!(changes(&text, &(text.clone() + route)), ["route echo.default:80", "route mesh"]);
 }
 
+/// Connections are taken apart by the Listener of the address that they were for.
+#[test]
+fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
+    let text = at("10.96.0.10", &service("echo", &[]));
+    for kind in ["TCPRoute", "TLSRoute"] {
+        let route = |weight: u8| {
+            format!(
+                "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r}}\nspec:\n  parentRefs: \
+                 [{{group: '', kind: Service, name: echo}}]\n  rules: [{{backendRefs: [{{name: echo, port: 80, weight: {weight}}}]}}]\n"
+            )
+        };
+        let routed = |weight| text.clone() + &route(weight);
+        let expected = ["listener 10.96.0.10:80", "route echo.default:80", "route mesh"];
+        for (old, new) in [(text.clone(), routed(1)), (routed(1), routed(2)), (routed(2), text.clone())] {
+            let mut changed = changes(&old, &new);
+            changed.sort();
+            assert_eq!(changed, expected, "{kind}");
+        }
+    }
+}
+
 #[test]
 fn a_policy_changes_what_the_workloads_of_its_namespace_must_know() {
     let policy = |namespace: &str, identity: &str| {

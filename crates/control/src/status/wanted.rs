@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use leno_model::route::RouteKind;
 use leno_model::route::status::ParentStatus;
 
 use super::Place;
@@ -40,20 +39,20 @@ pub(super) enum Verdict {
 pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     let mut routes: BTreeMap<Place, Vec<ParentStatus>> = BTreeMap::new();
     for status in &judged.routes {
-        let kind = match status.route.kind {
-            RouteKind::Http => Kind::HttpRoute,
-            RouteKind::Grpc => Kind::GrpcRoute,
-        };
         let name = Name::new(&status.route.namespace, &status.route.name);
-        routes.entry((kind, name)).or_default().push(status.clone());
+        routes.entry((Kind::of_route(status.route.kind), name)).or_default().push(status.clone());
     }
     let verdicts = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();
         let verdict = match (place.0, problem) {
             (Kind::AuthorizationPolicy, problem) => Verdict::Policy(problem),
-            (Kind::HttpRoute | Kind::GrpcRoute, Some(problem)) => Verdict::BrokenRoute(problem),
-            (Kind::HttpRoute | Kind::GrpcRoute, None) => Verdict::Route(routes.remove(place).unwrap_or_default()),
-            _ => return None,
+            (Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute, problem) => match problem {
+                Some(problem) => Verdict::BrokenRoute(problem),
+                None => Verdict::Route(routes.remove(place).unwrap_or_default()),
+            },
+            (Kind::Service | Kind::EndpointSlice | Kind::Pod | Kind::Namespace | Kind::ReferenceGrant, _) => {
+                return None;
+            }
         };
         Some((place.clone(), Wanted { generation: observed.generation, verdict }))
     });

@@ -120,10 +120,12 @@ pub(super) struct Custom {
 const GATEWAY: &str = "gateway.networking.k8s.io";
 
 /// Every one of them.
-pub(super) const CUSTOM: [Custom; 4] = [
+pub(super) const CUSTOM: [Custom; 6] = [
     Custom { kind: Kind::AuthorizationPolicy, group: "leno.dev", version: "v1alpha1", plural: "authorizationpolicies" },
     Custom { kind: Kind::HttpRoute, group: GATEWAY, version: "v1", plural: "httproutes" },
     Custom { kind: Kind::GrpcRoute, group: GATEWAY, version: "v1", plural: "grpcroutes" },
+    Custom { kind: Kind::TlsRoute, group: GATEWAY, version: "v1", plural: "tlsroutes" },
+    Custom { kind: Kind::TcpRoute, group: GATEWAY, version: "v1", plural: "tcproutes" },
     Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
 ];
 

@@ -267,6 +267,8 @@ fn the_control_plane_never_writes_what_it_only_reads() {
     let may_write = [
         "httproutes/status",
         "grpcroutes/status",
+        "tlsroutes/status",
+        "tcproutes/status",
         "authorizationpolicies/status",
         "tokenreviews",
         "configmaps",

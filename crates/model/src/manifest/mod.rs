@@ -16,7 +16,8 @@ use k8s_openapi::api::{core, discovery};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 
 use crate::object::{
-    Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, route, service,
+    Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, route, service, tcp_route,
+    tls_route,
 };
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
@@ -123,6 +124,12 @@ impl Reader<'_> {
                 self.read_as(node, kind, http_route::review);
             }
             (route::API_VERSION, grpc_route::KIND) => self.read_as(node, kind, grpc_route::review),
+            (route::API_VERSION | route::TLS_API_VERSION | route::FIRST_API_VERSION, tls_route::KIND) => {
+                self.read_as(node, kind, tls_route::review);
+            }
+            (route::API_VERSION | route::FIRST_API_VERSION, tcp_route::KIND) => {
+                self.read_as(node, kind, tcp_route::review);
+            }
             (route::API_VERSION | route::OLD_API_VERSION, reference_grant::KIND) => {
                 self.read_as(node, kind, reference_grant::review);
             }
@@ -165,6 +172,8 @@ impl Reader<'_> {
             (authorization_policy::API_VERSION, authorization_policy::KIND),
             (route::API_VERSION, http_route::KIND),
             (route::API_VERSION, grpc_route::KIND),
+            (route::API_VERSION, tls_route::KIND),
+            (route::API_VERSION, tcp_route::KIND),
             (route::API_VERSION, reference_grant::KIND),
         ];
         let mut review = self.review(node, kind);
@@ -178,10 +187,11 @@ impl Reader<'_> {
                 let what = format!("{} is not read", quoted(version));
                 return review.problem("apiVersion", what, format!("use {known_version}"));
             }
-            if version == known_version && !route::NOT_READ.contains(&kind) && closest(kind, [known_kind]).is_some() {
-                let what = format!("{} is not a kind of {version}", quoted(kind));
-                return review.problem("kind", what, format!("did you mean {known_kind}?"));
-            }
+        }
+        let kinds = known.iter().filter(|(known_version, _)| *known_version == version).map(|(_, kind)| *kind);
+        if let Some(meant) = closest(kind, kinds).filter(|_| kind != route::NOT_READ) {
+            let what = format!("{} is not a kind of {version}", quoted(kind));
+            return review.problem("kind", what, format!("did you mean {meant}?"));
         }
         if group(version) == group(authorization_policy::API_VERSION) {
             // Of our own group everything is meant for us, and what is passed over may be what protects somebody.

@@ -1,6 +1,7 @@
 use gateway_api::grpcroutes::GrpcRoute;
 use gateway_api::httproutes::HttpRoute;
 use gateway_api::referencegrants::ReferenceGrant;
+use gateway_api::tlsroutes::TlsRoute;
 use k8s_openapi::api::core::v1::Service;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -97,6 +98,33 @@ fn grpc_routes_have_the_fields_that_kubernetes_knows() {
     });
     let Object::Route(route) = read_as::<GrpcRoute>(&object) else { panic!("not a route") };
     assert_eq!((route.rules[0].matches.len(), route.rules[0].backends.len()), (1, 1));
+}
+
+/// Those of TCPRoutes are the same but for the hostnames.
+#[test]
+fn tls_routes_have_the_fields_that_kubernetes_knows() {
+    let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 443});
+    let mut backend = reference.clone();
+    backend["weight"] = json!(3);
+    let mut parent = reference.clone();
+    parent["sectionName"] = json!("tls");
+    let mut object = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "TLSRoute",
+        "metadata": {"name": "a"},
+        "spec": {
+            "parentRefs": [parent],
+            "hostnames": ["example.org"],
+            "rules": [{"name": "one", "backendRefs": [backend]}],
+        },
+    });
+    let Object::Route(route) = read_as::<TlsRoute>(&object) else { panic!("not a route") };
+    assert_eq!((route.rules[0].matches.len(), route.rules[0].backends[0].weight), (1, 3));
+    object["kind"] = json!("TCPRoute");
+    object["spec"].as_object_mut().expect("a spec").remove("hostnames");
+    let read = read_object(object).expect("no mistake").objects.remove(0);
+    let Object::Route(route) = read else { panic!("not a route") };
+    assert_eq!((route.rules[0].name.as_deref(), route.rules[0].backends.len()), (Some("one"), 1));
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
         };
         let headers = header_matches(&format!("{field}.headers"), &written.headers.unwrap_or_default(), reading);
         if let (Some(method), Some(headers)) = (method, headers) {
-            matches.push(Match { path: PathMatch::Grpc(method), method: None, headers, query: Box::default() });
+            matches.push(Match { path: PathMatch::Grpc(method), headers, ..Match::any() });
         }
     }
     let parts = RuleParts {

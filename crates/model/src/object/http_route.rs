@@ -133,7 +133,7 @@ fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) ->
     let path = read_path(&format!("{field}.path"), path.unwrap_or_default(), reading);
     let headers = header_matches(&format!("{field}.headers"), &headers.unwrap_or_default(), reading);
     let query = query_matches(&format!("{field}.queryParams"), &query_params.unwrap_or_default(), reading);
-    Some(Match { path: path?, method: method.map(Into::into), headers: headers?, query: query? })
+    Some(Match { path: path?, method: method.map(Into::into), headers: headers?, query: query?, ..Match::any() })
 }
 
 fn read_path(field: &str, written: WrittenPath, reading: &mut Reading<'_, '_>) -> Option<PathMatch> {

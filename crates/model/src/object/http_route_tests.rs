@@ -66,6 +66,7 @@ fn a_route_is_read() {
             method: Some("POST".into()),
             headers: [HeaderMatch { name: "x-env".into(), value: ValueMatch::Exact("canary".into()) }].into(),
             query: [QueryMatch { name: "Debug".into(), value: one() }].into(),
+            ..Match::any()
         }]
     );
     let ms = |ms| Some(Duration::from_millis(ms));
@@ -463,13 +464,18 @@ fn hostnames_are_told_to_mean_nothing() {
 
 #[test]
 fn routes_of_other_protocols_are_not_taken_for_misspelt_ones() {
-    for kind in ["TCPRoute", "TLSRoute", "UDPRoute", "Gateway"] {
+    for kind in ["UDPRoute", "Gateway"] {
         let text = format!("apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\n");
         let manifest = parse(&text).expect("no mistake");
         assert!(lines(&manifest.notices)[0].contains("ignored"), "{kind}");
     }
     let misspelt = "apiVersion: gateway.networking.k8s.io/v1\nkind: HttpRoute\nmetadata: {name: a}\n";
     assert!(problems(misspelt)[0].ends_with("did you mean HTTPRoute?"));
+    for kind in ["TcpRoute", "TlsRoute"] {
+        let meant = kind.replace("Tcp", "TCP").replace("Tls", "TLS");
+        let misspelt = misspelt.replace("HttpRoute", kind);
+        assert!(problems(&misspelt)[0].ends_with(&format!("did you mean {meant}?")), "{kind}");
+    }
     let version = "apiVersion: gateway.networking.k8s.io/v1alpha2\nkind: GRPCRoute\nmetadata: {name: a}\n";
     assert!(problems(version)[0].ends_with("use gateway.networking.k8s.io/v1"));
 }

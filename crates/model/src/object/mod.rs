@@ -8,6 +8,8 @@ pub(crate) mod http_route;
 pub(crate) mod reference_grant;
 pub mod route;
 pub(crate) mod service;
+pub(crate) mod tcp_route;
+pub(crate) mod tls_route;
 
 use std::sync::Arc;
 
@@ -30,7 +32,7 @@ pub enum Object {
     EndpointSlice(Arc<EndpointSlice>),
     /// A leno.dev/v1alpha1 AuthorizationPolicy.
     AuthorizationPolicy(AuthorizationPolicy),
-    /// A gateway.networking.k8s.io/v1 HTTPRoute or GRPCRoute.
+    /// A gateway.networking.k8s.io/v1 GRPCRoute, HTTPRoute, TLSRoute or TCPRoute.
     Route(Route),
     /// A gateway.networking.k8s.io ReferenceGrant.
     ReferenceGrant(ReferenceGrant),

@@ -96,7 +96,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     for (index, from) in from.iter().enumerate() {
         let field = format!("spec.from[{index}]");
         if from.kind.is_empty() {
-            review.problem(&format!("{field}.kind"), "missing", "write HTTPRoute or GRPCRoute");
+            review.problem(&format!("{field}.kind"), "missing", "write the kind of the routes, as HTTPRoute");
         }
         if !is_dns_label(&from.namespace) {
             let what = format!("{} is not a namespace", quoted(&from.namespace));

@@ -63,7 +63,7 @@ fn mistakes_are_said_with_a_fix() {
         ),
         (
             "{from: [{group: g, namespace: n}], to: [{kind: Service}]}",
-            "spec.from[0].kind of ReferenceGrant shop/grant: missing; write HTTPRoute or GRPCRoute",
+            "spec.from[0].kind of ReferenceGrant shop/grant: missing; write the kind of the routes, as HTTPRoute",
         ),
         (
             "{from: [{group: g, kind: k, namespace: n}], to: [{kind: Service, names: a}]}",

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::path::split_query;
-use super::{PathMatch, Pattern};
+use super::{PathMatch, Pattern, ServerName};
 
 /// What matching looks at in a request. The bytes may be anything.
 pub trait RequestHead {
@@ -19,9 +19,12 @@ pub trait RequestHead {
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
 }
 
-/// What has to be true of a request: all that is listed.
+/// What has to be true of a request, or of a TLS connection: all that is listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {
+    /// The server that a TLS connection is for, whose other fields match everything; `None` is any. No request has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<ServerName>,
     /// Its path.
     pub path: PathMatch,
     /// Its method, in upper case; `None` is any.
@@ -64,9 +67,20 @@ pub enum ValueMatch {
 }
 
 impl Match {
-    /// What matches every request.
+    /// What matches every request and every connection.
     pub fn any() -> Self {
-        Self { path: PathMatch::Prefix(Box::default()), method: None, headers: Box::default(), query: Box::default() }
+        Self {
+            server_name: None,
+            path: PathMatch::Prefix(Box::default()),
+            method: None,
+            headers: Box::default(),
+            query: Box::default(),
+        }
+    }
+
+    /// What matches TLS connections to a server.
+    pub fn server(name: ServerName) -> Self {
+        Self { server_name: Some(name), ..Self::any() }
     }
 
     /// Whether the request matches. Looks once at the path, once at the query for each parameter and once at all header
@@ -78,10 +92,16 @@ impl Match {
 
     /// The same, of a request whose path was split from its query before.
     pub(super) fn is_match_of(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> bool {
-        self.path.is_match(path)
+        self.server_name.is_none()
+            && self.path.is_match(path)
             && self.method.as_ref().is_none_or(|method| method.as_bytes() == head.method())
             && self.headers.iter().all(|header| header.is_match(head))
             && self.query.iter().all(|parameter| parameter.is_match(query))
+    }
+
+    /// Whether a TLS connection matches whose ClientHello names that server, or none.
+    pub(super) fn is_match_of_server(&self, name: Option<&str>) -> bool {
+        self.server_name.as_ref().is_none_or(|wanted| name.is_some_and(|name| wanted.is_match(name)))
     }
 }
 

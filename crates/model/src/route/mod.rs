@@ -1,4 +1,4 @@
-//! Gateway API routes: which rule a request meets, and what the rule does to it.
+//! Gateway API routes: which rule a request or a connection meets, and what the rule does to it.
 //!
 //! Pure: no sockets, no clock, and randomness is an argument. A [`RouteTable`] has every rule that calls to one cluster
 //! can meet, in order of precedence; finding one is a scan that stops at the first match. [`status`] says what became
@@ -14,6 +14,7 @@ mod precedence;
 mod redirect;
 mod rewrite;
 mod rule;
+mod server_name;
 pub mod status;
 mod table;
 
@@ -25,4 +26,5 @@ pub use precedence::Candidate;
 pub use redirect::{Redirect, Scheme};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use rule::{Backend, BackendTarget, RouteKind, RouteName, Rule, Timeouts};
+pub use server_name::ServerName;
 pub use table::{Entry, Found, RouteTable};

@@ -1,8 +1,9 @@
 //! Which of several matches of a request counts, exactly as Gateway API has it.
 //!
 //! Among HTTPRoutes: an exact path, then a pattern, then a prefix; the longer path; a method; more headers; more query
-//! parameters. Among GRPCRoutes: the longer service, the longer method, more headers. Then, for both: the older route,
-//! the first by namespace and name, the first rule. Only the place of patterns is ours to choose.
+//! parameters. Among GRPCRoutes: the longer service, the longer method, more headers. Among TLSRoutes: a whole name before
+//! one with a wildcard, then the longer name. Then, for all: the older route, the first by namespace and name, the first
+//! rule. Only the place of patterns is ours to choose.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -38,15 +39,16 @@ pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
     keyed.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// Less is more specific: the path's kind, then its lengths, then what else has to match.
+/// Less is more specific: the kind of the path or the name, then its lengths, then what else has to match.
 type Specificity = (u8, Reverse<usize>, Reverse<usize>, bool, Reverse<usize>, Reverse<usize>);
 
 fn specificity(matches: &Match) -> Specificity {
-    let (kind, length, second_length) = match &matches.path {
-        PathMatch::Exact(path) => (0, path.chars().count(), 0),
-        PathMatch::Pattern(pattern) => (1, pattern.as_str().chars().count(), 0),
-        PathMatch::Prefix(path) => (2, path.chars().count(), 0),
-        PathMatch::Grpc(grpc) => (0, characters(grpc.service.as_ref()), characters(grpc.method.as_ref())),
+    let (kind, length, second_length) = match (&matches.server_name, &matches.path) {
+        (Some(name), _) => (u8::from(name.is_wildcard()), name.as_str().len(), 0),
+        (None, PathMatch::Exact(path)) => (0, path.chars().count(), 0),
+        (None, PathMatch::Pattern(pattern)) => (1, pattern.as_str().chars().count(), 0),
+        (None, PathMatch::Prefix(path)) => (2, path.chars().count(), 0),
+        (None, PathMatch::Grpc(grpc)) => (0, characters(grpc.service.as_ref()), characters(grpc.method.as_ref())),
     };
     (
         kind,

@@ -18,7 +18,8 @@ pub struct Rule {
     pub name: Option<Box<str>>,
     /// What is done whichever backend is chosen.
     pub filters: Filters,
-    /// Where requests go, by weight. With none, or with no weight, and without a redirect, they are answered with 500.
+    /// Where requests go, by weight. With none, or with no weight, and without a redirect, they are answered with 500,
+    /// and connections are closed.
     pub backends: Box<[Backend]>,
     /// How long a request may take.
     pub timeouts: Timeouts,
@@ -41,19 +42,26 @@ pub struct Backend {
 pub enum BackendTarget {
     /// A port of a Service. Its own routes do not apply: routes are of a Service's frontend.
     Cluster(ClusterKey),
-    /// Nowhere, and why: requests for it are answered with 500, or UNAVAILABLE for gRPC.
+    /// Nowhere, and why: requests for it are answered with 500, or UNAVAILABLE for gRPC, and connections are closed.
     Invalid(Box<str>),
 }
 
-/// The kind of a route. A port of a Service has routes of one kind only.
+/// The kind of a route. A port of a Service has routes of one kind only: the first of these that there are (GEP-1294,
+/// "Route types").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum RouteKind {
-    /// A request that no rule matches is answered with 404.
-    #[serde(rename = "HTTPRoute")]
-    Http,
     /// A request that no rule matches is answered with UNIMPLEMENTED.
     #[serde(rename = "GRPCRoute")]
     Grpc,
+    /// A request that no rule matches is answered with 404.
+    #[serde(rename = "HTTPRoute")]
+    Http,
+    /// A TLS connection that no rule matches is refused; what is not TLS goes to the Service itself.
+    #[serde(rename = "TLSRoute")]
+    Tls,
+    /// One rule is for every connection, which is then not looked into.
+    #[serde(rename = "TCPRoute")]
+    Tcp,
 }
 
 /// The name of a route; its text is `HTTPRoute namespace/name`.
@@ -94,12 +102,22 @@ impl Rule {
 }
 
 impl RouteKind {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Grpc, Self::Http, Self::Tls, Self::Tcp];
+
     /// Its `kind`.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Http => "HTTPRoute",
             Self::Grpc => "GRPCRoute",
+            Self::Http => "HTTPRoute",
+            Self::Tls => "TLSRoute",
+            Self::Tcp => "TCPRoute",
         }
+    }
+
+    /// Whether its rules are about requests, rather than about connections whose content is nobody's business.
+    pub fn is_of_requests(self) -> bool {
+        matches!(self, Self::Grpc | Self::Http)
     }
 }
 

@@ -63,7 +63,7 @@ pub enum Reason {
     Accepted,
     /// Not accepted: the parent has no such port.
     NoMatchingParent,
-    /// Not accepted: a route of another kind has the port.
+    /// Not accepted: a route of another kind has the port, or another TCPRoute.
     Conflicted,
     /// Not accepted: a value that is not known or not supported.
     UnsupportedValue,

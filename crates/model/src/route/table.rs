@@ -17,13 +17,13 @@ pub struct RouteTable {
 /// A match with its rule. A rule with several matches has an entry for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Which requests the rule is about.
+    /// Which requests or connections the rule is about.
     pub matches: Match,
     /// What is done with them.
     pub rule: Arc<Rule>,
 }
 
-/// The rule that a request meets.
+/// The rule that a request or a connection meets.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     /// What is done with it.
@@ -50,6 +50,12 @@ impl RouteTable {
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {
         let (path, query) = split_query(head.path());
         let entry = self.entries.iter().find(|entry| entry.matches.is_match_of(head, path, query))?;
+        Some(Found { rule: &entry.rule, path: &entry.matches.path })
+    }
+
+    /// The rule that a TLS connection meets whose ClientHello names that server, or none; `None` if it meets no rule.
+    pub fn find_server(&self, name: Option<&str>) -> Option<Found<'_>> {
+        let entry = self.entries.iter().find(|entry| entry.matches.is_match_of_server(name))?;
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
     }
 

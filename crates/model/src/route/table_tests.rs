@@ -1,6 +1,6 @@
 use super::{Entry, RouteTable};
 use crate::route::fixtures::{get, rule};
-use crate::route::{Candidate, Match, PathMatch, RouteKind};
+use crate::route::{Candidate, Match, PathMatch, RouteKind, ServerName};
 
 #[test]
 fn the_first_entry_that_matches_is_found() {
@@ -25,6 +25,41 @@ fn the_match_that_counts_is_given_with_the_rule() {
     assert_eq!(table.find(&get("/a/b")).map(|found| found.path), Some(&exact.path));
     assert_eq!(table.entries().len(), 2);
     assert_eq!(table.kind(), RouteKind::Http);
+}
+
+/// The most specific name counts, whatever order the routes come in.
+#[test]
+fn a_tls_connection_is_found_by_the_name_of_its_server() {
+    let candidate = |name: &str, created| {
+        let matches = match ServerName::parse(name) {
+            Some(name) => Match::server(name),
+            None => Match::any(),
+        };
+        let rule = rule(RouteKind::Tls, "default/a", name);
+        Candidate { created: Some(created), index: 0, matches: vec![matches], rule }
+    };
+    let names = ["any of them", "*.org", "*.example.org", "*.cart.example.org", "cart.example.org"];
+    let mut candidates: Vec<_> = names.iter().zip(0..).map(|(name, created)| candidate(name, created)).collect();
+    let found = |table: &RouteTable, name: Option<&str>| {
+        table.find_server(name).and_then(|found| found.rule.name.as_deref().map(str::to_owned))
+    };
+    let table = RouteTable::of_candidates(RouteKind::Tls, candidates.clone());
+    let cases = [
+        (Some("cart.example.org"), "cart.example.org"),
+        (Some("a.cart.example.org"), "*.cart.example.org"),
+        (Some("a.example.org"), "*.example.org"),
+        (Some("a.b.org"), "*.org"),
+        (Some("a.com"), "any of them"),
+        (None, "any of them"),
+    ];
+    for (name, wanted) in cases {
+        assert_eq!(found(&table, name).as_deref(), Some(wanted), "{name:?}");
+    }
+    candidates.remove(0);
+    let table = RouteTable::of_candidates(RouteKind::Tls, candidates);
+    assert_eq!(found(&table, Some("a.com")), None);
+    assert_eq!(found(&table, None), None);
+    assert!(table.find(&get("/")).is_none(), "no request is a connection to a server");
 }
 
 #[test]

@@ -62,13 +62,13 @@ pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
     attached
 }
 
-/// The route whose kind each group has: a GRPCRoute if there is one.
+/// The route whose kind each group has.
 fn winners<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, &'a Route> {
     let mut winners: HashMap<Group<'_>, &Route> = HashMap::new();
     for attachment in attachments {
         for cluster in attachment.clusters.iter().flatten() {
             let winner = winners.entry(attachment.group(cluster)).or_insert(attachment.route);
-            if winner.kind == RouteKind::Http && attachment.route.kind == RouteKind::Grpc {
+            if rank(attachment.route) < rank(winner) {
                 *winner = attachment.route;
             }
         }
@@ -76,10 +76,21 @@ fn winners<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, &'a Route> 
     winners
 }
 
+/// Which route goes before another: by kind, and then as among rules, the older one and the first by name.
+fn rank(route: &Route) -> (RouteKind, (bool, Option<i64>), &str, &str) {
+    (route.kind, (route.created.is_none(), route.created), &route.identity.namespace, &route.identity.name)
+}
+
+/// Whether a route that is attached where another is the winner has no say there. TCPRoutes have nothing that tells their
+/// connections apart, so that only one of them can be in force.
+fn is_beaten(route: &Route, winner: &Route) -> bool {
+    route.kind != winner.kind || (route.kind == RouteKind::Tcp && !std::ptr::eq(route, winner))
+}
+
 impl<'a> Attachment<'a> {
     fn new(route: &'a Route, parent: &'a Parent, known: &Known<'_>) -> Self {
         let parent_namespace = parent.reference.namespace.as_deref().unwrap_or(&route.identity.namespace);
-        Self { route, parent, parent_namespace, clusters: clusters(parent, parent_namespace, known) }
+        Self { route, parent, parent_namespace, clusters: clusters(route.kind, parent, parent_namespace, known) }
     }
 
     fn group(&self, cluster: &ClusterKey) -> Group<'a> {
@@ -88,7 +99,7 @@ impl<'a> Attachment<'a> {
 }
 
 /// The clusters that a parent stands for: those of all its ports, or of the one that it names.
-fn clusters(parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
+fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
         let spot = parent.spot.clone();
@@ -112,6 +123,9 @@ fn clusters(parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<C
         let ports: Vec<String> = service.ports.iter().map(|port| format!("{} {:?}", port.port, port.name)).collect();
         let what = format!("Service {namespace}/{name} has no such port; it has {}", ports.join(", "));
         return Err(fault(what, "use one of them"));
+    }
+    if !kind.is_of_requests() {
+        return Ok(keys);
     }
     let spoken: Vec<ClusterKey> = keys.into_iter().filter(|key| !known.is_opaque(key)).collect();
     if spoken.is_empty() {
@@ -185,7 +199,7 @@ impl Attached {
         let (mut won, mut lost) = (Vec::new(), Vec::new());
         for group in clusters.iter().map(|cluster| attachment.group(cluster)) {
             match winners.get(&group) {
-                Some(winner) if winner.kind != attachment.route.kind => lost.push((group, *winner)),
+                Some(winner) if is_beaten(attachment.route, winner) => lost.push((group, *winner)),
                 _ => won.push(group),
             }
         }
@@ -196,8 +210,11 @@ impl Attached {
         let what = format!("{cluster} has {} {namespace}/{name}, which goes before", winner.kind.name());
         let spot = attachment.parent.spot.clone();
         if won.is_empty() {
-            let fix = "use routes of one kind for a port".to_owned();
-            return Err(Refusal { spot, reason: Reason::Conflicted, what, fix });
+            let fix = match winner.kind == attachment.route.kind {
+                true => "put the backendRefs of both into one",
+                false => "use routes of one kind for a port",
+            };
+            return Err(Refusal { spot, reason: Reason::Conflicted, what, fix: fix.to_owned() });
         }
         self.notices.push(Notice { place: place_of(attachment.route, &spot), what });
         Ok(won)

@@ -306,26 +306,81 @@ fn a_rule_with_a_filter_that_the_mesh_does_not_have_answers_with_an_error() {
     assert_eq!(found(&translation, "shop", get("/a")).as_deref(), Some("other"));
 }
 
+/// GEP-1294, "Route types".
 #[test]
-fn a_grpc_route_goes_before_http_routes_of_the_same_port() {
-    for routes in [["HTTPRoute", "GRPCRoute"], ["GRPCRoute", "HTTPRoute"]] {
-        let translation =
-            with(&routes.map(|kind| route(kind, &format!("shop/{}", kind.to_lowercase()), CART, &to_cart("a"))));
-        let table = table(&translation.mesh, "shop").expect("a table");
-        assert_eq!((table.kind(), table.entries().len()), (RouteKind::Grpc, 1));
-        assert_eq!(table.find(&call("/a.B/C")).expect("a rule").rule.route.to_string(), "GRPCRoute shop/grpcroute");
-        for status in &translation.routes {
-            let accepted = &status.conditions[0];
-            match status.route.kind {
-                RouteKind::Grpc => assert_eq!((accepted.status, accepted.reason), ACCEPTED),
-                RouteKind::Http => {
+fn of_routes_of_several_kinds_at_one_port_the_first_kind_is_in_force() {
+    let kinds = RouteKind::ALL.map(RouteKind::name);
+    for (first, winner) in kinds.iter().enumerate() {
+        let mut kinds = kinds[first..].to_vec();
+        for _ in 0..kinds.len() {
+            kinds.rotate_left(1);
+            let routes: Vec<_> = kinds
+                .iter()
+                .map(|kind| route(kind, &format!("shop/{}", kind.to_lowercase()), CART, &to_cart("a")))
+                .collect();
+            let translation = with(&routes);
+            let table = table(&translation.mesh, "shop").expect("a table");
+            assert_eq!((table.kind().name(), table.entries().len()), (*winner, 1));
+            let name = format!("{winner} shop/{}", winner.to_lowercase());
+            assert_eq!(table.entries()[0].rule.route.to_string(), name);
+            assert_eq!(translation.routes.len(), kinds.len());
+            for status in &translation.routes {
+                let accepted = &status.conditions[0];
+                if status.route.kind.name() == *winner {
+                    assert_eq!((accepted.status, accepted.reason), ACCEPTED);
+                } else {
                     assert_eq!((accepted.status, accepted.reason), (false, Reason::Conflicted));
-                    let what = "cart.shop:80 has GRPCRoute shop/grpcroute, which goes before; use routes of one kind for a port";
+                    let what = format!("cart.shop:80 has {name}, which goes before; use routes of one kind for a port");
                     assert_eq!(accepted.message, format!("spec.parentRefs[0]: {what}"));
                 }
             }
         }
     }
+}
+
+/// Nothing tells the connections of two TCPRoutes apart.
+#[test]
+fn of_several_tcp_routes_the_oldest_is_in_force() {
+    let created = |name: &str, minute: u8| {
+        let text = route("TCPRoute", &format!("shop/{name}"), CART, &to_cart(name));
+        let named = format!("metadata: {{name: {name}, ");
+        text.replace(&named, &format!("{named}creationTimestamp: 2026-11-23T00:{minute:02}:00Z, "))
+    };
+    let undated = route("TCPRoute", "shop/a", CART, &to_cart("a"));
+    let translation = with(&[undated.clone(), created("b", 2), created("c", 1)]);
+    assert_eq!(only_rule(&translation).route.to_string(), "TCPRoute shop/c");
+    let conflict =
+        "spec.parentRefs[0]: cart.shop:80 has TCPRoute shop/c, which goes before; put the backendRefs of both into one";
+    let accepted: Vec<_> = translation.routes.iter().map(|status| status.conditions[0].message.as_str()).collect();
+    assert_eq!(accepted, [conflict, conflict, "in force for Service shop/cart"]);
+    // Of two that nobody dated, the first by name.
+    let both = with(&[route("TCPRoute", "shop/b", CART, &to_cart("b")), undated]);
+    assert_eq!(only_rule(&both).route.to_string(), "TCPRoute shop/a");
+}
+
+#[test]
+fn routes_of_connections_may_be_attached_where_nothing_is_known_of_the_content() {
+    let db = "{group: '', kind: Service, name: db, namespace: shop}";
+    for kind in ["TLSRoute", "TCPRoute"] {
+        let translation = with(&[route(kind, "shop/db", db, "[{backendRefs: [{name: db, port: 3306}]}]")]);
+        assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED], "{kind}");
+        let table = translation.mesh.routes(&key("db.shop", 3306), "web").expect("a table");
+        assert_eq!(table.kind().name(), kind);
+    }
+}
+
+#[test]
+fn tls_routes_of_one_port_share_its_connections_by_name() {
+    let tls = |name: &str, hostname: &str| {
+        let text = route("TLSRoute", &format!("shop/{name}"), CART, &to_cart(name));
+        text.replace("  rules:", &format!("  hostnames: ['{hostname}']\n  rules:"))
+    };
+    let translation = with(&[tls("all", "*.example.org"), tls("one", "a.example.org")]);
+    let table = table(&translation.mesh, "web").expect("a table");
+    let found = |name| table.find_server(Some(name)).and_then(|found| found.rule.name.as_deref());
+    assert_eq!(found("a.example.org"), Some("one"));
+    assert_eq!(found("b.example.org"), Some("all"));
+    assert_eq!(found("example.org"), None);
 }
 
 #[test]

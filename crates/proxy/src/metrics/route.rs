@@ -1,4 +1,5 @@
-//! What is counted about requests that met a route, under the names and labels of Linkerd's outbound routes.
+//! What is counted about requests and connections that met a route, under the names and labels of Linkerd's outbound
+//! routes.
 //!
 //! How many went to each backend, and what became of all of them. How long they took is told by the backend's own series.
 
@@ -128,7 +129,13 @@ impl RouteScrape {
         self.encode_requests(counter(encoder, "outbound_grpc_route_backend_requests", help)?, RouteKind::Grpc)?;
         let help = "Requests that met a route and have ended";
         self.encode_statuses(counter(encoder, "outbound_http_route_request_statuses", help)?, RouteKind::Http)?;
-        self.encode_statuses(counter(encoder, "outbound_grpc_route_request_statuses", help)?, RouteKind::Grpc)
+        self.encode_statuses(counter(encoder, "outbound_grpc_route_request_statuses", help)?, RouteKind::Grpc)?;
+        let help = "Connections that a route sent to a backend";
+        self.encode_requests(counter(encoder, "outbound_tls_route_open", help)?, RouteKind::Tls)?;
+        self.encode_requests(counter(encoder, "outbound_tcp_route_open", help)?, RouteKind::Tcp)?;
+        let help = "Connections that met a route and have ended";
+        self.encode_statuses(counter(encoder, "outbound_tls_route_close", help)?, RouteKind::Tls)?;
+        self.encode_statuses(counter(encoder, "outbound_tcp_route_close", help)?, RouteKind::Tcp)
     }
 
     fn of_kind(&self, kind: RouteKind) -> impl Iterator<Item = (&RouteLabels, &RouteTotals)> {
@@ -165,13 +172,16 @@ impl RouteScrape {
 }
 
 impl Outcome {
-    /// Its labels: an HTTPRoute counts HTTP's statuses, a GRPCRoute gRPC's.
+    /// Its labels: an HTTPRoute counts HTTP's statuses, a GRPCRoute gRPC's, and connections have none.
     fn labels(self, kind: RouteKind) -> Labels {
         let status = match kind {
-            RouteKind::Http => ("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default()),
-            RouteKind::Grpc => ("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default()),
+            RouteKind::Http => {
+                Some(("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default()))
+            }
+            RouteKind::Grpc => Some(("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default())),
+            RouteKind::Tls | RouteKind::Tcp => None,
         };
-        vec![status, ("error", self.error.to_owned())]
+        status.into_iter().chain([("error", self.error.to_owned())]).collect()
     }
 }
 

@@ -72,6 +72,26 @@ fn grpc_routes_count_under_names_of_their_own_and_with_grpcs_statuses() {
 }
 
 #[test]
+fn connections_count_as_opened_and_closed() {
+    let worker = WorkerMetrics::new();
+    let series = worker.route(&labels(RouteKind::Tcp, "canary", Some("cart-v1")));
+    series.requests.add(3);
+    series.ended(Some(200), None, "");
+    series.ended(None, None, "");
+    series.ended(None, None, "cancelled");
+    let text = scrape(&[worker]);
+    let route = ROUTE.replace("HTTPRoute", "TCPRoute");
+    let opened = text.lines().find(|line| line.starts_with("outbound_tcp_route_open_total{")).expect("a count");
+    assert!(
+        opened.contains(&route) && opened.contains("backend_name=\"cart-v1\"") && opened.ends_with(" 3"),
+        "{opened}"
+    );
+    assert_line(&text, &format!("outbound_tcp_route_close_total{{{route},error=\"\"}} 2"));
+    assert_line(&text, &format!("outbound_tcp_route_close_total{{{route},error=\"cancelled\"}} 1"));
+    assert!(!text.contains("outbound_tls_route_open_total{"), "{text}");
+}
+
+#[test]
 fn names_beyond_the_limit_share_one_series_of_each_kind() {
     let beyond = labels(RouteKind::Http, "canary", Some("cart-v1")).beyond_limit();
     assert_eq!(beyond, labels(RouteKind::Http, "other-route", Some("cart-v9")).beyond_limit());

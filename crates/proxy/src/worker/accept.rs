@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leno_model::mesh::canonical;
 use leno_model::protocol::Protocol;
+use leno_model::route::RouteKind;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
@@ -187,9 +188,20 @@ impl Worker {
         if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
             return Protocol::Opaque;
         }
-        let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
-        let cluster = self.mesh.cluster_by_address(original).or_else(of_endpoint);
-        cluster.map_or_else(|| Protocol::of_port(original.port()), |cluster| cluster.protocol)
+        let Some(cluster) = self.mesh.cluster_by_address(original) else {
+            let of_endpoint = self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
+            return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port()));
+        };
+        let routes = match origin.door {
+            Door::Outbound => self.mesh.routes(&cluster.key, self.namespace()),
+            Door::Inbound | Door::Tunnel => None,
+        };
+        match routes.map(|routes| routes.kind()) {
+            Some(RouteKind::Tcp) => Protocol::Opaque,
+            // Its rules need the first bytes, whatever they are.
+            Some(RouteKind::Tls) => Protocol::Detect,
+            Some(RouteKind::Grpc | RouteKind::Http) | None => cluster.protocol,
+        }
     }
 
     /// Whether `address` is one of our own listeners, as a connection that came to the address `local` knows it: to

@@ -12,7 +12,7 @@ use super::client::Client;
 use super::codec::Codec;
 use super::detect::{Detected, detect};
 use super::link::{Fill, Link, LinkError, LinkId};
-use super::opaque::Opaque;
+use super::opaque::{Contents, Opaque};
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::limits::ms;
@@ -36,13 +36,6 @@ enum Speaks {
     Http1,
     /// Bytes.
     Opaque(Contents),
-}
-
-/// What is known of opaque bytes.
-enum Contents {
-    Unknown,
-    /// TLS of the application's own, to this server name if there is one.
-    Tls(Option<String>),
 }
 
 impl Worker {
@@ -118,7 +111,9 @@ impl Worker {
             }
             (Detected::Tls { server_name }, Door::Tunnel) => self.begin(server_name.as_deref()),
             (_, Door::Tunnel) => Step::Refuse(ConnectionFailure::PlaintextInTunnel),
-            (Detected::Tls { server_name }, _) => Step::Admit(Speaks::Opaque(Contents::Tls(server_name))),
+            (Detected::Tls { server_name }, _) => {
+                Step::Admit(Speaks::Opaque(Contents::Tls(server_name.map(Into::into))))
+            }
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
             (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
@@ -169,12 +164,12 @@ impl Worker {
                 Codec::Http1(leno_http1::Connection::new(Role::Server, self.limits.http1_client.clone(), self.now))
             }
             Speaks::Opaque(contents) => {
-                let (name, carries_tls) = match contents {
-                    Contents::Unknown => (None, false),
-                    Contents::Tls(server_name) => (server_name.map(|name| format!("{name}:443")), true),
+                let name = match &contents {
+                    Contents::Tls(Some(name)) => Some(format!("{name}:443")),
+                    Contents::Tls(None) | Contents::Unknown => None,
                 };
                 let target = target.map(|target| target.to_string()).or(name).unwrap_or_default();
-                Codec::Opaque(Opaque::accepted(target, carries_tls))
+                Codec::Opaque(Opaque::accepted(target, contents))
             }
         };
         let mut link = Link::new(arrival.wire, codec, self.now);

@@ -89,6 +89,15 @@ impl Codec {
         }
     }
 
+    /// The server that the application's own TLS is for, if it is TLS that is relayed; the inner one is `None` if the client
+    /// names none.
+    pub(super) fn server(&self) -> Option<Option<&str>> {
+        match self {
+            Self::Opaque(opaque) => opaque.server(),
+            Self::Http2(_) | Self::Http1(_) => None,
+        }
+    }
+
     /// See [`Connection::open`].
     pub(super) fn open(
         &mut self,

@@ -1,11 +1,14 @@
 //! Follow: what the routes that are attached to a call's cluster make of it. A rule is found and a backend chosen, once
-//! for the call, however often it is sent; the request is changed, copied or answered as the rule says.
+//! for the call, however often it is sent; the request is changed, copied or answered as the rule says. An opaque connection
+//! is a call too, which rules can only send somewhere.
 
 use std::sync::Arc;
 
 use leno_http2::FieldSection;
 use leno_model::mesh::ClusterKey;
-use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteName, RouteTable, Rule, Scheme, Timeouts};
+use leno_model::route::{
+    BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme, Timeouts,
+};
 use rustc_hash::FxHashMap;
 
 use super::Worker;
@@ -59,8 +62,10 @@ pub(super) struct Followed {
     pub(super) mirrors: Vec<CallId>,
 }
 
-/// What becomes of a call that met a rule.
+/// What becomes of a call.
 enum Way {
+    /// Routes of this kind are not about it: it goes to the cluster itself.
+    Straight,
     /// It goes to this cluster, copies of it elsewhere.
     To(usize, Option<Box<Copies>>),
     /// It is answered with a status and a `location`.
@@ -129,14 +134,14 @@ impl Worker {
     }
 
     fn follow_routes(&mut self, id: CallId, cluster: usize) {
-        let is_opaque = self.calls.get(id.slot as usize).is_some_and(|call| call.protocol == Protocol::Opaque);
-        let routes = self.clusters.get_mut(cluster).filter(|_| !is_opaque).and_then(|state| state.routes.take());
+        let routes = self.clusters.get_mut(cluster).and_then(|state| state.routes.take());
         let Some(mut routes) = routes else { return self.admit(id, cluster) };
         let way = self.find_way(id.slot, &mut routes);
         if let Some(state) = self.clusters.get_mut(cluster) {
             state.routes = Some(routes);
         }
         match way {
+            Ok(Way::Straight) => self.admit(id, cluster),
             Ok(Way::To(cluster, copies)) => {
                 self.admit(id, cluster);
                 if let Some(copies) = copies {
@@ -151,7 +156,16 @@ impl Worker {
     fn find_way(&mut self, slot: u32, routes: &mut Routes) -> Result<Way, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(slot as usize).ok_or_else(gone)?;
-        let Some(Found { rule, path }) = routes.table.find(&Head(&call.request)) else {
+        let server = || self.clients.get(call.client).and_then(|client| client.link.codec.server());
+        let found = match routes.table.kind() {
+            RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Way::Straight),
+            RouteKind::Grpc | RouteKind::Http | RouteKind::Tcp => routes.table.find(&Head(&call.request)),
+            RouteKind::Tls => match server() {
+                Some(name) => routes.table.find_server(name),
+                None => return Ok(Way::Straight),
+            },
+        };
+        let Some(Found { rule, path }) = found else {
             return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
         };
         let address = Arc::as_ptr(rule).addr();
@@ -232,7 +246,7 @@ impl Worker {
     }
 
     /// The namespace that the own application is in.
-    fn namespace(&self) -> &str {
+    pub(super) fn namespace(&self) -> &str {
         match &self.identity {
             Some(identity) => &identity.id.workload.namespace,
             None => self.mesh.default_namespace(),

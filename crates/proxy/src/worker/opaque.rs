@@ -14,14 +14,21 @@ const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// The one stream.
 const STREAM: u32 = 1;
 
+/// What is known of the bytes.
+#[derive(Debug)]
+pub(super) enum Contents {
+    Unknown,
+    /// TLS of the application's own, to this server name if there is one.
+    Tls(Option<Box<str>>),
+}
+
 /// A connection without a protocol of its own.
 #[derive(Debug)]
 pub(super) struct Opaque {
     role: Role,
     /// What it is for, as CONNECT's `:authority` says it.
     target: Box<str>,
-    /// Its bytes are TLS of the application's own.
-    carries_tls: bool,
+    contents: Contents,
     token: u32,
     /// The first event has been given: the request, or the response.
     announced: bool,
@@ -38,8 +45,8 @@ pub(super) struct Opaque {
 
 impl Opaque {
     /// A connection that an application opened, to `target`.
-    pub(super) fn accepted(target: String, carries_tls: bool) -> Self {
-        Self { carries_tls, ..Self::new(Role::Server, target.into()) }
+    pub(super) fn accepted(target: String, contents: Contents) -> Self {
+        Self { contents, ..Self::new(Role::Server, target.into()) }
     }
 
     /// A connection that we open.
@@ -51,7 +58,7 @@ impl Opaque {
         Self {
             role,
             target,
-            carries_tls: false,
+            contents: Contents::Unknown,
             token: 0,
             announced: false,
             taken: false,
@@ -125,7 +132,7 @@ impl Opaque {
     pub(super) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let is_refused = fields.get(Known::Status).is_some_and(|status| status != b"200");
         if is_refused {
-            if self.carries_tls {
+            if self.carries_tls() {
                 self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
             }
             self.received_end = true;
@@ -208,7 +215,15 @@ impl Opaque {
 
     /// Whether its bytes are TLS of the application's own.
     pub(super) fn carries_tls(&self) -> bool {
-        self.carries_tls
+        self.server().is_some()
+    }
+
+    /// The server that its TLS is for, if it carries TLS; the inner one is `None` if the client names none.
+    pub(super) fn server(&self) -> Option<Option<&str>> {
+        match &self.contents {
+            Contents::Unknown => None,
+            Contents::Tls(name) => Some(name.as_deref()),
+        }
     }
 
     /// Whether the connection is to be cut, without a word.

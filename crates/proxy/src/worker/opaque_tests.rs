@@ -1,16 +1,16 @@
 use leno_http2::{ErrorCode, Event, FieldSection, Section};
 
-use super::{MAX_UNRELEASED_BYTES, OUTPUT_HIGH_WATER_BYTES, Opaque};
+use super::{Contents, MAX_UNRELEASED_BYTES, OUTPUT_HIGH_WATER_BYTES, Opaque};
 
 fn accepted() -> Opaque {
-    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), false);
+    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), Contents::Unknown);
     opaque.receive(&mut &b""[..], &mut FieldSection::new()).expect("the request");
     opaque
 }
 
 #[test]
 fn an_accepted_connection_is_a_connect_request_and_then_its_bytes() {
-    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), false);
+    let mut opaque = Opaque::accepted("10.0.0.1:5432".to_owned(), Contents::Unknown);
     let (mut input, mut fields) = (&b"hello"[..], FieldSection::new());
     let first = opaque.receive(&mut input, &mut fields);
     assert!(matches!(first, Some(Event::Headers { section: Section::Request, end_stream: false, .. })));
@@ -83,7 +83,7 @@ fn a_reset_cuts_the_connection_and_a_refusal_ends_it() {
     refused.send_headers(&fields, false);
     refused.send_data(b"why", true);
     assert!(refused.is_drained() && !refused.is_aborted() && refused.output().is_empty());
-    let mut refused = Opaque::accepted("example.org:443".to_owned(), true);
+    let mut refused = Opaque::accepted("example.org:443".to_owned(), Contents::Tls(Some("example.org".into())));
     refused.receive(&mut &b""[..], &mut FieldSection::new()).expect("the request");
     refused.send_headers(&fields, true);
     assert_eq!(refused.output(), [21, 3, 3, 0, 2, 2, 112]);

@@ -4,12 +4,13 @@
 //! only leno-proxy knows.
 
 use leno_model::route::{
-    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Rule, ValueMatch,
+    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
+    ValueMatch,
 };
 
-use super::matching::route_match;
+use super::matching::{connection_match, route_match};
 use crate::facts::{
-    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE,
+    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE, SERVER_NAME,
 };
 use crate::matcher::{escaped, regex};
 use crate::name::NOWHERE;
@@ -32,8 +33,11 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     let response = Changes::of(rule.filters.response_headers.as_ref());
     Route {
         name: rule.route.to_string(),
-        r#match: Some(route_match(matches, dialect)),
-        metadata: facts(&matches.path, rule).metadata(),
+        r#match: Some(match rule.route.kind {
+            RouteKind::Tls => connection_match(),
+            _ => route_match(matches, dialect),
+        }),
+        metadata: facts(matches, rule).metadata(),
         request_headers_to_add: request.add,
         request_headers_to_remove: request.remove,
         response_headers_to_add: response.add,
@@ -44,14 +48,15 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
 }
 
 /// What the fields of a Route do not tell.
-fn facts(path: &PathMatch, rule: &Rule) -> Facts {
+fn facts(matches: &Match, rule: &Rule) -> Facts {
     let milliseconds = |limit: Option<std::time::Duration>| limit.map(|limit| limit.as_millis());
     let mut facts = Facts::default()
         .with(ROUTE, &rule.route)
         .with_some(RULE, rule.name.as_deref())
+        .with_some(SERVER_NAME, matches.server_name.as_ref())
         .with_some(REQUEST_TIMEOUT, milliseconds(rule.timeouts.request))
         .with_some(BACKEND_TIMEOUT, milliseconds(rule.timeouts.backend_request));
-    if let PathMatch::Grpc(grpc) = path {
+    if let PathMatch::Grpc(grpc) = &matches.path {
         let value = |value: &Option<ValueMatch>| {
             value.as_ref().map(|value| match value {
                 ValueMatch::Exact(exact) => format!("={exact}"),
@@ -112,15 +117,20 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     route::Action::Route(action)
 }
 
+/// The name of the cluster that a backend is.
+pub(crate) fn destination(backend: &Backend) -> String {
+    match &backend.to {
+        BackendTarget::Cluster(key) => key.to_string(),
+        BackendTarget::Invalid(_) => NOWHERE.to_owned(),
+    }
+}
+
 fn weighted(backend: &Backend) -> ClusterWeight {
     let Filters { request_headers, response_headers, rewrite, .. } = &backend.filters;
     let (request, response) = (Changes::of(request_headers.as_ref()), Changes::of(response_headers.as_ref()));
     let host = rewrite.as_ref().and_then(|rewrite| rewrite.hostname.as_ref());
     ClusterWeight {
-        name: match &backend.to {
-            BackendTarget::Cluster(key) => key.to_string(),
-            BackendTarget::Invalid(_) => NOWHERE.to_owned(),
-        },
+        name: destination(backend),
         weight: Some(uint32(backend.weight)),
         request_headers_to_add: request.add,
         request_headers_to_remove: request.remove,

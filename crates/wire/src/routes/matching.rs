@@ -21,6 +21,12 @@ pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
     }
 }
 
+/// Writes a match of connections, whose bytes travel as what a CONNECT request asks for: that has no path.
+pub(super) fn connection_match() -> RouteMatch {
+    let connect = route_match::PathSpecifier::ConnectMatcher(route_match::ConnectMatcher {});
+    RouteMatch { path_specifier: Some(connect), ..Default::default() }
+}
+
 fn path(path: &PathMatch, dialect: Dialect) -> route_match::PathSpecifier {
     use route_match::PathSpecifier;
     match path {

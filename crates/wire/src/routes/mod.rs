@@ -4,14 +4,14 @@
 //! virtual host for all. Only the configuration of the whole mesh, for proxies that are dialled themselves, tells
 //! authorities apart.
 
-mod action;
+pub(crate) mod action;
 mod domains;
 mod matching;
 mod read;
 mod read_rule;
 
 use leno_model::mesh::{ClusterKey, Mesh};
-use leno_model::route::{Match, PathMatch, RouteTable};
+use leno_model::route::{Match, PathMatch, RouteKind, RouteTable};
 
 use crate::name::RouteName;
 use crate::pb::route::{Route, RouteAction, RouteConfiguration, VirtualHost, route, route_action};
@@ -41,11 +41,15 @@ pub fn write_mesh(mesh: &Mesh, namespace: &str, dialect: Dialect) -> RouteConfig
 }
 
 fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTable>, dialect: Dialect) -> VirtualHost {
-    let routes = match table {
+    let of_table = |table: &RouteTable| -> Vec<Route> {
+        table.entries().iter().map(|entry| action::route(&entry.matches, &entry.rule, dialect)).collect()
+    };
+    let routes = match table.map(|table| (table.kind(), table)) {
         None => vec![to_the_cluster(key)],
-        Some(table) => {
-            table.entries().iter().map(|entry| action::route(&entry.matches, &entry.rule, dialect)).collect()
-        }
+        // A request is no connection to a server. gRPC knows of no match that says so.
+        Some((RouteKind::Tls, _)) if dialect == Dialect::Grpc => vec![to_the_cluster(key)],
+        Some((RouteKind::Tls, table)) => of_table(table).into_iter().chain([to_the_cluster(key)]).collect(),
+        Some((_, table)) => of_table(table),
     };
     VirtualHost { name: key.to_string(), domains, routes, ..Default::default() }
 }

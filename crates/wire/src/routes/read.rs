@@ -2,13 +2,14 @@
 
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{
-    Entry, GrpcMethod, HeaderMatch, Match, PathMatch, Pattern, QueryMatch, RouteKind, RouteTable, ValueMatch,
+    Entry, GrpcMethod, HeaderMatch, Match, PathMatch, Pattern, QueryMatch, RouteKind, RouteTable, ServerName,
+    ValueMatch,
 };
 use prost::Message;
 
 use super::read_rule;
 use crate::error::Unreadable;
-use crate::facts::{Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, ROUTE};
+use crate::facts::{Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, ROUTE, SERVER_NAME};
 use crate::limits::{RESOURCE_MAX_BYTES, ROUTES_MAX};
 use crate::name;
 use crate::pb::matcher::{StringMatcher, string_matcher};
@@ -59,6 +60,10 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     let mut entries = Vec::new();
     for route in &host.routes {
         let facts = facts(route);
+        // What is not TLS goes to the cluster itself, which a table of TLSRoutes need not say.
+        if kind == RouteKind::Tls && facts.get(ROUTE).is_none() {
+            continue;
+        }
         let entry = entry(route, &facts).map_err(|(field, what)| bad(field, what))?;
         kind = entry.rule.route.kind;
         entries.push(entry);
@@ -74,6 +79,11 @@ fn entry(route: &Route, facts: &Facts) -> Result<Entry, Fault> {
 }
 
 fn read_match(route_match: &RouteMatch, facts: &Facts) -> Result<Match, Fault> {
+    if let Some(route_match::PathSpecifier::ConnectMatcher(_)) = &route_match.path_specifier {
+        let bad = || (SERVER_NAME, "is no name of a server".to_owned());
+        let server_name = facts.get(SERVER_NAME).map(|name| ServerName::parse(name).ok_or_else(bad)).transpose()?;
+        return Ok(Match { server_name, ..Match::any() });
+    }
     let (mut method, mut headers) = (None, Vec::new());
     for matcher in &route_match.headers {
         match header(matcher)? {
@@ -85,6 +95,7 @@ fn read_match(route_match: &RouteMatch, facts: &Facts) -> Result<Match, Fault> {
         }
     }
     Ok(Match {
+        server_name: None,
         path: path(route_match, facts)?,
         method,
         headers: headers.into(),

@@ -58,7 +58,7 @@ pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
 fn route_name(text: &str) -> Option<RouteName> {
     let (kind, name) = text.split_once(' ')?;
     let (namespace, name) = name.split_once('/')?;
-    let kind = [RouteKind::Http, RouteKind::Grpc].into_iter().find(|known| known.name() == kind)?;
+    let kind = RouteKind::ALL.into_iter().find(|known| known.name() == kind)?;
     Some(RouteName { kind, namespace: namespace.into(), name: name.into() })
 }
 

@@ -204,3 +204,40 @@ fn routes_that_were_changed_on_their_way_are_read_or_refused() {
         }
     }
 }
+
+/// A TLSRoute of echo for these names.
+fn tls(hostnames: &str) -> Mesh {
+    let rules = "[{name: one, backendRefs: [{name: echo, port: 50051, weight: 9}, {name: other, port: 50051}]}]";
+    let spec = format!("{rules}\n  hostnames: {hostnames}");
+    let text = format!(
+        "{SERVICES}---\napiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {{name: r, namespace: shop}}\n\
+         spec:\n  parentRefs: [{{group: '', kind: Service, name: echo, port: 50051}}]\n  rules: {spec}\n"
+    );
+    mesh(&text)
+}
+
+#[test]
+fn routes_of_connections_are_the_same_after_their_way_over_the_wire() {
+    let tcp = route_of("TCPRoute", "[{backendRefs: [{name: echo, port: 50051, weight: 9}, {name: nobody, port: 1}]}]");
+    for mesh in [tcp, tls("[a.example.org, '*.example.org']"), tls("[]")] {
+        let written = of_echo(&mesh, Dialect::Envoy);
+        let key = crate::name::cluster_key(&written.name).expect("a cluster");
+        let table = read(&written.encode_to_vec()).expect("ours").table.expect("a table");
+        assert_eq!(Some(&table), mesh.routes(&key, "shop").map(AsRef::as_ref));
+    }
+}
+
+/// No request is a connection to a server, so that requests go to the cluster itself.
+#[test]
+fn requests_do_not_meet_tls_routes() {
+    let mesh = tls("[a.example.org]");
+    let all = routes(&mesh, Dialect::Envoy);
+    let [connection, request] = &all[..] else { panic!("{all:?}") };
+    let path = |route: &Route| route.r#match.clone().and_then(|matches| matches.path_specifier);
+    assert!(matches!(path(connection), Some(route_match::PathSpecifier::ConnectMatcher(_))));
+    assert_eq!(clusters(connection), [("echo.shop:50051".to_owned(), 9), ("other.shop:50051".to_owned(), 1)]);
+    assert_eq!(clusters(request), [("echo.shop:50051".to_owned(), 1)]);
+    let of_grpc = routes(&mesh, Dialect::Grpc);
+    assert_eq!(of_grpc.len(), 1, "gRPC refuses a match that it does not know");
+    assert_eq!(clusters(&of_grpc[0]), [("echo.shop:50051".to_owned(), 1)]);
+}

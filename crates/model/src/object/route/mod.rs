@@ -5,6 +5,7 @@
 //! matches is answered with an error, for a filter must not be skipped.
 
 mod backend;
+mod connection;
 mod filter;
 mod headers;
 mod names;
@@ -14,6 +15,7 @@ pub(crate) mod written;
 
 pub(crate) use backend::SERVICE;
 pub use backend::{BackendRef, MirrorRef, Reference, RouteFilters};
+pub(super) use connection::{ConnectionRule, read_rules};
 pub(super) use filter::{has_prefix_rewrite, needs_no_backend};
 pub(super) use headers::{header_matches, query_matches};
 pub(super) use names::{path_fault, pattern, text_match};
@@ -31,27 +33,31 @@ pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
 pub(crate) const API_VERSION: &str = "gateway.networking.k8s.io/v1";
 /// The `apiVersion` that they had before, with the same content.
 pub(crate) const OLD_API_VERSION: &str = "gateway.networking.k8s.io/v1beta1";
+/// The `apiVersion` that TLSRoutes and TCPRoutes began with, with the same content.
+pub(crate) const FIRST_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha2";
+/// The one that TLSRoutes had next.
+pub(crate) const TLS_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha3";
 
-/// Kinds of routes that look like others misspelt.
-pub(crate) const NOT_READ: [&str; 3] = ["TCPRoute", "TLSRoute", "UDPRoute"];
+/// A kind of route that looks like another misspelt.
+pub(crate) const NOT_READ: &str = "UDPRoute";
 
 /// How many rules a route may have.
 pub const RULES_MAX: usize = 16;
-/// How many matches one rule may have.
+/// How many matches one rule may have; a TLSRoute's names are limited by themselves.
 pub const MATCHES_MAX: usize = 64;
-/// How many matches all rules of a route may have.
+/// How many matches all rules of a route may have; likewise.
 pub const ROUTE_MATCHES_MAX: usize = 128;
 /// How many filters, backends, or header fields of one match there may be.
 pub const ITEMS_MAX: usize = 16;
 /// How many parents a route may have.
 pub const PARENTS_MAX: usize = 32;
 
-/// An HTTPRoute or a GRPCRoute.
+/// A route of any kind.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Its name.
     pub identity: Identity,
-    /// Which of the two it is.
+    /// Which kind it is of.
     pub kind: RouteKind,
     /// When it was created, in seconds since 1970; not known of a file.
     pub created: Option<i64>,
@@ -66,7 +72,7 @@ pub struct Route {
 pub struct RouteRule {
     /// Its name, if it has one.
     pub name: Option<Box<str>>,
-    /// Which requests it is about; at least one match.
+    /// Which requests or connections it is about; at least one match.
     pub matches: Vec<Match>,
     /// What is done with them.
     pub filters: RouteFilters,

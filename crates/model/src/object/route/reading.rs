@@ -1,4 +1,4 @@
-//! Reading a route: what both kinds do in the same way.
+//! Reading a route: what all kinds do in the same way.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -15,7 +15,7 @@ use crate::spelling::closest;
 /// The reading of one route.
 pub(in crate::object) struct Reading<'r, 'a> {
     review: &'r mut Review<'a>,
-    /// Which of the two it is.
+    /// Which kind it is of.
     pub(in crate::object) kind: RouteKind,
     /// Of the rule that is being read.
     refusals: Vec<Refusal>,
@@ -39,6 +39,11 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Reports a mistake.
     pub(in crate::object) fn problem(&mut self, field: &str, what: impl Into<String>, fix: impl Into<String>) {
         self.review.problem(field, what, fix);
+    }
+
+    /// Tells something that is no mistake.
+    pub(in crate::object) fn notice(&mut self, field: &str, what: impl Into<String>) {
+        self.review.notice(field, what);
     }
 
     /// Notes what the mesh cannot do in the rule that is being read.
@@ -90,7 +95,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         if !hostnames.is_empty() {
             let what =
                 "ignored: a Service's routes are for all calls to it; to tell names apart, match the header host";
-            self.review.notice("spec.hostnames", what);
+            self.notice("spec.hostnames", what);
         }
     }
 
@@ -99,7 +104,9 @@ impl<'r, 'a> Reading<'r, 'a> {
         let field = format!("spec.rules[{index}]");
         let name = parts.name.map(|name| self.rule_name(&field, name));
         let filters_field = format!("{field}.filters");
-        self.check_length(&format!("{field}.matches"), &parts.matches, MATCHES_MAX);
+        if self.kind.is_of_requests() {
+            self.check_length(&format!("{field}.matches"), &parts.matches, MATCHES_MAX);
+        }
         let filters = filter::read(&filters_field, parts.filters, self);
         let backends_field = format!("{field}.backendRefs");
         self.check_length(&backends_field, &parts.backend_refs, ITEMS_MAX);
@@ -150,7 +157,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         let rules = std::mem::take(&mut self.rules);
         self.check_length("spec.rules", &rules, RULES_MAX);
         let matches: usize = rules.iter().map(|rule| rule.matches.len()).sum();
-        if matches > ROUTE_MATCHES_MAX {
+        if self.kind.is_of_requests() && matches > ROUTE_MATCHES_MAX {
             let what = format!("{matches} matches in all rules");
             self.problem("spec.rules", what, format!("use at most {ROUTE_MATCHES_MAX}, or several routes"));
         }

@@ -1,4 +1,4 @@
-//! What HTTPRoutes and GRPCRoutes have in common, as it is written.
+//! What routes have in common, as it is written.
 //!
 //! Of our own making, and not Kubernetes' types for Rust: those have each of these once for every place where it stands,
 //! and do not read a value that they do not know. A test holds both side by side.

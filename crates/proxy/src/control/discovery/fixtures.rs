@@ -59,9 +59,12 @@ impl Server {
             }
             Kind::Listener => {
                 let written = match listener_subject(name, "default")? {
-                    Subject::Service(key) => listener::write(name, None, self.0.cluster(&key)?),
+                    Subject::Service(key) => listener::write(name, None, self.0.cluster(&key)?, None),
                     Subject::Address(at) => match self.0.cluster_by_address(at) {
-                        Some(cluster) => listener::write(name, Some(at), cluster),
+                        Some(cluster) => {
+                            let table = self.0.routes(&cluster.key, "default").map(AsRef::as_ref);
+                            listener::write(name, Some(at), cluster, table)
+                        }
                         None => listener::write_endpoint(name, &self.0.endpoint_by_address(at)?.0.key),
                     },
                     Subject::Inbound => {

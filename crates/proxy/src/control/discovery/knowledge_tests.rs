@@ -125,6 +125,25 @@ spec:
     assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051"]);
 }
 
+/// A connection is held until it is known whether it may be looked into.
+#[test]
+fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
+    for kind in ["TCPRoute", "TLSRoute"] {
+        let route = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: default}}\nspec:\n  parentRefs: \
+             [{{group: '', kind: Service, name: echo}}]\n  rules: [{{backendRefs: [{{name: v1, port: 80}}]}}]\n"
+        );
+        let server = Server::new(&[ECHO, &route, &service("v1", "10.96.0.11", "127.0.1.1")]);
+        let mut knowledge = asked(&["10.96.0.10:50051"]);
+        learn(&mut knowledge, &server);
+        let mesh = knowledge.mesh();
+        let cluster = mesh.cluster_by_address("10.96.0.10:50051".parse().expect("an address")).expect("echo");
+        let table = mesh.routes(&cluster.key, "default").expect("a table");
+        assert_eq!(table.kind().name(), kind);
+        assert_eq!(endpoints(&mesh, "v1.default:80"), ["127.0.1.1:8080"], "{kind}");
+    }
+}
+
 #[test]
 fn a_resource_that_cannot_be_read_leaves_what_was_known() {
     let server = Server::new(&[ECHO]);

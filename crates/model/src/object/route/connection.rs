@@ -1,0 +1,64 @@
+//! What TLSRoutes and TCPRoutes have in common: rules that send connections to backends.
+
+use serde::Deserialize;
+
+use super::written::BackendRef;
+use super::{Reading, RuleParts};
+use crate::route::{Match, Timeouts};
+
+/// A rule of a TLSRoute or a TCPRoute.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "Rule", rename_all = "camelCase", default)]
+pub(in crate::object) struct ConnectionRule {
+    name: Option<String>,
+    backend_refs: Option<Vec<ConnectionBackend>>,
+}
+
+/// Where connections go.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "BackendRef", default)]
+struct ConnectionBackend {
+    group: Option<String>,
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: String,
+    port: Option<i32>,
+    weight: Option<i32>,
+}
+
+/// Reads the rules, each of which is about what `matches` say: so the first one has it all.
+pub(in crate::object) fn read_rules(
+    rules: Option<Vec<ConnectionRule>>,
+    matches: &[Match],
+    reading: &mut Reading<'_, '_>,
+) {
+    let rules = rules.unwrap_or_default();
+    if rules.is_empty() {
+        reading.problem("spec.rules", "missing", "write one, with the backendRefs");
+    }
+    for (index, ConnectionRule { name, backend_refs }) in rules.into_iter().enumerate() {
+        let field = format!("spec.rules[{index}]");
+        if index > 0 {
+            reading.notice(&field, "never used: nothing tells it from the first rule, which has all connections");
+        }
+        let backend_refs: Vec<BackendRef> = backend_refs.into_iter().flatten().map(Into::into).collect();
+        if backend_refs.is_empty() {
+            reading.problem(&format!("{field}.backendRefs"), "missing", "name the Service that connections go to");
+        }
+        let parts = RuleParts {
+            name,
+            matches: matches.to_vec(),
+            filters: Vec::new(),
+            backend_refs,
+            timeouts: Timeouts::default(),
+        };
+        reading.rule(index, parts);
+    }
+}
+
+impl From<ConnectionBackend> for BackendRef {
+    fn from(backend: ConnectionBackend) -> Self {
+        let ConnectionBackend { group, kind, namespace, name, port, weight } = backend;
+        Self { group, kind, namespace, name, port, weight, filters: None }
+    }
+}

@@ -1,0 +1,147 @@
+//! TCPRoutes and TLSRoutes: which server a connection gets that the mesh does not look into.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
+use leno_tests::proxy::wait_for;
+
+const PORT: u16 = 9000;
+/// How long an edit may take to be in force.
+const SOON: Duration = Duration::from_secs(20);
+/// Two times the standard deviation from the half of these is a tenth of them.
+const CONNECTIONS: usize = 100;
+
+/// A client, and two servers of a Service each, `a` and `b`; connections are for the Service `front`, which has no server.
+struct Fork {
+    client: Workload,
+    a: Workload,
+    b: Workload,
+    mesh: Mesh,
+}
+
+impl Fork {
+    /// Makes them; `None` where only root could.
+    fn new() -> Option<Self> {
+        let mesh = Mesh::new()?;
+        let (client, a, b) = (mesh.meshed("client", &[]), mesh.meshed("a", &[]), mesh.meshed("b", &[]));
+        mesh.serve(&MeshService::new("a", PORT).at(&a), &[&client]);
+        mesh.serve(&MeshService::new("b", PORT).at(&b), &[&client]);
+        mesh.serve(&MeshService::new("front", PORT), &[&client]);
+        Some(Self { client, a, b, mesh })
+    }
+
+    /// Writes a route of `front`.
+    fn route(&self, kind: &str, spec: &str) {
+        let yaml = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: fork, namespace: default}}\nspec:\n  \
+             parentRefs: [{{group: '', kind: Service, name: front}}]\n  {spec}\n"
+        );
+        self.mesh.apply("route", &yaml, &[&self.client]);
+    }
+
+    /// The sum of a counter of the client's proxy about the route.
+    fn counted(&self, name: &str, labels: &[&str]) -> f64 {
+        self.client.scrape().sum(name, &[&[r#"route_name="fork""#], labels].concat())
+    }
+}
+
+/// The rule that sends to both, by these weights.
+fn weights(a: usize, b: usize) -> String {
+    format!(
+        "rules: [{{backendRefs: [{{name: a, port: {PORT}, weight: {a}}}, {{name: b, port: {PORT}, weight: {b}}}]}}]"
+    )
+}
+
+/// Starts a server that speaks first: its own name.
+fn greet(workload: &Workload) -> Program {
+    let listen = format!("TCP6-LISTEN:{PORT},fork,reuseaddr,ipv6only=0");
+    let program = workload.start("socat", &[&listen, &format!("SYSTEM:echo {}", workload.name())]);
+    workload.wait_for_port(PORT);
+    program
+}
+
+#[test]
+fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
+    if !is_installed("socat", "socat") {
+        return;
+    }
+    let Some(fork) = Fork::new() else { return };
+    let _servers = [greet(&fork.a), greet(&fork.b)];
+    fork.route("TCPRoute", &weights(1, 1));
+
+    let heard = |count: usize| {
+        let shell = format!("for i in $(seq {count}); do socat -u TCP:front:{PORT} -; done");
+        let mut by_name = BTreeMap::<String, usize>::new();
+        for line in fork.client.run_well("bash", &["-c", &shell]).lines() {
+            *by_name.entry(line.to_owned()).or_default() += 1;
+        }
+        by_name
+    };
+    let halves = heard(CONNECTIONS);
+    assert_eq!(halves.values().sum::<usize>(), CONNECTIONS, "{halves:?}");
+    // Six standard deviations.
+    assert!(halves.values().all(|share| (20..=80).contains(share)) && halves.len() == 2, "{halves:?}");
+    assert_eq!(fork.counted("outbound_tcp_route_open_total", &[]), CONNECTIONS as f64);
+    assert_eq!(fork.counted("outbound_tcp_route_open_total", &[r#"backend_name="a""#]), halves["a"] as f64);
+    wait_for("every connection has ended", SOON, || {
+        (fork.counted("outbound_tcp_route_close_total", &[r#"error="""#]) == CONNECTIONS as f64).then_some(())
+    });
+    let line = fork.client.wait_for_access(&[("protocol", "TCP"), ("route", "TCPRoute default/fork")]);
+    assert_eq!(line["tls"], "true", "{line}");
+
+    fork.route("TCPRoute", &weights(0, 1));
+    wait_for("all go to b", SOON, || (heard(5) == BTreeMap::from([("b".to_owned(), 5)])).then_some(()));
+    // Nowhere to go: the connection is closed.
+    fork.route("TCPRoute", &weights(0, 0));
+    wait_for("none goes anywhere", SOON, || heard(2).is_empty().then_some(()));
+}
+
+/// Starts a TLS server whose page is its own name, in a directory of its own.
+fn serve_tls(fork: &Fork, workload: &Workload) -> Program {
+    let directory = format!("{}/{}", fork.mesh.directory().to_str().expect("a plain name"), workload.name());
+    let make = format!(
+        "mkdir {directory} && cd {directory} && echo {} >name && openssl req -x509 -newkey ec -pkeyopt \
+         ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=front -keyout key -out crt 2>/dev/null",
+        workload.name()
+    );
+    workload.run_well("sh", &["-ec", &make]);
+    let serve = format!("cd {directory} && exec openssl s_server -accept {PORT} -WWW -quiet -key key -cert crt");
+    let program = workload.start("sh", &["-ec", &serve]);
+    workload.wait_for_port(PORT);
+    program
+}
+
+#[test]
+fn tls_routes_send_connections_by_the_name_of_their_server() {
+    let Some(fork) = Fork::new() else { return };
+    let _servers = [serve_tls(&fork, &fork.a), serve_tls(&fork, &fork.b)];
+    fork.route(
+        "TLSRoute",
+        &format!(
+            "hostnames: [a.example.org]\n  rules: [{{backendRefs: [{{name: a, port: {PORT}}}]}}]\n---\n\
+             apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {{name: wide, namespace: default}}\n\
+             spec:\n  parentRefs: [{{group: '', kind: Service, name: front}}]\n  hostnames: ['*.example.org']\n  \
+             rules: [{{backendRefs: [{{name: b, port: {PORT}}}]}}]"
+        ),
+    );
+    let page = |server: &str| {
+        let connect = format!("{server}:{PORT}:front:{PORT}");
+        let url = format!("https://{server}:{PORT}/name");
+        fork.client.run("curl", &["-sSk", "--max-time", "20", "--connect-to", &connect, &url])
+    };
+    for (server, expected) in [("a.example.org", "a\n"), ("b.example.org", "b\n"), ("c.b.example.org", "b\n")] {
+        let answer = page(server);
+        assert_eq!(String::from_utf8_lossy(&answer.stdout), expected, "{server}: {answer:?}");
+    }
+    // The alert of a server that does not know the name (RFC 6066 section 3).
+    let refused = page("example.com");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unrecognized name"), "{refused:?}");
+    assert_eq!(fork.counted("outbound_tls_route_open_total", &[r#"backend_name="a""#]), 1.0);
+
+    // What is not TLS is none of a TLSRoute's business: it goes to the Service itself, which has no server.
+    let plain = fork
+        .client
+        .run_well("curl", &["-s", "-o", "/dev/null", "-w", "%{http_code}", &format!("http://front:{PORT}/")]);
+    assert_eq!(plain, "503");
+}
