@@ -7,15 +7,20 @@ use std::time::{Duration, Instant};
 use leno_tests::backend::Backend;
 use leno_tests::client::{Answer, Call, Client};
 use leno_tests::manifests::{ECHO, Service};
+use leno_tests::programs;
 use leno_tests::proxy::{Proxy, free_address};
 use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::wire;
+
+use super::faults::sides::Authority;
 
 const UNIMPLEMENTED: u8 = 12;
 const UNAVAILABLE: u8 = 14;
 
 /// "At once", on a busy machine: sooner than anything times out.
 const AT_ONCE: Duration = Duration::from_secs(4);
+/// How long a program may take to end that has nothing to do.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Makes one call that the proxy has to answer itself, and checks what all such answers have in common.
 async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
@@ -29,6 +34,31 @@ async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     assert!(answer.field("grpc-message").is_some_and(|message| message.len() > 10), "{answer:?}");
     assert!(proxy.scrape().sum("leno_proxy_errors_total", &[]) >= 1.0);
     answer
+}
+
+/// The kernel would let both listen, and deal connections out between them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_that_somebody_listens_on_is_refused() {
+    let proxy = Proxy::start(&[]);
+    let authority = Authority::new();
+    let config = proxy.directory().path().to_str().expect("temporary directories have plain names");
+    let refused = |arguments: &[&str], flag: &str| {
+        let admin = free_address().to_string();
+        let all = [&["--config", config, "--admin", &admin, "--workers", "2"], arguments].concat();
+        let output = tokio::task::block_in_place(|| programs::run("leno-proxy", &all, PATIENCE));
+        let said = programs::text(&output);
+        assert!(!output.status.success(), "{said}");
+        let expected =
+            format!("{flag}: Address already in use (os error 98); choose an address of this machine that is free");
+        assert!(said.contains(&expected), "not {expected}: {said}");
+    };
+    let taken = proxy.outbound().to_string();
+    refused(&["--outbound", &taken], &format!("--outbound {taken}"));
+
+    let (free, both) = (free_address().to_string(), free_address().to_string());
+    let identity = ["--identity", "ns/default/sa/a", "--issuer", authority.text(), "--outbound", &free];
+    let doors = ["--inbound", &both, "--tunnel", &both];
+    refused(&[&identity[..], &doors].concat(), &format!("--tunnel {both}"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,5 +11,5 @@ mod networks;
 mod opaque;
 mod rolling;
 mod rotation;
-mod sides;
+pub(crate) mod sides;
 mod strict;

@@ -4,6 +4,7 @@
 //! parent dies (also by SIGKILL or a panic), pins the process, and then becomes the program. The
 //! process id is therefore the program's own, as reading its CPU time needs.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -11,6 +12,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,8 @@ use crate::error::{Error, Result, io};
 /// How long a child may take until it serves.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
+/// How many ports are given out before they may be given again: most of those that the kernel has.
+const GIVEN_MAX: usize = 20_000;
 
 /// What to start.
 pub struct Launch {
@@ -195,11 +199,22 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A loopback address on which nothing listens at the moment.
+/// A loopback address on which nothing listens at the moment, another one each time: of two programs that were given the
+/// same, the second would not start, or would share the connections of the first.
 pub fn free_address() -> Result<SocketAddr> {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .map_err(io("finding a free port on 127.0.0.1"))
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if given.len() >= GIVEN_MAX {
+        given.clear();
+    }
+    loop {
+        let address = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .map_err(io("finding a free port on 127.0.0.1"))?;
+        if given.insert(address.port()) {
+            return Ok(address);
+        }
+    }
 }
 
 /// Finds a program in PATH, and where Debian keeps servers that are not in a user's PATH.

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use leno_tests::client::{Call, Client};
 use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, wait_for};
@@ -99,6 +100,24 @@ async fn plaintext_to_the_tunnel_port_is_closed_without_a_word() {
         "mutual TLS only",
         "from a proxy of this mesh",
     ]);
+}
+
+/// A `leno.dev/inbound-port` that is the tunnel's is a mistake; what comes of it must not look like an answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_no_connect_gets_no_tunnel() {
+    let (authority, server) = server_side(&[]).await;
+    let endpoint = server.endpoint();
+    // The Service has an address that a tunnel could lead to.
+    let service = Service::echo(&[endpoint])
+        .at(endpoint)
+        .endpoint_annotated(endpoint, "leno.dev/identity", "ns/default/sa/echo")
+        .endpoint_annotated(endpoint, "leno.dev/inbound-port", &server.tunnel().port().to_string());
+    let client_side = client_side(&authority, &[service], &[]);
+    let client = Client::connect(client_side.outbound(), &endpoint.to_string()).await;
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(12), "{answer:?}");
+    assert!(format!("{answer:?}").contains("takes CONNECT requests"), "{answer:?}");
+    assert_eq!(server.backend.calls(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,11 +52,16 @@ pub(super) struct Listener {
 }
 
 impl Listener {
+    /// Checks that nobody listens at an address: the kernel lets whoever sets SO_REUSEPORT share a port, be it for another
+    /// door or in another process, and deals connections out between them.
+    pub(super) fn check_free(address: SocketAddr) -> io::Result<()> {
+        stream_socket(address)?.bind(&address.into())
+    }
+
     /// Binds, with SO_REUSEPORT so that all workers share the port. Clients that say nothing for as long as `keepalive` are
     /// asked whether they are still there.
     pub(super) fn bind(door: Door, address: SocketAddr, keepalive: Duration) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
+        let socket = stream_socket(address)?;
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
         // Sockets that are accepted have it from here.
@@ -74,6 +79,13 @@ impl Listener {
     pub(super) fn deregister(&mut self, poll: &mio::Poll) {
         let _ = poll.registry().deregister(&mut self.socket);
     }
+}
+
+/// A socket to listen with, which connections of a process before us do not keep from its port.
+fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    Ok(socket)
 }
 
 /// How the kernel looks after a peer that is silent: probes after this time, every third of it, three at most.

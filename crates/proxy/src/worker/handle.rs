@@ -104,17 +104,16 @@ impl WorkerHandle {
     /// Binds the listeners, with SO_REUSEPORT so that all workers share the ports, and starts the thread.
     ///
     /// # Errors
-    /// An address cannot be bound, or the kernel gives no poll or thread.
+    /// An address cannot be bound, somebody listens there before worker 0, or the kernel gives no poll or thread.
     pub fn spawn(config: WorkerConfig, mesh: Arc<Mesh>) -> Result<Self, SpawnError> {
         let poll = Poll::new()?;
         let mut listeners = Vec::new();
         let keepalive = ms(config.limits.relay.keepalive_ms);
         for (place, &(door, address)) in config.listen.iter().take(MAX_LISTENERS).enumerate() {
-            let mut listener = Listener::bind(door, address, keepalive).map_err(|source| SpawnError::Bind {
-                door,
-                address,
-                source,
-            })?;
+            // The first worker's ports are nobody else's; the others share them.
+            let free = if config.index == 0 { Listener::check_free(address) } else { Ok(()) };
+            let bound = free.and_then(|()| Listener::bind(door, address, keepalive));
+            let mut listener = bound.map_err(|source| SpawnError::Bind { door, address, source })?;
             listener.register(&poll, Token(FIRST_LISTENER + place))?;
             listeners.push(listener);
         }

@@ -23,6 +23,11 @@ impl Worker {
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
+        let method = call.request.get(Known::Method).unwrap_or_default();
+        if downstream.origin.door == Door::Tunnel && method != b"CONNECT" {
+            let what = "a tunnel takes CONNECT requests; send others to the proxy's inbound port";
+            return Err(ProxyError::NoRoute(format!("{}: {what}", method.escape_ascii())));
+        }
         let authority =
             call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
         if let Some(latest) = &downstream.latest_route

@@ -130,7 +130,7 @@ spec:
 fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
     for kind in ["TCPRoute", "TLSRoute"] {
         let route = format!(
-            "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: default}}\nspec:\n  parentRefs: \
+            "\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: default}}\nspec:\n  parentRefs: \
              [{{group: '', kind: Service, name: echo}}]\n  rules: [{{backendRefs: [{{name: v1, port: 80}}]}}]\n"
         );
         let server = Server::new(&[ECHO, &route, &service("v1", "10.96.0.11", "127.0.1.1")]);
