@@ -428,14 +428,18 @@ fn a_route_is_in_the_meshs_own_description() {
 fn the_examples_of_the_documentation_do_what_they_say() {
     let page = include_str!("../../../../docs/routes.md");
     let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
-    let [canary, grpc] = examples[..] else { panic!("{examples:?}") };
-    let service = |name: &str| {
+    let [canary, grpc, tcp, tls] = examples[..] else { panic!("{examples:?}") };
+    let service = |(name, port): (&str, u16)| {
         format!(
-            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{ports: [{{name: http, port: 80}}]}}\n"
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{ports: [{{name: http, port: {port}}}]}}\n"
         )
     };
-    let services = SERVICES.to_owned() + &service("search") + &service("search-test");
-    let translation = translated(&[("a.yaml", &services), ("b.yaml", canary), ("c.yaml", grpc)]);
+    let of_grpc = [("search", 80), ("search-test", 80)];
+    let of_connections = [("orders", 5432), ("orders-next", 5432), ("vault", 443), ("vault-eu", 443)];
+    let services = of_grpc.into_iter().chain(of_connections).map(service).collect::<String>();
+    let services = SERVICES.to_owned() + &services;
+    let files = [("b.yaml", canary), ("c.yaml", grpc), ("d.yaml", tcp), ("e.yaml", tls)];
+    let translation = translated(&[&[("a.yaml", &*services)][..], &files].concat());
     assert_eq!(lines(&translation.problems), [""; 0]);
 
     let asked_for = Head { headers: &[("x-version", "2")], ..get("/7") };
@@ -449,4 +453,14 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let tester = Head { headers: &[("x-user", "tester-7")], ..query };
     assert_eq!(server(tester), Some(BackendTarget::Cluster(key("search-test.shop", 80))));
     assert_eq!(server(query), Some(BackendTarget::Cluster(key("search.shop", 80))));
+
+    let orders = translation.mesh.routes(&key("orders.shop", 5432), "web").expect("a table");
+    let shares: Vec<_> = orders.entries()[0].rule.backends.iter().map(|backend| backend.weight).collect();
+    assert_eq!((orders.kind(), shares), (RouteKind::Tcp, vec![9, 1]));
+    let vault = translation.mesh.routes(&key("vault.shop", 443), "web").expect("a table");
+    for (name, is_known) in
+        [("eu.vault.example.org", true), ("a.us.vault.example.org", true), ("vault.example.org", false)]
+    {
+        assert_eq!(vault.find_server(Some(name)).is_some(), is_known, "{name}");
+    }
 }
