@@ -3,10 +3,8 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::Range;
+use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,22 +20,9 @@ use crate::scrape::Scrape;
 /// How long a proxy may take to serve its first configuration.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Ports that the system gives to no outgoing connection, which could take one between its choice and its use.
-const FREE_PORTS: Range<u32> = 16_000..32_000;
-
 /// A loopback address that nothing listens on, another one each time.
 pub fn free_address() -> SocketAddr {
-    static CHOSEN: AtomicU32 = AtomicU32::new(0);
-    // Test programs that run side by side begin at different ports.
-    let start = std::process::id().wrapping_mul(97);
-    loop {
-        let step = start.wrapping_add(CHOSEN.fetch_add(1, Ordering::Relaxed));
-        let port = FREE_PORTS.start + step % (FREE_PORTS.end - FREE_PORTS.start);
-        let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), u16::try_from(port).expect("below 32,000"));
-        if TcpListener::bind(address).is_ok() {
-            return address;
-        }
-    }
+    leno_lab::child::free_address().expect("a free port")
 }
 
 /// A running proxy: killed when dropped, and its log shown if the test panics.

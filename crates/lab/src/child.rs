@@ -4,15 +4,15 @@
 //! parent dies (also by SIGKILL or a panic), pins the process, and then becomes the program. The
 //! process id is therefore the program's own, as reading its CPU time needs.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,8 @@ use crate::error::{Error, Result, io};
 /// How long a child may take until it serves.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
-/// How many ports are given out before they may be given again: most of those that the kernel has.
-const GIVEN_MAX: usize = 20_000;
+/// Ports that the kernel gives to no outgoing connection, which could take one between its choice and its use.
+const PORTS: Range<u16> = 16_000..32_000;
 
 /// What to start.
 pub struct Launch {
@@ -201,20 +201,25 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
 
 /// A loopback address on which nothing listens at the moment, another one each time: of two programs that were given the
 /// same, the second would not start, or would share the connections of the first.
+///
+/// # Errors
+/// None of the ports is free, or the system refuses to try them.
 pub fn free_address() -> Result<SocketAddr> {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if given.len() >= GIVEN_MAX {
-        given.clear();
-    }
-    loop {
-        let address = TcpListener::bind("127.0.0.1:0")
-            .and_then(|listener| listener.local_addr())
-            .map_err(io("finding a free port on 127.0.0.1"))?;
-        if given.insert(address.port()) {
-            return Ok(address);
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    // Processes that run side by side begin at different ports.
+    let start = std::process::id().wrapping_mul(97);
+    let count = u32::from(PORTS.end - PORTS.start);
+    for _ in 0..count {
+        let step = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % count;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + step as u16));
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(address),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(io("finding a free port on 127.0.0.1")(error)),
         }
     }
+    let source = io::ErrorKind::AddrInUse.into();
+    Err(io(format!("finding a free port on 127.0.0.1, from {} to {}", PORTS.start, PORTS.end - 1))(source))
 }
 
 /// Finds a program in PATH, and where Debian keeps servers that are not in a user's PATH.
