@@ -74,7 +74,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
             ready: answer("ready\n"),
             config: answer(r#"{"problems": []}"#),
         }],
-        missing_gateway: Ok(Vec::new()),
+        routes: Ok(Default::default()),
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
     list.check(READY, &[PODS], || facts.answers.iter().map(ready).collect::<Vec<_>>());
     list.check("its version", &[DEPLOYMENT], || version(facts.deployment.as_ref()));
     list.check("what you configured", &[PODS], || configured(&facts.answers));
-    kubernetes::gateway(&mut list, &facts.missing_gateway);
+    kubernetes::gateway(&mut list, &facts.routes);
     list
 }
 

@@ -1,5 +1,8 @@
 //! What the cluster itself must be.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionVersion,
+};
 use k8s_openapi::apimachinery::pkg::version::Info;
 
 use super::report::{Checklist, Finding};
@@ -8,9 +11,39 @@ use crate::cluster::connect::ClusterError;
 /// The oldest minor version of Kubernetes 1: native sidecars are on by default from it on.
 const OLDEST_MINOR: u32 = 29;
 
-/// Kubernetes' routes, which are installed apart from it.
-pub(super) const GATEWAY_DEFINITIONS: [&str; 2] =
-    ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
+/// Kubernetes' routes of requests, which are installed apart from it.
+const REQUEST_ROUTES: [&str; 2] = ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
+/// Those of connections, which fewer need.
+const CONNECTION_ROUTES: [&str; 2] = ["tlsroutes.gateway.networking.k8s.io", "tcproutes.gateway.networking.k8s.io"];
+/// The version of all of them that is read.
+const ROUTE_VERSION: &str = "v1";
+
+/// Which routes can be written.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    /// Definitions of routes of requests that are not there.
+    missing: Vec<&'static str>,
+    /// Definitions that are there, but not in the version that is read.
+    outdated: Vec<&'static str>,
+}
+
+impl Routes {
+    /// The names of all definitions.
+    pub(super) fn definitions() -> impl Iterator<Item = &'static str> {
+        REQUEST_ROUTES.into_iter().chain(CONNECTION_ROUTES)
+    }
+
+    /// Notes the definition of that name, as the cluster has it.
+    pub(super) fn note(&mut self, name: &'static str, found: Option<&CustomResourceDefinition>) {
+        let is_read = |version: &CustomResourceDefinitionVersion| version.name == ROUTE_VERSION && version.served;
+        match found {
+            Some(definition) if definition.spec.versions.iter().any(is_read) => {}
+            Some(_) => self.outdated.push(name),
+            None if REQUEST_ROUTES.contains(&name) => self.missing.push(name),
+            None => {}
+        }
+    }
+}
 
 pub(super) const API_SERVER: &str = "API server";
 pub(super) const VERSION: &str = "version";
@@ -45,16 +78,33 @@ fn new_enough(version: &Info) -> Finding {
     }
 }
 
-/// Whether routes can be written; `missing` are those of [`GATEWAY_DEFINITIONS`] that are not there.
-pub(super) fn gateway(list: &mut Checklist, missing: &Result<Vec<&'static str>, ClusterError>) {
+/// Whether routes can be written, and count.
+pub(super) fn gateway(list: &mut Checklist, routes: &Result<Routes, ClusterError>) {
     list.section("routes");
-    list.check("Gateway API", &[API_SERVER], || match missing {
-        Ok(missing) if missing.is_empty() => Finding::ok("HTTPRoute and GRPCRoute are installed"),
-        Ok(missing) => Finding::warning(
-            format!("Services are balanced, but calls are not routed: there is no {}", missing.join(" and no ")),
-            "to have routes, install the Gateway API; gateway-api.sigs.k8s.io says how",
-        ),
-        Err(error) => error.into(),
+    list.check("Gateway API", &[API_SERVER], || match routes {
+        Ok(Routes { missing, outdated }) => {
+            let mut findings = Vec::new();
+            if !missing.is_empty() {
+                findings.push(Finding::warning(
+                    format!(
+                        "Services are balanced, but calls are not routed: there is no {}",
+                        missing.join(" and no ")
+                    ),
+                    "to have routes, install the Gateway API; gateway-api.sigs.k8s.io says how",
+                ));
+            }
+            findings.extend(outdated.iter().map(|name| {
+                Finding::warning(
+                    format!("{name} has no version {ROUTE_VERSION}: what is written of these routes does nothing"),
+                    "install the Gateway API of version 1.6 or newer; gateway-api.sigs.k8s.io says how",
+                )
+            }));
+            if findings.is_empty() {
+                findings.push(Finding::ok("HTTPRoute and GRPCRoute are installed"));
+            }
+            findings
+        }
+        Err(error) => vec![error.into()],
     });
 }
 

@@ -35,19 +35,19 @@ pub(super) struct Facts {
     deployment: Result<Option<Deployment>, ClusterError>,
     /// Webhook configurations of ours, which would refuse Pods without a control plane.
     webhooks: Result<Vec<String>, ClusterError>,
-    missing_gateway: Result<Vec<&'static str>, ClusterError>,
+    routes: Result<kubernetes::Routes, ClusterError>,
 }
 
 /// Reads it.
 pub(super) async fn read(cluster: &Cluster) -> Facts {
-    let (version, forbidden, deployment, webhooks, missing_gateway) = tokio::join!(
+    let (version, forbidden, deployment, webhooks, routes) = tokio::join!(
         read::version(cluster),
         forbidden(cluster),
         cluster.get(cluster.within::<Deployment>(CONTROL_NAMESPACE), CONTROL),
         webhooks(cluster),
-        read::missing_gateway(cluster),
+        read::routes(cluster),
     );
-    Facts { version, forbidden, deployment, webhooks, missing_gateway }
+    Facts { version, forbidden, deployment, webhooks, routes }
 }
 
 /// Concludes.
@@ -61,7 +61,7 @@ pub(super) fn conclude(facts: &Facts) -> Checklist {
     });
     list.section("room for Leno");
     list.check("installation", &[API_SERVER], || installation(facts));
-    kubernetes::gateway(&mut list, &facts.missing_gateway);
+    kubernetes::gateway(&mut list, &facts.routes);
     list
 }
 

@@ -11,7 +11,7 @@ fn facts() -> Facts {
         forbidden: Ok(Vec::new()),
         deployment: Ok(None),
         webhooks: Ok(Vec::new()),
-        missing_gateway: Ok(Vec::new()),
+        routes: Ok(Default::default()),
     }
 }
 

@@ -15,7 +15,7 @@ use leno_install::names::{
     CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
 };
 
-use super::kubernetes::GATEWAY_DEFINITIONS;
+use super::kubernetes::Routes;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, Answer, FORWARDS_MAX};
 use crate::cluster::metrics::{self, PodKey};
@@ -45,7 +45,7 @@ pub(super) struct Installed {
     pub(super) validator: Read<Option<ValidatingWebhookConfiguration>>,
     /// What each ready Pod of the control plane says.
     pub(super) answers: Vec<ControlAnswer>,
-    pub(super) missing_gateway: Read<Vec<&'static str>>,
+    pub(super) routes: Read<Routes>,
 }
 
 /// What a Pod of the control plane says.
@@ -75,13 +75,13 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         cluster.list(control(), CONTROL_LABELS),
         cluster.get(cluster.within(CONTROL_NAMESPACE), ISSUER),
     );
-    let (namespaces, meshed, bundles, injector, validator, missing_gateway) = tokio::join!(
+    let (namespaces, meshed, bundles, injector, validator, routes) = tokio::join!(
         cluster.list(cluster.global(), ""),
         cluster.list(cluster.within_or_all(None), &meshed),
         bundles(cluster),
         cluster.get(cluster.global(), INJECTOR),
         cluster.get(cluster.global(), VALIDATOR),
-        missing_gateway(cluster),
+        routes(cluster),
     );
     let running = pods.iter().flatten().filter(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
     let running: Vec<(String, u16)> = running.map(|pod| (pod.name_any(), pods::control_admin_port(pod))).collect();
@@ -100,7 +100,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         injector,
         validator,
         answers,
-        missing_gateway,
+        routes,
     }
 }
 
@@ -133,17 +133,13 @@ async fn definitions(cluster: &Cluster) -> Read<Vec<Option<CustomResourceDefinit
     Ok(found)
 }
 
-/// Those of Gateway API's definitions that are not there.
-pub(super) async fn missing_gateway(cluster: &Cluster) -> Read<Vec<&'static str>> {
-    let definitions = cluster.global::<CustomResourceDefinition>();
-    let mut missing = Vec::new();
-    for name in GATEWAY_DEFINITIONS {
-        let found = definitions.get_metadata_opt(name).await.map_err(|error| cluster.explain(&error))?;
-        if found.is_none() {
-            missing.push(name);
-        }
+/// Which of Gateway API's routes there are.
+pub(super) async fn routes(cluster: &Cluster) -> Read<Routes> {
+    let mut routes = Routes::default();
+    for name in Routes::definitions() {
+        routes.note(name, cluster.get(cluster.global(), name).await?.as_ref());
     }
-    Ok(missing)
+    Ok(routes)
 }
 
 async fn bundles(cluster: &Cluster) -> Read<Vec<ConfigMap>> {
