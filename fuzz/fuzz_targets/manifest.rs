@@ -8,7 +8,7 @@ use std::str::FromStr;
 use leno_model::manifest::{FINDINGS_MAX, SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::{Caller, Decision, DefaultInboundPolicy, HealthPath, Identities, Mode, Network, Request};
-use leno_model::route::BackendTarget;
+use leno_model::route::{BackendTarget, RouteKind};
 use leno_model::route::status::ConditionKind;
 use leno_model::spiffe::SpiffeId;
 use leno_model::translate::{Translation, translate};
@@ -22,7 +22,7 @@ fuzz_target!(|text: &str| {
     // As a policy's content too, which is seldom met by chance.
     check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
     // And as a route's.
-    for kind in ["HTTPRoute", "GRPCRoute"] {
+    for kind in RouteKind::ALL.map(RouteKind::name) {
         check(&format!(
             "{SERVICE}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {text}"
         ));

@@ -8,7 +8,7 @@ pub const ENDPOINTS_MAX: usize = 100_000;
 pub const CLUSTER_IPS_MAX: usize = 16;
 /// Bytes of a resource's name, asked for or sent.
 pub const NAME_MAX_BYTES: usize = 512;
-/// Matches in the routes of one cluster.
-pub const ROUTES_MAX: usize = 10_000;
+/// Matches in the routes of one cluster, and what is done with the rest.
+pub const ROUTES_MAX: usize = leno_model::route::ENTRIES_MAX + 1;
 /// Policies that select one workload.
 pub const POLICIES_MAX: usize = 10_000;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::protocol::Protocol;
@@ -30,6 +31,9 @@ pub enum Target {
     /// The one endpoint of the cluster whose address this is.
     Endpoint(ClusterKey),
 }
+
+/// How long a client may take to show what it speaks, before it is taken that its server speaks first.
+const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The text of [`LEADS_TO`] for [`Target::Endpoint`].
 const ENDPOINT: &str = "endpoint";
@@ -67,6 +71,8 @@ pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Optio
                 address: Some(address(at)),
                 bind_to_port: Some(BoolValue { value: false }),
                 traffic_direction: TrafficDirection::Outbound.into(),
+                listener_filters_timeout: (!inspectors.is_empty()).then(|| duration(DETECT_TIMEOUT)),
+                continue_on_listener_filters_timeout: !inspectors.is_empty(),
                 listener_filters: inspectors,
                 filter_chains: matched,
                 default_filter_chain: Some(rest),
@@ -105,10 +111,11 @@ impl Chains {
 
     /// All as the first rule has it, whatever they carry.
     fn of_connections(table: &RouteTable) -> Self {
-        let first = table.entries().first();
-        let to = first.map_or_else(nowhere, |entry| by_weight(&entry.rule));
-        let name = first.map(|entry| entry.rule.route.to_string()).unwrap_or_default();
-        Self { inspectors: Vec::new(), matched: Vec::new(), rest: bytes_chain(&name, to) }
+        let rest = match table.entries().first() {
+            Some(entry) => bytes_chain(&entry.rule.route.to_string(), by_weight(&entry.rule)),
+            None => bytes_chain(NOWHERE, nowhere()),
+        };
+        Self { inspectors: Vec::new(), matched: Vec::new(), rest }
     }
 
     /// The same, but TLS by the names of servers, and of other names nothing.
@@ -172,7 +179,7 @@ pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
         })),
         http_filters: vec![router()],
         strip_trailing_host_dot: true,
-        stream_idle_timeout: Some(duration(std::time::Duration::ZERO)),
+        stream_idle_timeout: Some(duration(Duration::ZERO)),
         upgrade_configs: vec![http_connection_manager::UpgradeConfig {
             upgrade_type: "websocket".to_owned(),
             ..Default::default()

@@ -48,6 +48,12 @@ fn the_first_bytes_tell_where_nothing_is_said_of_the_protocol() {
     let of = |protocol| {
         let cluster = leno_model::mesh::Cluster { protocol, ..cluster("echo") };
         let listener = write("10.96.0.10:50051", Some(at), &cluster, None);
+        // A server that speaks first is heard in the end.
+        assert_eq!(listener.continue_on_listener_filters_timeout, protocol == Protocol::Detect);
+        assert_eq!(
+            listener.listener_filters_timeout.map(|limit| limit.seconds),
+            (protocol == Protocol::Detect).then_some(10)
+        );
         (listener.listener_filters.len(), listener.filter_chains.len(), listener.default_filter_chain.is_some())
     };
     assert_eq!(of(Protocol::Detect), (1, 1, true));

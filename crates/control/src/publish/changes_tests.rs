@@ -64,19 +64,23 @@ fn a_route_changes_the_routes_only() {
 #[test]
 fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
     let text = at("10.96.0.10", &service("echo", &[]));
-    for kind in ["TCPRoute", "TLSRoute"] {
-        let route = |weight: u8| {
+    let route_of = |kind: &'static str| {
+        move |weight: u8| {
             format!(
                 "apiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r}}\nspec:\n  parentRefs: \
                  [{{group: '', kind: Service, name: echo}}]\n  rules: [{{backendRefs: [{{name: echo, port: 80, weight: {weight}}}]}}]\n"
             )
-        };
-        let routed = |weight| text.clone() + &route(weight);
-        let expected = ["listener 10.96.0.10:80", "route echo.default:80", "route mesh"];
-        for (old, new) in [(text.clone(), routed(1)), (routed(1), routed(2)), (routed(2), text.clone())] {
-            let mut changed = changes(&old, &new);
+        }
+    };
+    for kind in ["TCPRoute", "TLSRoute"] {
+        let routed = |weight| text.clone() + &route_of(kind)(weight);
+        // Where there was none, another one, one of requests, and none again.
+        let of_requests = text.clone() + &route_of("HTTPRoute")(1);
+        let steps = [text.clone(), routed(1), routed(2), of_requests, routed(2), text.clone()];
+        for step in steps.windows(2) {
+            let mut changed = changes(&step[0], &step[1]);
             changed.sort();
-            assert_eq!(changed, expected, "{kind}");
+            assert_eq!(changed, ["listener 10.96.0.10:80", "route echo.default:80", "route mesh"], "{kind}");
         }
     }
 }

@@ -44,15 +44,13 @@ pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     }
     let verdicts = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();
-        let verdict = match (place.0, problem) {
-            (Kind::AuthorizationPolicy, problem) => Verdict::Policy(problem),
-            (Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute, problem) => match problem {
+        let verdict = match place.0 {
+            Kind::AuthorizationPolicy => Verdict::Policy(problem),
+            Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute => match problem {
                 Some(problem) => Verdict::BrokenRoute(problem),
                 None => Verdict::Route(routes.remove(place).unwrap_or_default()),
             },
-            (Kind::Service | Kind::EndpointSlice | Kind::Pod | Kind::Namespace | Kind::ReferenceGrant, _) => {
-                return None;
-            }
+            Kind::Service | Kind::EndpointSlice | Kind::Pod | Kind::Namespace | Kind::ReferenceGrant => return None,
         };
         Some((place.clone(), Wanted { generation: observed.generation, verdict }))
     });

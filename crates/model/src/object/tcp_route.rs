@@ -42,7 +42,7 @@ struct Spec {
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Tcp, review);
     let Spec { parent_refs, rules, .. } = written.spec;
-    read_rules(rules, &[Match::any()], &mut reading);
+    read_rules(rules, vec![Match::any()], &mut reading);
     reading.finish(&written.metadata, parent_refs.unwrap_or_default())
 }
 

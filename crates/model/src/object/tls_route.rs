@@ -50,7 +50,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     let mut reading = Reading::new(RouteKind::Tls, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
     let matches = read_hostnames(&hostnames.unwrap_or_default(), &mut reading);
-    read_rules(rules, &matches, &mut reading);
+    read_rules(rules, matches, &mut reading);
     reading.finish(&written.metadata, parent_refs.unwrap_or_default())
 }
 

@@ -23,15 +23,31 @@ pub struct Candidate {
     pub rule: Arc<Rule>,
 }
 
+/// Which of two routes counts where their matches do not tell: the older one, then the first by `namespace/name`. Less
+/// goes before.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seniority {
+    /// So that a route goes last of which nothing is known.
+    is_undated: bool,
+    created: Option<i64>,
+    name: String,
+}
+
+impl Seniority {
+    /// That of a route that was created so many seconds after 1970 began, if that is known.
+    pub fn new(created: Option<i64>, namespace: &str, name: &str) -> Self {
+        Self { is_undated: created.is_none(), created, name: format!("{namespace}/{name}") }
+    }
+}
+
 /// One entry for each match, the one that counts first in front.
 pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
     let mut keyed = Vec::new();
     for Candidate { created, index, matches, rule } in candidates {
-        let route = format!("{}/{}", rule.route.namespace, rule.route.name);
-        let age = (created.is_none(), created);
+        let seniority = Seniority::new(created, &rule.route.namespace, &rule.route.name);
         for matches in matches {
-            keyed
-                .push(((specificity(&matches), age, route.clone(), index), Entry { matches, rule: Arc::clone(&rule) }));
+            let key = (specificity(&matches), seniority.clone(), index);
+            keyed.push((key, Entry { matches, rule: Arc::clone(&rule) }));
         }
     }
     // Stable: of two matches of one rule the first stays in front.

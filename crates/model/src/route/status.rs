@@ -63,7 +63,7 @@ pub enum Reason {
     Accepted,
     /// Not accepted: the parent has no such port.
     NoMatchingParent,
-    /// Not accepted: a route of another kind has the port, or another TCPRoute.
+    /// Not accepted: a route of another kind has the port, or so many of its own have it that there is no room.
     Conflicted,
     /// Not accepted: a value that is not known or not supported.
     UnsupportedValue,

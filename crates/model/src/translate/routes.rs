@@ -3,7 +3,7 @@
 //! A route in the Service's namespace is a producer route, for all clients; one in another namespace is a consumer
 //! route, for clients of that namespace. Each group has a table of its own, with routes of one kind only.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::place;
@@ -13,7 +13,7 @@ use crate::object::route::{Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
 use crate::problem::{Notice, Place, Problem};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
-use crate::route::{Candidate, RouteKind, RouteName, RouteTable};
+use crate::route::{Candidate, ENTRIES_MAX, RouteKind, RouteName, RouteTable};
 
 /// What the routes come to.
 #[derive(Default)]
@@ -49,42 +49,61 @@ pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
             }
         }
     }
-    let winners = winners(&attachments);
+    let admitted = admitted(&attachments);
     let mut candidates: BTreeMap<Group<'_>, Vec<Candidate>> = BTreeMap::new();
     for attachment in &attachments {
-        attached.attach(attachment, known, &winners, &mut candidates);
+        attached.attach(attachment, known, &admitted, &mut candidates);
     }
-    for ((cluster, namespace), candidates) in candidates {
-        let kind = winners.get(&(cluster.clone(), namespace)).map_or(RouteKind::Http, |winner| winner.kind);
+    for (group, candidates) in candidates {
+        let kind = admitted.get(&group).map_or(RouteKind::Http, |admitted| admitted.first.kind);
         let table = Arc::new(RouteTable::of_candidates(kind, candidates));
+        let (cluster, namespace) = group;
         attached.tables.push(AttachedRoutes { cluster, namespace: namespace.into(), table });
     }
     attached
 }
 
-/// The route whose kind each group has.
-fn winners<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, &'a Route> {
-    let mut winners: HashMap<Group<'_>, &Route> = HashMap::new();
+/// Which routes a group has.
+struct Admitted<'a> {
+    /// The one that goes before all others, whose kind all have.
+    first: &'a Route,
+    names: HashSet<(&'a str, &'a str)>,
+}
+
+/// The routes of each group: those of the kind that goes before, in order of precedence as long as there is room for their
+/// matches. Of TCPRoutes there is room for one: nothing tells the connections of two apart.
+fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'a>> {
+    let mut groups: HashMap<Group<'a>, Vec<&'a Route>> = HashMap::new();
     for attachment in attachments {
         for cluster in attachment.clusters.iter().flatten() {
-            let winner = winners.entry(attachment.group(cluster)).or_insert(attachment.route);
-            if rank(attachment.route) < rank(winner) {
-                *winner = attachment.route;
-            }
+            groups.entry(attachment.group(cluster)).or_default().push(attachment.route);
         }
     }
-    winners
+    let admit = |(group, mut routes): (Group<'a>, Vec<&'a Route>)| {
+        routes.sort_by_cached_key(|route| (route.kind, route.seniority()));
+        // Two parents may lead to one port.
+        routes.dedup_by(|later, route| std::ptr::eq(*later, *route));
+        let first = *routes.first()?;
+        let room = if first.kind == RouteKind::Tcp { 1 } else { ENTRIES_MAX };
+        let mut matches = 0;
+        let fits = |route: &&Route| {
+            matches += route.match_count();
+            matches <= room
+        };
+        let names = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).map(name_of).collect();
+        Some((group, Admitted { first, names }))
+    };
+    groups.into_iter().filter_map(admit).collect()
 }
 
-/// Which route goes before another: by kind, and then as among rules, the older one and the first by name.
-fn rank(route: &Route) -> (RouteKind, (bool, Option<i64>), &str, &str) {
-    (route.kind, (route.created.is_none(), route.created), &route.identity.namespace, &route.identity.name)
+impl Admitted<'_> {
+    fn has(&self, route: &Route) -> bool {
+        route.kind == self.first.kind && self.names.contains(&name_of(route))
+    }
 }
 
-/// Whether a route that is attached where another is the winner has no say there. TCPRoutes have nothing that tells their
-/// connections apart, so that only one of them can be in force.
-fn is_beaten(route: &Route, winner: &Route) -> bool {
-    route.kind != winner.kind || (route.kind == RouteKind::Tcp && !std::ptr::eq(route, winner))
+fn name_of(route: &Route) -> (&str, &str) {
+    (&route.identity.namespace, &route.identity.name)
 }
 
 impl<'a> Attachment<'a> {
@@ -147,7 +166,7 @@ impl Attached {
         &mut self,
         attachment: &Attachment<'a>,
         known: &Known<'_>,
-        winners: &HashMap<Group<'a>, &'a Route>,
+        admitted: &HashMap<Group<'a>, Admitted<'a>>,
         candidates: &mut BTreeMap<Group<'a>, Vec<Candidate>>,
     ) {
         let Attachment { route, parent, parent_namespace, .. } = *attachment;
@@ -155,8 +174,10 @@ impl Attached {
         let from = Referrer { route, parent_namespace };
         let rules: Vec<_> = route.rules.iter().map(|rule| Arc::new(known.rule(rule, from, &mut unresolved))).collect();
         let mut refusals: Vec<Refusal> = route.rules.iter().flat_map(|rule| rule.refusals.iter().cloned()).collect();
-        match self.won(attachment, winners) {
-            Ok(groups) => {
+        let mut accepted = String::new();
+        match self.groups(attachment, admitted) {
+            Ok((groups, message)) => {
+                accepted = message;
                 for group in groups {
                     let list = candidates.entry(group).or_default();
                     for (index, (rule, read)) in rules.iter().zip(&route.rules).enumerate() {
@@ -167,7 +188,6 @@ impl Attached {
             }
             Err(fault) => refusals.insert(0, fault),
         }
-        let accepted = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
         let conditions = vec![
             condition(ConditionKind::Accepted, Reason::Accepted, accepted, &refusals),
             condition(
@@ -189,35 +209,41 @@ impl Attached {
         self.statuses.push(ParentStatus { route, parent: parent.reference.clone(), conditions });
     }
 
-    /// The groups that the route is in, or why it is in none.
-    fn won<'a>(
+    /// The groups that the route is in, and what its status says of that; or why it is in none.
+    fn groups<'a>(
         &mut self,
         attachment: &Attachment<'a>,
-        winners: &HashMap<Group<'a>, &'a Route>,
-    ) -> Result<Vec<Group<'a>>, Refusal> {
+        admitted: &HashMap<Group<'a>, Admitted<'a>>,
+    ) -> Result<(Vec<Group<'a>>, String), Refusal> {
+        let Attachment { route, parent, parent_namespace, .. } = *attachment;
         let clusters = attachment.clusters.clone()?;
-        let (mut won, mut lost) = (Vec::new(), Vec::new());
-        for group in clusters.iter().map(|cluster| attachment.group(cluster)) {
-            match winners.get(&group) {
-                Some(winner) if is_beaten(attachment.route, winner) => lost.push((group, *winner)),
-                _ => won.push(group),
-            }
-        }
-        let Some(((cluster, _), winner)) = lost.first() else {
-            return Ok(won);
+        let groups = clusters.iter().map(|cluster| attachment.group(cluster));
+        let (has, lacks): (Vec<_>, Vec<_>) =
+            groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
+        let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
+        let first = |group: &Group<'a>| Some((group.0.clone(), admitted.get(group)?.first));
+        let Some((cluster, first)) = lacks.first().and_then(first) else {
+            return Ok((has, in_force));
         };
-        let Identity { namespace, name, .. } = &winner.identity;
-        let what = format!("{cluster} has {} {namespace}/{name}, which goes before", winner.kind.name());
-        let spot = attachment.parent.spot.clone();
-        if won.is_empty() {
-            let fix = match winner.kind == attachment.route.kind {
-                true => "put the backendRefs of both into one",
-                false => "use routes of one kind for a port",
-            };
+        let (namespace, name) = name_of(first);
+        let before = format!("{cluster} has {} {namespace}/{name}, which goes before", first.kind.name());
+        let full = format!("the routes before it have all of the {ENTRIES_MAX} matches that count for {cluster}");
+        // Of two TCPRoutes both are accepted, whichever gets the connections (GEP-2644).
+        let are_twins = (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
+        let (what, fix) = if are_twins {
+            (before, "put the backendRefs of both into one")
+        } else if route.kind == first.kind {
+            (full, "remove some, or share them out among ports")
+        } else {
+            (before, "use routes of one kind for a port")
+        };
+        let spot = parent.spot.clone();
+        if has.is_empty() && !are_twins {
             return Err(Refusal { spot, reason: Reason::Conflicted, what, fix: fix.to_owned() });
         }
-        self.notices.push(Notice { place: place_of(attachment.route, &spot), what });
-        Ok(won)
+        let message = if has.is_empty() { format!("{what}; {fix}") } else { in_force };
+        self.notices.push(Notice { place: place_of(route, &spot), what });
+        Ok((has, message))
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::fixtures::{lines, translated};
 use crate::mesh::{ClusterKey, Mesh};
 use crate::route::fixtures::{Head, call, get};
-use crate::route::status::{ConditionKind, Reason};
+use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{BackendTarget, RouteKind, RouteTable, Rule};
 use crate::translate::Translation;
 
@@ -268,10 +268,13 @@ fn a_reference_grant_opens_another_namespace() {
              spec: {{from: [{{group: gateway.networking.k8s.io, kind: {kind}, namespace: shop}}], to: [{{group: '', kind: Service}}]}}\n"
         )
     };
-    let resolved = |grant: String| reasons(&with(&[http("shop/a", CART, rules), grant]))[1];
-    assert_eq!(resolved(grant("bank", "HTTPRoute")), RESOLVED);
-    assert_eq!(resolved(grant("bank", "GRPCRoute")), (false, Reason::RefNotPermitted));
-    assert_eq!(resolved(grant("shop", "HTTPRoute")), (false, Reason::RefNotPermitted));
+    let kinds = RouteKind::ALL.map(RouteKind::name);
+    for (kind, another) in kinds.iter().zip(kinds.iter().cycle().skip(1)) {
+        let resolved = |grant: String| reasons(&with(&[route(kind, "shop/a", CART, rules), grant]))[1];
+        assert_eq!(resolved(grant("bank", kind)), RESOLVED, "{kind}");
+        assert_eq!(resolved(grant("bank", another)), (false, Reason::RefNotPermitted), "{kind}");
+        assert_eq!(resolved(grant("shop", kind)), (false, Reason::RefNotPermitted), "{kind}");
+    }
 }
 
 #[test]
@@ -338,7 +341,7 @@ fn of_routes_of_several_kinds_at_one_port_the_first_kind_is_in_force() {
     }
 }
 
-/// Nothing tells the connections of two TCPRoutes apart.
+/// Nothing tells the connections of two TCPRoutes apart (GEP-2644).
 #[test]
 fn of_several_tcp_routes_the_oldest_is_in_force() {
     let created = |name: &str, minute: u8| {
@@ -349,10 +352,10 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
     let undated = route("TCPRoute", "shop/a", CART, &to_cart("a"));
     let translation = with(&[undated.clone(), created("b", 2), created("c", 1)]);
     assert_eq!(only_rule(&translation).route.to_string(), "TCPRoute shop/c");
-    let conflict =
-        "spec.parentRefs[0]: cart.shop:80 has TCPRoute shop/c, which goes before; put the backendRefs of both into one";
+    assert!(translation.routes.iter().flat_map(|status| &status.conditions).all(|condition| condition.status));
+    let shadowed = "cart.shop:80 has TCPRoute shop/c, which goes before; put the backendRefs of both into one";
     let accepted: Vec<_> = translation.routes.iter().map(|status| status.conditions[0].message.as_str()).collect();
-    assert_eq!(accepted, [conflict, conflict, "in force for Service shop/cart"]);
+    assert_eq!(accepted, [shadowed, shadowed, "in force for Service shop/cart"]);
     // Of two that nobody dated, the first by name.
     let both = with(&[route("TCPRoute", "shop/b", CART, &to_cart("b")), undated]);
     assert_eq!(only_rule(&both).route.to_string(), "TCPRoute shop/a");
@@ -381,6 +384,36 @@ fn tls_routes_of_one_port_share_its_connections_by_name() {
     assert_eq!(found("a.example.org"), Some("one"));
     assert_eq!(found("b.example.org"), Some("all"));
     assert_eq!(found("example.org"), None);
+}
+
+#[test]
+fn the_first_rule_of_a_route_of_connections_has_all_of_them() {
+    let rules = "[{name: first, backendRefs: [{name: cart, port: 80}]}, {name: never, backendRefs: [{name: nowhere, port: 80}]}]";
+    for kind in ["TLSRoute", "TCPRoute"] {
+        let translation = with(&[route(kind, "shop/a", CART, rules)]);
+        assert_eq!(only_rule(&translation).name.as_deref(), Some("first"), "{kind}");
+        assert_eq!(reasons(&translation), [ACCEPTED, (false, Reason::BackendNotFound)], "{kind}");
+    }
+}
+
+#[test]
+fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_first() {
+    let tls = |number: usize| {
+        let names: Vec<String> = (0..1_000).map(|name| format!("{name}.r{number:02}.example")).collect();
+        let text = route("TLSRoute", &format!("shop/r{number:02}"), CART, &to_cart("rule"));
+        text.replace("  rules:", &format!("  hostnames: [{}]\n  rules:", names.join(", ")))
+    };
+    // Each fits into a file; all of them do not.
+    let files: Vec<String> = (0..12).map(tls).collect();
+    let translation = with(&files);
+    let table = table(&translation.mesh, "shop").expect("a table");
+    assert_eq!(table.entries().len(), 9_000);
+    let refused: Vec<_> = translation.routes.iter().filter(|status| !status.conditions[0].status).collect();
+    assert_eq!(refused.iter().map(|status| &*status.route.name).collect::<Vec<_>>(), ["r09", "r10", "r11"]);
+    let Condition { reason, message, .. } = &refused[0].conditions[0];
+    let what = "the routes before it have all of the 9999 matches that count for cart.shop:80";
+    assert_eq!(*reason, Reason::Conflicted);
+    assert_eq!(*message, format!("spec.parentRefs[0]: {what}; remove some, or share them out among ports"));
 }
 
 #[test]

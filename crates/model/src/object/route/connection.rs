@@ -1,5 +1,7 @@
 //! What TLSRoutes and TCPRoutes have in common: rules that send connections to backends.
 
+use std::iter;
+
 use serde::Deserialize;
 
 use super::written::BackendRef;
@@ -26,17 +28,18 @@ struct ConnectionBackend {
     weight: Option<i32>,
 }
 
-/// Reads the rules, each of which is about what `matches` say: so the first one has it all.
+/// Reads the rules. The first has all that `matches` say, so that nothing is left for others.
 pub(in crate::object) fn read_rules(
     rules: Option<Vec<ConnectionRule>>,
-    matches: &[Match],
+    matches: Vec<Match>,
     reading: &mut Reading<'_, '_>,
 ) {
     let rules = rules.unwrap_or_default();
     if rules.is_empty() {
         reading.problem("spec.rules", "missing", "write one, with the backendRefs");
     }
-    for (index, ConnectionRule { name, backend_refs }) in rules.into_iter().enumerate() {
+    let matches = iter::once(matches).chain(iter::repeat_with(Vec::new));
+    for (index, (ConnectionRule { name, backend_refs }, matches)) in rules.into_iter().zip(matches).enumerate() {
         let field = format!("spec.rules[{index}]");
         if index > 0 {
             reading.notice(&field, "never used: nothing tells it from the first rule, which has all connections");
@@ -45,14 +48,8 @@ pub(in crate::object) fn read_rules(
         if backend_refs.is_empty() {
             reading.problem(&format!("{field}.backendRefs"), "missing", "name the Service that connections go to");
         }
-        let parts = RuleParts {
-            name,
-            matches: matches.to_vec(),
-            filters: Vec::new(),
-            backend_refs,
-            timeouts: Timeouts::default(),
-        };
-        reading.rule(index, parts);
+        let (filters, timeouts) = (Vec::new(), Timeouts::default());
+        reading.rule(index, RuleParts { name, matches, filters, backend_refs, timeouts });
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) use reading::{Reading, RuleParts};
 use super::Identity;
 use crate::problem::Mark;
 use crate::route::status::Reason;
-use crate::route::{Match, RouteKind, Timeouts};
+use crate::route::{Match, RouteKind, Seniority, Timeouts};
 
 /// The API group of routes, and of the parents that name none.
 pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
@@ -67,12 +67,24 @@ pub struct Route {
     pub rules: Box<[RouteRule]>,
 }
 
+impl Route {
+    /// How many matches all its rules have.
+    pub fn match_count(&self) -> usize {
+        self.rules.iter().map(|rule| rule.matches.len()).sum()
+    }
+
+    /// Its place among routes of its kind, as far as it is the same for all of its rules.
+    pub fn seniority(&self) -> Seniority {
+        Seniority::new(self.created, &self.identity.namespace, &self.identity.name)
+    }
+}
+
 /// A rule whose references are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct RouteRule {
     /// Its name, if it has one.
     pub name: Option<Box<str>>,
-    /// Which requests or connections it is about; at least one match.
+    /// Which requests or connections it is about; none if the rules before it leave nothing.
     pub matches: Vec<Match>,
     /// What is done with them.
     pub filters: RouteFilters,

@@ -156,11 +156,6 @@ impl<'r, 'a> Reading<'r, 'a> {
         let parents = parent::read(parents, &mut self);
         let rules = std::mem::take(&mut self.rules);
         self.check_length("spec.rules", &rules, RULES_MAX);
-        let matches: usize = rules.iter().map(|rule| rule.matches.len()).sum();
-        if self.kind.is_of_requests() && matches > ROUTE_MATCHES_MAX {
-            let what = format!("{matches} matches in all rules");
-            self.problem("spec.rules", what, format!("use at most {ROUTE_MATCHES_MAX}, or several routes"));
-        }
         let route = Route {
             identity: identity(metadata, self.review, is_dns_subdomain, DNS_SUBDOMAIN_RULE),
             kind: self.kind,
@@ -168,6 +163,11 @@ impl<'r, 'a> Reading<'r, 'a> {
             parents,
             rules: rules.into(),
         };
+        let matches = route.match_count();
+        if self.kind.is_of_requests() && matches > ROUTE_MATCHES_MAX {
+            let what = format!("{matches} matches in all rules");
+            self.problem("spec.rules", what, format!("use at most {ROUTE_MATCHES_MAX}, or several routes"));
+        }
         self.review.is_clean().then_some(Object::Route(route))
     }
 }
