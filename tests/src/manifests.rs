@@ -63,17 +63,18 @@ impl Service {
 
     /// Attaches an HTTPRoute of its own name, with these lines as its rules.
     pub fn http_routed(self, rules: &str) -> Self {
-        self.routed("HTTPRoute", rules)
+        self.routed("HTTPRoute", &format!("rules:\n{rules}"))
     }
 
     /// Attaches a GRPCRoute of its own name, with these lines as its rules.
     pub fn grpc_routed(self, rules: &str) -> Self {
-        self.routed("GRPCRoute", rules)
+        self.routed("GRPCRoute", &format!("rules:\n{rules}"))
     }
 
-    fn routed(mut self, kind: &str, rules: &str) -> Self {
+    /// Attaches a route of this kind and its own name, with these lines in its spec.
+    pub fn routed(mut self, kind: &str, spec: &str) -> Self {
         let name = &self.name;
-        let rules: String = rules.lines().map(|line| format!("  {line}\n")).collect();
+        let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
         self.route = format!(
             "---
 apiVersion: gateway.networking.k8s.io/v1
@@ -84,8 +85,7 @@ metadata:
 spec:
   parentRefs:
   - {{group: \"\", kind: Service, name: {name}}}
-  rules:
-{rules}"
+{spec}"
         );
         self
     }

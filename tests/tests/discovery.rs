@@ -1,5 +1,6 @@
 //! A real `leno-proxy` that asks a real `leno-control` for what its calls need.
 
+mod connections;
 mod policies;
 
 use std::time::Duration;

@@ -24,7 +24,9 @@ impl Fork {
     /// Makes them; `None` where only root could.
     fn new() -> Option<Self> {
         let mesh = Mesh::new()?;
-        let (client, a, b) = (mesh.meshed("client", &[]), mesh.meshed("a", &[]), mesh.meshed("b", &[]));
+        // What is heard here is not heard because time is up.
+        let patient = ["--limit", "detect_timeout_ms=60000"];
+        let (client, a, b) = (mesh.meshed("client", &patient), mesh.meshed("a", &[]), mesh.meshed("b", &[]));
         mesh.serve(&MeshService::new("a", PORT).at(&a), &[&client]);
         mesh.serve(&MeshService::new("b", PORT).at(&b), &[&client]);
         mesh.serve(&MeshService::new("front", PORT), &[&client]);
@@ -68,6 +70,14 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     }
     let Some(fork) = Fork::new() else { return };
     let _servers = [greet(&fork.a), greet(&fork.b)];
+    // Whoever waits in vain for somebody to speak is heard as soon as there is a route.
+    let early = fork.client.start("socat", &["-u", &format!("TCP:front:{PORT}"), "-"]);
+    wait_for("the proxy has a connection", SOON, || {
+        let open = fork.client.run_well("ss", &["-Htn", "state", "established", &format!("dport = :{PORT}")]);
+        (!open.is_empty()).then_some(())
+    });
+    fork.route("TCPRoute", &weights(1, 0));
+    assert_eq!(early.wait_for_output(&[""]), "a");
     fork.route("TCPRoute", &weights(1, 1));
 
     let heard = |count: usize| {
@@ -82,10 +92,10 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     assert_eq!(halves.values().sum::<usize>(), CONNECTIONS, "{halves:?}");
     // Six standard deviations.
     assert!(halves.values().all(|share| (20..=80).contains(share)) && halves.len() == 2, "{halves:?}");
-    assert_eq!(fork.counted("outbound_tcp_route_open_total", &[]), CONNECTIONS as f64);
-    assert_eq!(fork.counted("outbound_tcp_route_open_total", &[r#"backend_name="a""#]), halves["a"] as f64);
+    assert_eq!(fork.counted("outbound_tcp_route_open_total", &[]), (CONNECTIONS + 1) as f64);
+    assert_eq!(fork.counted("outbound_tcp_route_open_total", &[r#"backend_name="a""#]), (halves["a"] + 1) as f64);
     wait_for("every connection has ended", SOON, || {
-        (fork.counted("outbound_tcp_route_close_total", &[r#"error="""#]) == CONNECTIONS as f64).then_some(())
+        (fork.counted("outbound_tcp_route_close_total", &[r#"error="""#]) == (CONNECTIONS + 1) as f64).then_some(())
     });
     let line = fork.client.wait_for_access(&[("protocol", "TCP"), ("route", "TCPRoute default/fork")]);
     assert_eq!(line["tls"], "true", "{line}");

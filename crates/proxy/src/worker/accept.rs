@@ -99,10 +99,29 @@ pub(super) struct Arrival {
     pub(super) wire: Wire,
     pub(super) origin: Origin,
     pub(super) since: Instant,
+    /// The control plane is being asked what it is for: until then it is left unread.
+    pub(super) is_held: bool,
     /// What has come so far.
     pub(super) first: Vec<u8>,
     /// The port that a proxy named that was not redirected here.
     pub(super) named_port: Option<u16>,
+}
+
+/// What is to be found out of a connection before it is relayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inspection {
+    /// Nothing: its bytes are opaque, and its server may speak first.
+    Nothing,
+    /// Which server its TLS is for; all else that it may carry is opaque.
+    ServerName,
+    /// What it speaks.
+    Protocol,
+}
+
+impl From<Protocol> for Inspection {
+    fn from(declared: Protocol) -> Self {
+        if declared == Protocol::Opaque { Self::Nothing } else { Self::Protocol }
+    }
 }
 
 /// Where a connection comes from and where it was going.
@@ -171,6 +190,7 @@ impl Worker {
             wire: Wire::new(socket, None, self.now),
             origin,
             since: self.now,
+            is_held: door == Door::Outbound && self.asks_first(&origin),
             first: Vec::new(),
             named_port: None,
         };
@@ -184,35 +204,27 @@ impl Worker {
             tracing::warn!("cannot watch a connection: {error}");
             return self.drop_arrival(index);
         }
-        if self.declared_protocol(&origin) == Protocol::Opaque {
-            self.admit_opaque(index);
-        } else if door == Door::Outbound
-            && let Some(subject) = origin.original_destination.and_then(|address| self.mesh.unanswered_address(address))
-        {
-            // The answer may be that its server speaks first. If it cannot be asked, its call will say so.
-            let _ = self.ask(&subject);
-        }
+        self.admit_if_opaque(index);
     }
 
-    /// What is said of a connection before its first byte.
-    pub(super) fn declared_protocol(&self, origin: &Origin) -> Protocol {
-        let Some(original) = origin.original_destination else { return Protocol::Detect };
+    /// What is to be found out of a connection, by what is said of where it was going.
+    pub(super) fn inspection(&self, origin: &Origin) -> Inspection {
+        let Some(original) = origin.original_destination else { return Inspection::Protocol };
         if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
-            return Protocol::Opaque;
+            return Inspection::Nothing;
         }
         let Some(cluster) = self.mesh.cluster_by_address(original) else {
             let of_endpoint = self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
-            return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port()));
+            return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port())).into();
         };
         let routes = match origin.door {
             Door::Outbound => self.mesh.routes(&cluster.key, self.namespace()),
             Door::Inbound | Door::Tunnel => None,
         };
         match routes.map(|routes| routes.kind()) {
-            Some(RouteKind::Tcp) => Protocol::Opaque,
-            // Its rules need the first bytes, whatever they are.
-            Some(RouteKind::Tls) => Protocol::Detect,
-            Some(RouteKind::Grpc | RouteKind::Http) | None => cluster.protocol,
+            Some(RouteKind::Tcp) => Inspection::Nothing,
+            Some(RouteKind::Tls) if cluster.protocol == Protocol::Opaque => Inspection::ServerName,
+            Some(RouteKind::Tls | RouteKind::Grpc | RouteKind::Http) | None => cluster.protocol.into(),
         }
     }
 

@@ -7,10 +7,10 @@ use leno_http2::{Connection, Role};
 use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
-use super::accept::{Door, Origin};
+use super::accept::{Arrival, Door, Inspection, Origin};
 use super::client::Client;
 use super::codec::Codec;
-use super::detect::{Detected, detect};
+use super::detect::{Detected, begins_tls, detect};
 use super::link::{Fill, Link, LinkError, LinkId};
 use super::opaque::{Contents, Opaque};
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
@@ -42,7 +42,7 @@ impl Worker {
     /// Called with every event of an arrival, and when it has more to read.
     pub(super) fn read_arrival(&mut self, index: usize) {
         let mut buffers = std::mem::take(&mut self.buffers);
-        let Some(arrival) = self.arrivals.get_mut(index) else {
+        let Some(arrival) = self.arrivals.get_mut(index).filter(|arrival| !arrival.is_held) else {
             self.buffers = buffers;
             return;
         };
@@ -114,9 +114,46 @@ impl Worker {
             (Detected::Tls { server_name }, _) => {
                 Step::Admit(Speaks::Opaque(Contents::Tls(server_name.map(Into::into))))
             }
+            (Detected::Http2 | Detected::Http1, _) if self.inspection(&arrival.origin) == Inspection::ServerName => {
+                Step::Admit(Speaks::Opaque(Contents::Unknown))
+            }
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
             (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
+        }
+    }
+
+    /// A mesh has come, or time has gone by: connections that were held for it go on, as they do when the control plane takes
+    /// too long; those of which it is now known that they are opaque are no longer waited for. Only those are looked at
+    /// that are `due`.
+    pub(super) fn review_arrivals(&mut self, due: impl Fn(&Arrival) -> bool) {
+        let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(index, _)| index);
+        for index in due.collect::<Vec<_>>() {
+            self.let_go(index);
+            self.admit_if_opaque(index);
+        }
+    }
+
+    /// Reads a connection that was held, unless its answer is still waited for.
+    fn let_go(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get(index).filter(|arrival| arrival.is_held) else { return };
+        if self.awaits_answer(&arrival.origin) {
+            return;
+        }
+        if let Some(arrival) = self.arrivals.get_mut(index) {
+            arrival.is_held = false;
+            arrival.since = self.now;
+        }
+        self.mark_unfinished(LinkId::arrival(index));
+    }
+
+    /// A connection in which there is nothing to be found out is not waited for.
+    pub(super) fn admit_if_opaque(&mut self, index: usize) {
+        let is_opaque = |arrival: &Arrival| {
+            !arrival.is_held && arrival.wire.tls.is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
+        };
+        if self.arrivals.get(index).is_some_and(is_opaque) {
+            self.admit_opaque(index);
         }
     }
 
@@ -142,8 +179,11 @@ impl Worker {
         }
     }
 
-    pub(super) fn admit_opaque(&mut self, index: usize) {
-        self.admit_client(index, Speaks::Opaque(Contents::Unknown));
+    /// Its bytes go on as they are, whatever has come of them.
+    fn admit_opaque(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get(index) else { return };
+        let contents = if begins_tls(&arrival.first) { Contents::Tls(None) } else { Contents::Unknown };
+        self.admit_client(index, Speaks::Opaque(contents));
     }
 
     /// It is known what the connection carries: from now on it is a client's.

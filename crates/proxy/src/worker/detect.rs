@@ -43,7 +43,17 @@ pub fn detect(first: &[u8]) -> Detected {
         [22, 3, ..] => client_hello(first),
         _ => request_line(first),
     };
-    if detected == Detected::Undecided && first.len() >= DETECT_BYTES { Detected::Opaque } else { detected }
+    match detected {
+        Detected::Undecided if first.len() < DETECT_BYTES => Detected::Undecided,
+        Detected::Undecided if begins_tls(first) => Detected::Tls { server_name: None },
+        Detected::Undecided => Detected::Opaque,
+        decided => decided,
+    }
+}
+
+/// Whether the first bytes are those of a ClientHello, of which the rest may be long in coming.
+pub fn begins_tls(first: &[u8]) -> bool {
+    matches!(first, [22, 3, _, _, _, CLIENT_HELLO, ..])
 }
 
 /// Reads a ClientHello, without answering it.
@@ -73,7 +83,7 @@ fn client_hello(first: &[u8]) -> Detected {
             }
             Ok(None) => {}
             // A ClientHello that cannot be read is for its server to judge; anything else is no TLS.
-            Err(_) if first.get(5) == Some(&CLIENT_HELLO) => return Detected::Tls { server_name: None },
+            Err(_) if begins_tls(first) => return Detected::Tls { server_name: None },
             Err(_) => return Detected::Opaque,
         }
     }

@@ -58,6 +58,14 @@ fn the_server_name_of_a_client_hello_is_read_once_all_of_it_is_there() {
 }
 
 #[test]
+fn a_client_hello_that_is_too_long_to_be_read_names_no_server() {
+    let hello = [[22, 3, 1, 0x40, 0, 1].as_slice(), &[7; DETECT_BYTES]].concat();
+    assert_eq!(detect(&hello[..DETECT_BYTES - 1]), Detected::Undecided);
+    assert_eq!(detect(&hello[..DETECT_BYTES]), Detected::Tls { server_name: None });
+    assert!(begins_tls(&hello[..6]) && !begins_tls(&hello[..5]));
+}
+
+#[test]
 fn what_only_begins_like_tls_is_opaque() {
     assert_eq!(detect(&[22, 3, 1, 0, 4, 9, 9, 9, 9]), Detected::Opaque);
     assert_eq!(detect(&[22, 3, 16, 0, 0]), Detected::Opaque);

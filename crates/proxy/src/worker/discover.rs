@@ -4,10 +4,9 @@
 use std::time::Instant;
 
 use leno_model::discovery::Subject;
-use leno_model::protocol::Protocol;
 
 use super::Worker;
-use super::accept::Door;
+use super::accept::{Door, Origin};
 use super::call::CallId;
 use super::reply::ProxyError;
 use crate::limits::ms;
@@ -41,8 +40,26 @@ impl Worker {
         self.fail(id.slot, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
     }
 
+    /// Whether it has to be asked first what an application's connection is for, and could be. If it cannot be, the calls
+    /// on it will say so.
+    pub(super) fn asks_first(&mut self, origin: &Origin) -> bool {
+        self.unanswered(origin).is_some_and(|subject| self.ask(&subject).is_ok())
+    }
+
+    /// Whether the answer is still waited for with the connection unread. Towards the end of the time for it the
+    /// connection is read, so that the calls on it are told that there is none.
+    pub(super) fn awaits_answer(&self, origin: &Origin) -> bool {
+        let limit = ms(self.limits.relay.discovery_timeout_ms) * 9 / 10;
+        let question = self.unanswered(origin).and_then(|subject| self.questions.get(&subject));
+        question.is_some_and(|question| self.now - question.since < limit)
+    }
+
+    fn unanswered(&self, origin: &Origin) -> Option<Subject> {
+        self.mesh.unanswered_address(origin.original_destination?)
+    }
+
     /// Asks, unless that was done before.
-    pub(super) fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
+    fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
         if self.questions.contains_key(subject) {
             return Ok(());
         }
@@ -60,9 +77,6 @@ impl Worker {
 
     /// A new mesh is there: what waited for an answer that it has goes on.
     pub(super) fn take_answers(&mut self) {
-        if self.questions.is_empty() {
-            return;
-        }
         let mesh = self.mesh.clone();
         let mut calls = Vec::new();
         for (_, question) in self.questions.extract_if(|subject, _| mesh.answers(subject)) {
@@ -71,16 +85,7 @@ impl Worker {
         for id in calls {
             self.enter(id);
         }
-        let is_silent = |(index, arrival): (usize, &super::Arrival)| {
-            (arrival.origin.door == Door::Outbound && arrival.first.is_empty()).then_some(index)
-        };
-        let silent: Vec<usize> = self.arrivals.iter().filter_map(is_silent).collect();
-        for index in silent {
-            let Some(origin) = self.arrivals.get(index).map(|arrival| arrival.origin) else { continue };
-            if self.declared_protocol(&origin) == Protocol::Opaque {
-                self.admit_opaque(index);
-            }
-        }
+        self.review_arrivals(|arrival| arrival.origin.door == Door::Outbound);
     }
 
     /// Fails the calls whose question was not answered in time. The control plane is asked again by the next call.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{ErrorCode, FieldSection};
 
-use super::accept::Door;
+use super::accept::{Arrival, Door};
 use super::link::LinkId;
 use super::reply::ProxyError;
 use super::{SWEEP_EVERY, Worker, memory};
@@ -62,8 +62,9 @@ impl Worker {
     fn sweep_arrivals(&mut self) {
         let is_draining = self.draining.is_some();
         let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
-        let is_late = |since: Instant| self.now - since >= limit;
-        let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival.since)).map(|(index, _)| index);
+        self.review_arrivals(|arrival| arrival.is_held);
+        let is_late = |arrival: &Arrival| (is_draining || !arrival.is_held) && self.now - arrival.since >= limit;
+        let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(index, _)| index);
         for index in late.collect::<Vec<_>>() {
             if is_draining { self.drop_arrival(index) } else { self.decide_late(index) }
         }

@@ -1,0 +1,147 @@
+//! Connections that were redirected to a proxy wait until the control plane has said what becomes of them.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use leno_tests::backend::Backend;
+use leno_tests::client::{Call, Client};
+use leno_tests::manifests::Service;
+use leno_tests::namespaces::run_test_inside;
+use leno_tests::programs;
+use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::xds::Control;
+
+/// Redirects what goes to the clusterIPs of these tests to the proxy, whose port takes the place of `PORT`.
+const RULES: &str = "table inet leno {
+  chain output {
+    type nat hook output priority -100;
+    ip daddr 10.96.0.0/16 meta l4proto tcp redirect to :PORT
+  }
+}";
+/// How long a socket may be silent.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A proxy that asks a control plane, and gets all that is meant for a clusterIP.
+fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
+    let proxy = Proxy::start_asking(control, arguments);
+    let script = "ip address add 10.96.0.10/16 dev lo && nft -f \"$0\"";
+    let rules = tempfile::NamedTempFile::new().expect("a file for the rules");
+    fs::write(rules.path(), RULES.replace("PORT", &proxy.outbound().port().to_string()))
+        .expect("the rules are written");
+    programs::run_well("sh", &["-ec", script, rules.path().to_str().expect("UTF-8")], PATIENCE);
+    proxy
+}
+
+/// Starts a server whose every answer is `name` and a line end, once it has heard something.
+fn echo_name(name: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind(free_address()).expect("a free address");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.expect("a connection");
+            // Whoever has gone meanwhile needs no answer.
+            let _ = socket.read(&mut [0; 4096]).and_then(|_| writeln!(socket, "{name}"));
+        }
+    });
+    address
+}
+
+#[test]
+fn the_first_connection_to_a_port_meets_its_tcp_route() {
+    run_test_inside("discovery::connections::meets_its_tcp_route", &[]);
+}
+
+#[ignore = "the_first_connection_to_a_port_meets_its_tcp_route runs it, in a namespace"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn meets_its_tcp_route() {
+    let backends = [Backend::start().await, Backend::start().await];
+    let [a, b] = backends.each_ref().map(Backend::address);
+    let front = "10.96.0.10:50051".parse().expect("an address");
+    let both = "rules: [{backendRefs: [{name: a, port: 50051}, {name: b, port: 50051}]}]";
+    let forked = Service::new("front", &[]).at(front).routed("TCPRoute", both);
+    let control = Control::start(&[forked, Service::new("a", &[a]), Service::new("b", &[b])]);
+    let proxy = start_proxy(control.xds(), &[]);
+
+    // Shared out request by request, twenty would not all go to one; as one connection they do.
+    let client = Client::connect(front, "front.default:50051").await;
+    for _ in 0..20 {
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    }
+    let mut shares = backends.each_ref().map(Backend::calls);
+    shares.sort_unstable();
+    assert_eq!(shares, [0, 20]);
+    assert_eq!(proxy.scrape().sum("outbound_tcp_route_open_total", &[]), 1.0);
+}
+
+#[test]
+fn the_first_connections_to_a_port_that_is_opaque_by_its_number_meet_its_tls_route() {
+    run_test_inside("discovery::connections::meets_its_tls_route", &[]);
+}
+
+#[ignore = "the_first_connections_to_a_port_that_is_opaque_by_its_number_meet_its_tls_route runs it, in a namespace"]
+#[test]
+fn meets_its_tls_route() {
+    let (itself, eu) = (echo_name("itself"), echo_name("eu"));
+    let front: SocketAddr = "10.96.0.10:6379".parse().expect("an address");
+    let to_eu = "hostnames: [eu.example.org]\nrules: [{backendRefs: [{name: eu, port: 50051}]}]";
+    let forked = Service::new("front", &[itself]).at(front).routed("TLSRoute", to_eu);
+    let control = Control::start(&[forked, Service::new("eu", &[eu])]);
+    let proxy = start_proxy(control.xds(), &[]);
+
+    let shake_hands = |server: &str| {
+        let arguments = ["s_client", "-connect", "10.96.0.10:6379", "-servername", server];
+        let output = Command::new("openssl").args(arguments).stdin(Stdio::null()).output().expect("openssl runs");
+        programs::text(&output)
+    };
+    shake_hands("eu.example.org");
+    let opened =
+        |backend: &str| proxy.scrape().sum("outbound_tls_route_open_total", &[&format!("backend_name=\"{backend}\"")]);
+    assert_eq!(opened("eu"), 1.0);
+    let refused = shake_hands("us.example.org");
+    assert!(refused.to_lowercase().contains("unrecognized name"), "{refused}");
+
+    // The port is opaque: what is no TLS is not looked into, whatever it is.
+    let mut socket = TcpStream::connect(front).expect("the proxy takes it");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: front\r\n\r\n").expect("the proxy reads");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    assert_eq!(answer, "itself\n");
+}
+
+#[test]
+fn a_connection_is_not_kept_waiting_for_a_control_plane_that_is_gone() {
+    run_test_inside("discovery::connections::is_not_kept_waiting", &[]);
+}
+
+#[ignore = "a_connection_is_not_kept_waiting_for_a_control_plane_that_is_gone runs it, in a namespace"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn is_not_kept_waiting() {
+    let backend = Backend::start().await;
+    let front = "10.96.0.10:50051".parse().expect("an address");
+    let mut control = Control::start(&[Service::new("front", &[backend.address()]).at(front)]);
+    let proxy = start_proxy(control.xds(), &["--limit", "discovery_timeout_ms=2000"]);
+    control.kill();
+    let client = Client::connect(front, "front.default:50051").await;
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!((answer.grpc_status(), answer.field("leno-proxy-error")), (Some(14), Some("unanswered")), "{answer:?}");
+    // A server that speaks first cannot be told that; its client's connection is closed.
+    let mut silent = TcpStream::connect("10.96.0.10:6379").expect("the proxy takes it");
+    silent.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    assert_eq!(silent.read(&mut [0; 16]).expect("its end"), 0);
+
+    control.restart();
+    wait_for("the control plane is asked again", Duration::from_secs(40), || {
+        let runtime = tokio::runtime::Handle::current();
+        let answer = tokio::task::block_in_place(|| {
+            runtime.block_on(async { Client::connect(front, "front").await.call(&Call::new("Echo"), b"hello").await })
+        });
+        (answer.grpc_status() == Some(0)).then_some(())
+    });
+    drop(proxy);
+}
