@@ -117,6 +117,7 @@ fn a_tcp_route_shares_connections_out_whatever_is_spoken() {
 fn a_tls_route_takes_its_servers_and_refuses_others() {
     let spec = format!("hostnames: [a.example.org, '*.example.org', a.example.org]\n  {BOTH}");
     let listener = routed("TLSRoute", &spec, "''");
+    assert!(listener.continue_on_listener_filters_timeout && listener.listener_filters_timeout.is_some());
     let inspectors: Vec<_> = listener.listener_filters.iter().map(|filter| filter.name.rsplit('.').next()).collect();
     assert_eq!(inspectors, [Some("tls_inspector"), Some("http_inspector")]);
     let known_by = |chain: &FilterChain| {
@@ -136,4 +137,5 @@ fn a_tls_route_takes_its_servers_and_refuses_others() {
     );
     let without_names = routed("TLSRoute", BOTH, "tcp");
     assert_eq!(without_names.filter_chains.len(), 1, "all TLS is its own");
+    assert!(without_names.continue_on_listener_filters_timeout, "a server that speaks first is heard in the end");
 }

@@ -1,8 +1,8 @@
 //! Connections that were redirected to a proxy wait until the control plane has said what becomes of them.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use leno_tests::client::{Call, Client};
 use leno_tests::manifests::Service;
 use leno_tests::namespaces::run_test_inside;
 use leno_tests::programs;
-use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::proxy::{Proxy, Signal, free_address, wait_for};
 use leno_tests::xds::Control;
 
 /// Redirects what goes to the clusterIPs of these tests to the proxy, whose port takes the place of `PORT`.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A proxy that asks a control plane, and gets all that is meant for a clusterIP.
 fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
     let proxy = Proxy::start_asking(control, arguments);
-    let script = "ip address add 10.96.0.10/16 dev lo && nft -f \"$0\"";
+    let script = "ip address replace 10.96.0.10/16 dev lo; nft flush ruleset; nft -f \"$0\"";
     let rules = tempfile::NamedTempFile::new().expect("a file for the rules");
     fs::write(rules.path(), RULES.replace("PORT", &proxy.outbound().port().to_string()))
         .expect("the rules are written");
@@ -112,6 +112,62 @@ fn meets_its_tls_route() {
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("an answer");
     assert_eq!(answer, "itself\n");
+}
+
+#[test]
+fn the_first_connection_to_an_opaque_port_is_carried_to_its_last_byte() {
+    run_test_inside("discovery::connections::is_carried_to_its_last_byte", &[]);
+}
+
+#[ignore = "the_first_connection_to_an_opaque_port_is_carried_to_its_last_byte runs it, in a namespace"]
+#[test]
+fn is_carried_to_its_last_byte() {
+    // More than all buffers on the way hold.
+    const UPLOAD_BYTES: usize = 64 << 20;
+    let listener = TcpListener::bind(free_address()).expect("a free address");
+    let server = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.expect("a connection");
+            // So slow that the proxy has to wait for it.
+            thread::sleep(Duration::from_millis(500));
+            let bytes = io::copy(&mut socket, &mut io::sink()).expect("the upload to its end");
+            writeln!(socket, "{bytes}").expect("the client waits for it");
+        }
+    });
+    for (port, bytes) in [(5432, UPLOAD_BYTES), (6379, 5)] {
+        let front = SocketAddr::from(([10, 96, 0, 10], port));
+        let control = Control::start(&[Service::new("front", &[server]).at(front)]);
+        let _proxy = start_proxy(control.xds(), &[]);
+        let mut socket = TcpStream::connect(front).expect("the proxy takes it");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        socket.set_write_timeout(Some(PATIENCE)).expect("a time-out");
+        socket.write_all(&vec![7; bytes]).expect("the proxy reads");
+        socket.shutdown(Shutdown::Write).expect("it is connected");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("an answer");
+        assert_eq!(answer, format!("{bytes}\n"));
+    }
+}
+
+#[test]
+fn a_connection_that_waits_as_its_proxy_ends_is_answered() {
+    run_test_inside("discovery::connections::is_answered_as_its_proxy_ends", &[]);
+}
+
+#[ignore = "a_connection_that_waits_as_its_proxy_ends_is_answered runs it, in a namespace"]
+#[test]
+fn is_answered_as_its_proxy_ends() {
+    let mut control = Control::start(&[]);
+    let proxy = start_proxy(control.xds(), &["--limit", "discovery_timeout_ms=4000"]);
+    control.kill();
+    let mut socket = TcpStream::connect("10.96.0.10:80").expect("the proxy takes it");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    socket.write_all(b"GET / HTTP/1.1\r\nhost: front\r\n\r\n").expect("there is room");
+    proxy.signal(Signal::TERM);
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("unanswered"), "{answer}");
 }
 
 #[test]

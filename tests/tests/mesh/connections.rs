@@ -72,9 +72,12 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     let _servers = [greet(&fork.a), greet(&fork.b)];
     // Whoever waits in vain for somebody to speak is heard as soon as there is a route.
     let early = fork.client.start("socat", &["-u", &format!("TCP:front:{PORT}"), "-"]);
-    wait_for("the proxy has a connection", SOON, || {
-        let open = fork.client.run_well("ss", &["-Htn", "state", "established", &format!("dport = :{PORT}")]);
-        (!open.is_empty()).then_some(())
+    wait_for("the proxy has accepted a connection", SOON, || {
+        let sockets = |arguments: &[&str]| fork.client.run_well("ss", &[&["-Htn"], arguments].concat());
+        let is_open = !sockets(&["state", "established", &format!("dport = :{PORT}")]).is_empty();
+        let not_accepted = |line: &str| line.split_whitespace().next() != Some("0");
+        let is_accepted = !sockets(&["state", "listening", "sport = :4140"]).lines().any(not_accepted);
+        (is_open && is_accepted).then_some(())
     });
     fork.route("TCPRoute", &weights(1, 0));
     assert_eq!(early.wait_for_output(&[""]), "a");

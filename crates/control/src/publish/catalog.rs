@@ -125,7 +125,7 @@ impl Catalog {
                 }
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
-            (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, audience)?,
+            (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, audience),
             (Kind::Route, Subject::Cluster(key)) => {
                 let cluster: &Cluster = self.mesh.cluster(key)?;
                 let table = self.mesh.routes(key, &audience.namespace);
@@ -138,25 +138,30 @@ impl Catalog {
             | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
             | (Kind::Route, Subject::Address(_) | Subject::Nowhere | Subject::Inbound(_)) => return None,
         };
+        // What no client could read is not sent at all: it keeps what it has.
+        if value.len() > RESOURCE_MAX_BYTES {
+            let (kind, size) = (kind.name(), value.len());
+            tracing::warn!(
+                kind,
+                name,
+                size,
+                "xds: too large to be sent; write fewer routes or policies, or smaller ones"
+            );
+            return None;
+        }
         let mut hasher = DefaultHasher::new();
         hasher.write(&value);
         let version = Version(hasher.finish());
         Some(Written { version, any: Any { type_url: kind.type_url().to_owned(), value } })
     }
 
-    /// The policies that select the client. Those that no client could read are not sent at all: it keeps what it has.
-    fn write_inbound(&self, namespace: &str, audience: &Audience) -> Option<Vec<u8>> {
+    /// The policies that select the client.
+    fn write_inbound(&self, namespace: &str, audience: &Audience) -> Vec<u8> {
         let selects = |policy: &&AuthorizationPolicy| {
             audience.service_account.as_deref().is_none_or(|account| policy.selects_account(account))
         };
         let policies = self.mesh.policies_of(namespace).map(Arc::as_ref).filter(selects);
-        let bytes = inbound::write(policies, &self.trust_domain).encode_to_vec();
-        if bytes.len() > RESOURCE_MAX_BYTES {
-            let size = bytes.len();
-            tracing::warn!(namespace, size, "xds: the policies of a workload are too large to be sent; merge some");
-            return None;
-        }
-        Some(bytes)
+        inbound::write(policies, &self.trust_domain).encode_to_vec()
     }
 
     fn lock(&self) -> MutexGuard<'_, Resources> {

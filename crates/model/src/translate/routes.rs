@@ -81,7 +81,6 @@ fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'
     }
     let admit = |(group, mut routes): (Group<'a>, Vec<&'a Route>)| {
         routes.sort_by_cached_key(|route| (route.kind, route.seniority()));
-        // Two parents may lead to one port.
         routes.dedup_by(|later, route| std::ptr::eq(*later, *route));
         let first = *routes.first()?;
         let room = if first.kind == RouteKind::Tcp { 1 } else { ENTRIES_MAX };
@@ -100,6 +99,11 @@ impl Admitted<'_> {
     fn has(&self, route: &Route) -> bool {
         route.kind == self.first.kind && self.names.contains(&name_of(route))
     }
+}
+
+fn is_of(candidate: &Candidate, route: &Route) -> bool {
+    let RouteName { kind, namespace, name } = &candidate.rule.route;
+    (*kind, &**namespace, &**name) == (route.kind, &*route.identity.namespace, &*route.identity.name)
 }
 
 fn name_of(route: &Route) -> (&str, &str) {
@@ -180,6 +184,10 @@ impl Attached {
                 accepted = message;
                 for group in groups {
                     let list = candidates.entry(group).or_default();
+                    // Two parents may lead to one port.
+                    if list.last().is_some_and(|last| is_of(last, route)) {
+                        continue;
+                    }
                     for (index, (rule, read)) in rules.iter().zip(&route.rules).enumerate() {
                         let (rule, matches) = (Arc::clone(rule), read.matches.clone());
                         list.push(Candidate { created: route.created, index, matches, rule });
@@ -221,24 +229,26 @@ impl Attached {
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
         let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
-        let first = |group: &Group<'a>| Some((group.0.clone(), admitted.get(group)?.first));
-        let Some((cluster, first)) = lacks.first().and_then(first) else {
+        // Of two TCPRoutes both are accepted, whichever gets the connections (GEP-2644).
+        let is_twin = |first: &Route| (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
+        let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
+        let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())
+        else {
             return Ok((has, in_force));
         };
         let (namespace, name) = name_of(first);
         let before = format!("{cluster} has {} {namespace}/{name}, which goes before", first.kind.name());
-        let full = format!("the routes before it have all of the {ENTRIES_MAX} matches that count for {cluster}");
-        // Of two TCPRoutes both are accepted, whichever gets the connections (GEP-2644).
-        let are_twins = (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
-        let (what, fix) = if are_twins {
+        let (what, fix) = if is_twin(first) {
             (before, "put the backendRefs of both into one")
         } else if route.kind == first.kind {
-            (full, "remove some, or share them out among ports")
+            let what =
+                format!("with it {cluster} would have more than {ENTRIES_MAX} matches of routes, and older ones count");
+            (what, "remove some, or share them out among ports")
         } else {
             (before, "use routes of one kind for a port")
         };
         let spot = parent.spot.clone();
-        if has.is_empty() && !are_twins {
+        if has.is_empty() && !is_twin(first) {
             return Err(Refusal { spot, reason: Reason::Conflicted, what, fix: fix.to_owned() });
         }
         let message = if has.is_empty() { format!("{what}; {fix}") } else { in_force };

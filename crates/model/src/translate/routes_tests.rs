@@ -356,6 +356,14 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
     let shadowed = "cart.shop:80 has TCPRoute shop/c, which goes before; put the backendRefs of both into one";
     let accepted: Vec<_> = translation.routes.iter().map(|status| status.conditions[0].message.as_str()).collect();
     assert_eq!(accepted, [shadowed, shadowed, "in force for Service shop/cart"]);
+    // Where it has another port beside it whose routes are of another kind, it is the same.
+    let all_ports = "{group: '', kind: Service, name: cart, namespace: shop}";
+    for port in [80, 81] {
+        let at = |port: u16| CART.replace("port: 80", &format!("port: {port}"));
+        let before = [http("shop/a", &at(port), "[{}]"), route("TCPRoute", "shop/a", &at(161 - port), &to_cart("a"))];
+        let translation = with(&[before.concat(), route("TCPRoute", "shop/b", all_ports, &to_cart("b"))]);
+        assert!(translation.routes[2].conditions[0].status, "{port}: {:?}", translation.routes[2]);
+    }
     // Of two that nobody dated, the first by name.
     let both = with(&[route("TCPRoute", "shop/b", CART, &to_cart("b")), undated]);
     assert_eq!(only_rule(&both).route.to_string(), "TCPRoute shop/a");
@@ -397,6 +405,14 @@ fn the_first_rule_of_a_route_of_connections_has_all_of_them() {
 }
 
 #[test]
+fn a_route_whose_parents_lead_to_one_port_twice_is_there_once() {
+    let by_name = "{group: '', kind: Service, name: cart, namespace: shop, sectionName: http}";
+    let translation = with(&[http("shop/a", &format!("{CART}, {by_name}"), &to_cart("a"))]);
+    assert_eq!(table(&translation.mesh, "shop").expect("a table").entries().len(), 1);
+    assert_eq!(translation.routes.len(), 2);
+}
+
+#[test]
 fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_first() {
     let tls = |number: usize| {
         let names: Vec<String> = (0..1_000).map(|name| format!("{name}.r{number:02}.example")).collect();
@@ -411,7 +427,7 @@ fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_firs
     let refused: Vec<_> = translation.routes.iter().filter(|status| !status.conditions[0].status).collect();
     assert_eq!(refused.iter().map(|status| &*status.route.name).collect::<Vec<_>>(), ["r09", "r10", "r11"]);
     let Condition { reason, message, .. } = &refused[0].conditions[0];
-    let what = "the routes before it have all of the 9999 matches that count for cart.shop:80";
+    let what = "with it cart.shop:80 would have more than 9999 matches of routes, and older ones count";
     assert_eq!(*reason, Reason::Conflicted);
     assert_eq!(*message, format!("spec.parentRefs[0]: {what}; remove some, or share them out among ports"));
 }

@@ -204,7 +204,7 @@ impl Worker {
             tracing::warn!("cannot watch a connection: {error}");
             return self.drop_arrival(index);
         }
-        self.admit_if_opaque(index);
+        self.review_arrival(index);
     }
 
     /// What is to be found out of a connection, by what is said of where it was going.

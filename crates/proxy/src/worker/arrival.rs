@@ -41,8 +41,12 @@ enum Speaks {
 impl Worker {
     /// Called with every event of an arrival, and when it has more to read.
     pub(super) fn read_arrival(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get(index).filter(|arrival| !arrival.is_held) else { return };
+        if self.is_opaque(arrival) {
+            return self.admit_opaque(index);
+        }
         let mut buffers = std::mem::take(&mut self.buffers);
-        let Some(arrival) = self.arrivals.get_mut(index).filter(|arrival| !arrival.is_held) else {
+        let Some(arrival) = self.arrivals.get_mut(index) else {
             self.buffers = buffers;
             return;
         };
@@ -104,7 +108,12 @@ impl Worker {
                 (true, false) => Step::Refuse(ConnectionFailure::NoAlpn),
             };
         }
-        match (detect(&arrival.first), arrival.origin.door) {
+        let first = &arrival.first;
+        let is_no_tls = !first.is_empty() && !begins_tls(first);
+        if is_no_tls && self.inspection(&arrival.origin) == Inspection::ServerName {
+            return Step::Admit(Speaks::Opaque(Contents::Unknown));
+        }
+        match (detect(first), arrival.origin.door) {
             (Detected::Undecided, _) => Step::Wait,
             (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => {
                 self.begin(server_name.as_deref())
@@ -114,47 +123,40 @@ impl Worker {
             (Detected::Tls { server_name }, _) => {
                 Step::Admit(Speaks::Opaque(Contents::Tls(server_name.map(Into::into))))
             }
-            (Detected::Http2 | Detected::Http1, _) if self.inspection(&arrival.origin) == Inspection::ServerName => {
-                Step::Admit(Speaks::Opaque(Contents::Unknown))
-            }
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
             (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
         }
     }
 
-    /// A mesh has come, or time has gone by: connections that were held for it go on, as they do when the control plane takes
-    /// too long; those of which it is now known that they are opaque are no longer waited for. Only those are looked at
-    /// that are `due`.
+    /// Looks again, after a new mesh or some time, at the arrivals that are `due`.
     pub(super) fn review_arrivals(&mut self, due: impl Fn(&Arrival) -> bool) {
         let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(index, _)| index);
         for index in due.collect::<Vec<_>>() {
-            self.let_go(index);
-            self.admit_if_opaque(index);
+            self.review_arrival(index);
         }
     }
 
-    /// Reads a connection that was held, unless its answer is still waited for.
-    fn let_go(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get(index).filter(|arrival| arrival.is_held) else { return };
-        if self.awaits_answer(&arrival.origin) {
+    /// Lets a connection go on when it is known what it is for, or the control plane takes too long to say; and one that
+    /// turns out to be opaque, whether or not its client has spoken. That happens in its turn, as if it had more to read.
+    pub(super) fn review_arrival(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get(index) else { return };
+        if arrival.is_held && self.awaits_answer(&arrival.origin) {
             return;
         }
-        if let Some(arrival) = self.arrivals.get_mut(index) {
+        if !arrival.is_held && !self.is_opaque(arrival) {
+            return;
+        }
+        if let Some(arrival) = self.arrivals.get_mut(index).filter(|arrival| arrival.is_held) {
             arrival.is_held = false;
             arrival.since = self.now;
         }
         self.mark_unfinished(LinkId::arrival(index));
     }
 
-    /// A connection in which there is nothing to be found out is not waited for.
-    pub(super) fn admit_if_opaque(&mut self, index: usize) {
-        let is_opaque = |arrival: &Arrival| {
-            !arrival.is_held && arrival.wire.tls.is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
-        };
-        if self.arrivals.get(index).is_some_and(is_opaque) {
-            self.admit_opaque(index);
-        }
+    /// Whether nothing is to be found out of it.
+    fn is_opaque(&self, arrival: &Arrival) -> bool {
+        arrival.wire.tls.is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
     }
 
     fn begin(&self, server_name: Option<&str>) -> Step {
@@ -189,6 +191,8 @@ impl Worker {
     /// It is known what the connection carries: from now on it is a client's.
     fn admit_client(&mut self, index: usize, speaks: Speaks) {
         let Some(mut arrival) = self.arrivals.try_remove(index) else { return };
+        // As an arrival it stands in the worker's list no more.
+        arrival.wire.unfinished = false;
         let origin = arrival.origin;
         let peer_id = match self.peer_of(arrival.wire.tls.as_deref()) {
             Ok(peer_id) => peer_id.map(Arc::new),

@@ -87,15 +87,19 @@ impl Worker {
         if let Some(series) = series {
             client.link.wire.meter.count_in(series);
         }
-        if self.draining.is_some() {
-            client.shut_down(self.now);
-        }
         let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {
             tracing::warn!("cannot watch a connection: {error}");
             return self.close_client(index);
         }
         self.read(LinkId::client(index));
+        // What it has sent already is answered.
+        if self.draining.is_some()
+            && let Some(client) = self.clients.get_mut(index)
+        {
+            client.shut_down(self.now);
+            self.mark_dirty(LinkId::client(index));
+        }
         self.mark_unfinished(LinkId::client(index));
     }
 

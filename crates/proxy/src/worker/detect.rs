@@ -51,9 +51,13 @@ pub fn detect(first: &[u8]) -> Detected {
     }
 }
 
-/// Whether the first bytes are those of a ClientHello, of which the rest may be long in coming.
+/// Whether there are first bytes and they may be those of a ClientHello, of which the rest may be long in coming.
 pub fn begins_tls(first: &[u8]) -> bool {
-    matches!(first, [22, 3, _, _, _, CLIENT_HELLO, ..])
+    match first {
+        [22] => true,
+        [22, 3, rest @ ..] => rest.get(3).is_none_or(|kind| *kind == CLIENT_HELLO),
+        _ => false,
+    }
 }
 
 /// Reads a ClientHello, without answering it.

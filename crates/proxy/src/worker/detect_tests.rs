@@ -62,7 +62,10 @@ fn a_client_hello_that_is_too_long_to_be_read_names_no_server() {
     let hello = [[22, 3, 1, 0x40, 0, 1].as_slice(), &[7; DETECT_BYTES]].concat();
     assert_eq!(detect(&hello[..DETECT_BYTES - 1]), Detected::Undecided);
     assert_eq!(detect(&hello[..DETECT_BYTES]), Detected::Tls { server_name: None });
-    assert!(begins_tls(&hello[..6]) && !begins_tls(&hello[..5]));
+    assert!((1..10).all(|come| begins_tls(&hello[..come])));
+    for other in [&b""[..], &[23], &[22, 2], &[22, 3, 1, 0, 5, 2], b"GET /"] {
+        assert!(!begins_tls(other), "{other:?}");
+    }
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use leno_model::discovery::Subject;
 
-use super::Worker;
 use super::accept::{Door, Origin};
 use super::call::CallId;
 use super::reply::ProxyError;
+use super::{SWEEP_EVERY, Worker};
 use crate::limits::ms;
 
 /// A question that the control plane has not answered.
@@ -49,7 +49,8 @@ impl Worker {
     /// Whether the answer is still waited for with the connection unread. Towards the end of the time for it the
     /// connection is read, so that the calls on it are told that there is none.
     pub(super) fn awaits_answer(&self, origin: &Origin) -> bool {
-        let limit = ms(self.limits.relay.discovery_timeout_ms) * 9 / 10;
+        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        let limit = limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2));
         let question = self.unanswered(origin).and_then(|subject| self.questions.get(&subject));
         question.is_some_and(|question| self.now - question.since < limit)
     }

@@ -227,7 +227,6 @@ impl Worker {
             failures: FailureLog::default(),
             mesh_version: 0,
             discovery: config.discovery,
-            woken: false,
             questions: Default::default(),
             clusters: Slab::new(),
             cluster_by_key: Default::default(),

@@ -96,8 +96,6 @@ struct Worker {
     poll: Poll,
     listeners: Vec<Listener>,
     commands: mpsc::Receiver<Command>,
-    /// There are commands.
-    woken: bool,
     limits: Arc<Limits>,
     metrics: Arc<WorkerMetrics>,
     access_log: AccessLog,
@@ -173,12 +171,9 @@ impl Worker {
                 _ => self.now = Instant::now(),
             }
             // What arrives may take the place of a client that has ended, whose events must not be taken for its own:
-            // arrivals come after all that was there before, and commands, which let some in, after them.
+            // arrivals come after all that was there before.
             for arrivals in [false, true] {
                 self.serve_links(&events, arrivals);
-            }
-            if std::mem::take(&mut self.woken) {
-                self.run_commands();
             }
             if self.accept_again {
                 self.accept();
@@ -208,7 +203,7 @@ impl Worker {
                 Some(id) if is_due(&id) => self.on_ready(id, event),
                 Some(_) => {}
                 None if arrivals => {}
-                None if event.token() == WAKER => self.woken = true,
+                None if event.token() == WAKER => self.run_commands(),
                 None => self.accept_again = true,
             }
         }

@@ -63,7 +63,7 @@ impl Worker {
         let is_draining = self.draining.is_some();
         let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
         self.review_arrivals(|arrival| arrival.is_held);
-        let is_late = |arrival: &Arrival| (is_draining || !arrival.is_held) && self.now - arrival.since >= limit;
+        let is_late = |arrival: &Arrival| !arrival.is_held && self.now - arrival.since >= limit;
         let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(index, _)| index);
         for index in late.collect::<Vec<_>>() {
             if is_draining { self.drop_arrival(index) } else { self.decide_late(index) }
