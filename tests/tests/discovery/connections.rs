@@ -171,6 +171,32 @@ fn is_answered_as_its_proxy_ends() {
 }
 
 #[test]
+fn a_connection_that_waits_as_its_proxy_ends_goes_where_the_control_plane_says() {
+    run_test_inside("discovery::connections::goes_where_the_control_plane_says", &[]);
+}
+
+#[ignore = "a_connection_that_waits_as_its_proxy_ends_goes_where_the_control_plane_says runs it, in a namespace"]
+#[test]
+fn goes_where_the_control_plane_says() {
+    let front = SocketAddr::from(([10, 96, 0, 10], 6379));
+    let mut control = Control::start(&[Service::new("front", &[echo_name("front")]).at(front)]);
+    let mut proxy = start_proxy(control.xds(), &["--limit", "discovery_timeout_ms=20000"]);
+    control.kill();
+    let mut socket = TcpStream::connect(front).expect("the proxy takes it");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    socket.write_all(b"hello").expect("there is room");
+    proxy.signal(Signal::TERM);
+    proxy.wait_for_log(&["draining"]);
+    control.restart();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    assert_eq!(answer, "front\n");
+    drop(socket);
+    let ended = proxy.wait(PATIENCE).expect("nothing is left to wait for");
+    assert!(ended.success(), "{ended}");
+}
+
+#[test]
 fn a_connection_is_not_kept_waiting_for_a_control_plane_that_is_gone() {
     run_test_inside("discovery::connections::is_not_kept_waiting", &[]);
 }

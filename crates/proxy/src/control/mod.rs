@@ -13,6 +13,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -169,14 +170,23 @@ async fn run_until_signal(
     source: Source,
     grace: Duration,
 ) -> Result<(), ControlError> {
+    let mut following = pin!(source.run(shared));
     tokio::select! {
         signal = signals.next() => {
             tracing::info!(signal, grace_s = grace.as_secs_f64(), "draining; a second signal ends at once");
         }
-        error = source.run(shared) => return Err(error.into()),
+        error = &mut following => return Err(error.into()),
         () = end_of_a_worker(shared) => return Err(ControlError::WorkerEnded),
     }
-    drain(shared, signals, grace).await
+    // What was accepted may still need an answer of the control plane, or an endpoint that is new.
+    let mut draining = pin!(drain(shared, signals, grace));
+    tokio::select! {
+        ended = &mut draining => ended,
+        error = following => {
+            tracing::warn!("{}", ControlError::from(error));
+            draining.await
+        }
+    }
 }
 
 async fn end_of_a_worker(shared: &Shared) {

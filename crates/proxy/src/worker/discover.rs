@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use leno_model::discovery::Subject;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::accept::{Door, Origin};
 use super::call::CallId;
@@ -68,9 +69,11 @@ impl Worker {
         if self.questions.len() >= self.limits.relay.max_questions as usize {
             return Err(too_many());
         }
-        let asked = self.discovery.as_ref().is_some_and(|discovery| discovery.try_send(subject.clone()).is_ok());
-        if !asked {
-            return Err(too_many());
+        match self.discovery.as_ref().map(|discovery| discovery.try_send(subject.clone())) {
+            Some(Ok(())) => {}
+            Some(Err(TrySendError::Full(_))) => return Err(too_many()),
+            // Nobody is left who would ask: the proxy is at its end.
+            Some(Err(TrySendError::Closed(_))) | None => return Err(unanswered(subject, 0)),
         }
         self.questions.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
         Ok(())
