@@ -11,10 +11,8 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 
-/// How long the proxy has to give memory back after the clients have left.
+/// How long the proxy has to give memory back after its start and after the clients have left.
 const RECOVERY: Duration = Duration::from_secs(10);
-/// Pause before memory is read, so that the last call is over for the proxy too.
-const SETTLE: Duration = Duration::from_millis(500);
 
 impl Stage<'_> {
     /// Opens the connections of a turn, makes a burst of calls on them, closes them, and waits.
@@ -28,7 +26,7 @@ impl Stage<'_> {
         let first = Crowd::gather(&client, 1)?;
         first.burst(1)?;
         first.leave();
-        thread::sleep(SETTLE);
+        thread::sleep(RECOVERY);
         let memory_before = self.target.memory()?;
 
         let crowd = Crowd::gather(&client, turn.case.connections)?;

@@ -20,7 +20,7 @@ use crate::targets::Target;
 const CONNECTIONS: u32 = 10_000;
 /// Connections that are opened at a time: fewer than a listener's backlog.
 const OPENING_AT_ONCE: u32 = 100;
-/// How long the proxy has to give memory back after the clients have left.
+/// How long the proxy has to give memory back after its start and after the clients have left.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Pause before memory is read, so that the last call is over for the proxy too.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -70,7 +70,7 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
 
 async fn measure(target: &Target, pid: u32, connections: u32) -> Result<IdleCost> {
     drop(open(target, 1).await?);
-    tokio::time::sleep(SETTLE).await;
+    tokio::time::sleep(RECOVERY).await;
     let before = procfs::memory(pid)?;
     let clients = open(target, connections).await?;
     tokio::time::sleep(SETTLE).await;

@@ -256,7 +256,8 @@ impl Worker {
             mirror_bytes: 0,
             // A xorshift generator must not start at 0.
             random: config.seed | 1,
-            burst: false,
+            // The start is one.
+            burst: true,
             trim_next: false,
             next_trim: now,
         }
