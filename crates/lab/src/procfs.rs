@@ -10,7 +10,7 @@ use crate::error::{Error, Result, io};
 pub struct Memory {
     /// Resident now (`VmRSS`).
     pub resident_kib: u64,
-    /// The most that was ever resident (`VmHWM`).
+    /// The most that was resident (`VmHWM`) since the start or [`forget_peak`].
     pub peak_kib: u64,
 }
 
@@ -44,6 +44,14 @@ pub fn memory(pid: u32) -> Result<Memory> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).map_err(io(format!("reading {path}")))?;
     parse_memory(&status).ok_or_else(|| unreadable("VmRSS in /proc/PID/status", &status))
+}
+
+/// Lets the most memory that was resident be counted from now on.
+///
+/// A kernel without `clear_refs` (proc(5), `CONFIG_PROC_PAGE_MONITOR`) goes on counting from the start of the process, which
+/// can only make the figure greater.
+pub fn forget_peak(pid: u32) {
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
 fn ticks_per_second() -> f64 {

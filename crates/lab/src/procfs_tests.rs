@@ -22,6 +22,18 @@ fn memory_is_read_from_status() {
 }
 
 #[test]
+fn a_peak_that_is_forgotten_is_over() {
+    let pid = std::process::id();
+    let large = std::hint::black_box(vec![1_u8; 64 << 20]);
+    drop(large);
+    let before = memory(pid).expect("this process exists");
+    assert!(before.peak_kib >= 64 << 10, "{before:?}");
+    forget_peak(pid);
+    let after = memory(pid).expect("this process exists");
+    assert!(after.peak_kib < before.peak_kib, "{before:?}, then {after:?}");
+}
+
+#[test]
 fn our_own_cpu_time_grows_while_we_spin() {
     let pid = std::process::id();
     let before = cpu_time(pid).expect("this process exists");

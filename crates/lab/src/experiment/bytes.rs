@@ -29,6 +29,7 @@ impl Stage<'_> {
         let mut random = fastrand::Rng::with_seed(turn.seed);
         let clients = self.target.clients(turn.case.connections, &mut random);
         let addresses: Vec<SocketAddr> = clients.into_iter().map(|client| client.address).collect();
+        self.target.forget_peaks();
         let before = self.meter()?;
         let up = self.flow(&addresses, server, Direction::Up)?;
         let down = self.flow(&addresses, server, Direction::Down)?;

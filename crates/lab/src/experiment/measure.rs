@@ -41,6 +41,7 @@ impl Stage<'_> {
         while load.snapshot().measured.is_zero() && !load.is_finished() {
             thread::sleep(NOTICE);
         }
+        self.target.forget_peaks();
         let start = Instant::now();
         let (before, counts_before) = (self.meter()?, self.backends.counts()?);
         if self.settings.scenario == Scenario::Recover {

@@ -29,6 +29,7 @@ impl Stage<'_> {
         thread::sleep(RECOVERY);
         let memory_before = self.target.memory()?;
 
+        self.target.forget_peaks();
         let crowd = Crowd::gather(&client, turn.case.connections)?;
         let (before, counts_before, start) = (self.meter()?, self.backends.counts()?, Instant::now());
         let report = crowd.burst(BURST_CALLS)?;

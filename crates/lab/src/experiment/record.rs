@@ -110,7 +110,8 @@ pub struct Run {
     /// The part of it that a mesh's proxies in front of the backends used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_proxy_cpu_us_per_call: Option<f64>,
-    /// The most memory of the proxy that was ever resident, in bytes; in a mesh of the one beside the client.
+    /// The most memory of the proxy that was resident while calls were counted, in bytes; in a mesh of the one beside the
+    /// client.
     pub proxy_rss_peak_bytes: Option<u64>,
     /// The same of the largest of a mesh's proxies in front of the backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]

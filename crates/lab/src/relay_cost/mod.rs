@@ -175,6 +175,7 @@ fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Resul
 
 fn measure(target: &mut Target, load: &Load, round: u32, stage: &Stage) -> Result<Sample> {
     target.ensure_running()?;
+    target.forget_peaks();
     let cpu_before = target.cpu_time()?;
     let start = Instant::now();
     let calls_per_second = load.run(target, stage)?;

@@ -53,7 +53,7 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     ));
     limits.push(
         "CPU per call depends on the load: many calls in flight share one wake-up, few pay for it each. Compare it \
-         only at the same load. Memory is of the whole process with its shared pages, at its peak."
+         only at the same load. Memory is of the whole process with its shared pages, at its peak under the load."
             .to_owned(),
     );
     if experiment.targets.iter().any(|target| target.has_tls()) {

@@ -133,6 +133,11 @@ impl Target {
         self.processes.split_first().map_or(Ok(None), |(_, servers)| sum_of_cpu_times(servers))
     }
 
+    /// Lets the peak of every proxy's memory be counted from now on.
+    pub(crate) fn forget_peaks(&self) {
+        self.processes.iter().for_each(|process| procfs::forget_peak(process.pid()));
+    }
+
     /// The memory of the proxy that clients connect to.
     pub(crate) fn memory(&self) -> Result<Option<Memory>> {
         self.pid().map(procfs::memory).transpose()

@@ -125,6 +125,8 @@ impl WorkerHandle {
         let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
+                // The start's memory goes back before a call needs any.
+                memory::trim();
                 if let Err(error) = worker.run() {
                     tracing::error!("worker {index} ended: {error}");
                 }
@@ -256,8 +258,7 @@ impl Worker {
             mirror_bytes: 0,
             // A xorshift generator must not start at 0.
             random: config.seed | 1,
-            // The start is one.
-            burst: true,
+            burst: false,
             trim_next: false,
             next_trim: now,
         }
