@@ -150,6 +150,12 @@ impl<'a> Results<'a> {
     pub(super) fn healthy(&self, group: &Group) -> Option<&Group<'a>> {
         self.find(group.scenario, group.load, 0, group.target)
     }
+
+    /// The same target with the same skew and rate over the fewest connections, which may be `group` itself.
+    pub(super) fn fewest_connections(&self, group: &Group) -> Option<&Group<'a>> {
+        let key = |group: &Group| (group.target, group.skew_ms, group.load.rate_per_s);
+        self.of(group.scenario).filter(|other| key(other) == key(group)).min_by_key(|other| other.load.connections)
+    }
 }
 
 /// Each value once, in the order of first occurrence.

@@ -26,8 +26,9 @@ pub(super) struct Outcome {
 pub(super) enum Certainty {
     /// What the figure says.
     Told,
-    /// It cannot be told from the healthy one; so uncertain is it, as a part of 1.
-    AsHealthy(f64),
+    /// It cannot be told from what it is compared with, which no backend or fewer connections disturb; so uncertain is it, as
+    /// a part of 1.
+    Same(f64),
     /// Nothing, with so few repeats.
     TooFew,
 }
@@ -38,7 +39,8 @@ const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
 /// What [`outcome`] counts.
 pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
     match scenario {
-        Scenario::SlowPod | Scenario::Connections => "tail under failure",
+        Scenario::SlowPod => "tail under failure",
+        Scenario::Connections => "tail with more connections",
         Scenario::FastFail => "calls that fail",
         Scenario::Recover => "recovery",
         Scenario::Memory => "memory kept",
@@ -55,7 +57,8 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
     };
     let groups = results.of(scenario).filter(|group| group.target == target && same_load(group));
     let outcomes = groups.filter_map(|group| match scenario {
-        Scenario::SlowPod | Scenario::Connections => tail(results, group),
+        Scenario::SlowPod => tail(results, group),
+        Scenario::Connections => tail_beside_fewest(results, group),
         Scenario::FastFail => {
             let spread = group.spread(figures::share_percent)?;
             if spread.max - spread.min > ALL_OR_NOTHING_PERCENT {
@@ -89,6 +92,22 @@ impl Outcome {
         Some(Self::plain(spread, format!("{}\u{a0}µs", significant(spread.median)), "of all proxies together"))
     }
 
+    /// The p99 of `group` over that of `base`.
+    fn of_p99(base: &Group, group: &Group, place: &str) -> Option<Self> {
+        let ratio = ratio(group, base, figures::p99_ms)?;
+        let [from, to] = [base, group].map(|group| figures::median(group.spread(figures::p99_ms)));
+        Some(Self {
+            value: ratio.value,
+            figure: format!("{}\u{a0}×", significant(ratio.value)),
+            detail: format!("p99 {from} → {to}\u{a0}ms {place}"),
+            certainty: match ratio.plus_minus() {
+                None => Certainty::TooFew,
+                Some(part) if ratio.may_be(1.0) => Certainty::Same(part),
+                Some(_) => Certainty::Told,
+            },
+        })
+    }
+
     /// The median would only say that most connections are lucky.
     fn share_by_luck(spread: Spread) -> Self {
         let [least, most] = [spread.min, spread.max].map(significant);
@@ -104,21 +123,19 @@ impl Outcome {
 /// p99 beside the healthy one.
 fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     let healthy = results.healthy(group).filter(|_| group.skew_ms > 0)?;
-    let ratio = ratio(group, healthy, figures::p99_ms)?;
     if is_request_level(results, group.target) == Some(false) {
         return by_luck(healthy, group);
     }
-    let [from, to] = [healthy, group].map(|group| figures::median(group.spread(figures::p99_ms)));
-    Some(Outcome {
-        value: ratio.value,
-        figure: format!("{}\u{a0}×", significant(ratio.value)),
-        detail: format!("p99 {from} → {to}\u{a0}ms at {}\u{a0}ms", group.skew_ms),
-        certainty: match ratio.plus_minus() {
-            None => Certainty::TooFew,
-            Some(part) if ratio.may_be(1.0) => Certainty::AsHealthy(part),
-            Some(_) => Certainty::Told,
-        },
-    })
+    Outcome::of_p99(healthy, group, &format!("at {}\u{a0}ms", group.skew_ms))
+}
+
+/// p99 beside that over the fewest connections; none of who balances those, since where a few of them go is luck.
+fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
+    let fewest = results.fewest_connections(group).filter(|fewest| fewest.load != group.load)?;
+    let share = fewest.spread(figures::share_percent)?;
+    let by_luck = share.max - share.min > ALL_OR_NOTHING_PERCENT;
+    let place = format!("over {} → {} connections", fewest.load.connections, group.load.connections);
+    Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
 }
 
 /// p99 of who balances connections: the median would only say that most connections are lucky, so the
@@ -168,18 +185,21 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     };
     let (backends, name, figure) = (results.experiment.backends, first.name(), &head.figure);
     let most = results.skews(scenario).into_iter().max().unwrap_or_default();
-    let connections = match scenario {
-        Scenario::Connections => format!(" and {} connections", connections(results)),
-        _ => String::new(),
+    let slow = format!("one of {backends} pods up to {most}\u{a0}ms slow");
+    let (tail, base) = match scenario {
+        Scenario::Connections => {
+            let connections = connections(results);
+            (format!("With {connections} connections, and {slow}, {name}’s p99"), "that over the fewest")
+        }
+        _ => (format!("With {slow}, {name}’s p99"), "its healthy one"),
     };
-    let slow = format!("With one of {backends} pods up to {most}\u{a0}ms slow{connections}, {name}’s p99");
     let head = match scenario {
         Scenario::SlowPod | Scenario::Connections => match head.certainty {
-            Certainty::Told => format!("{slow} is {figure} its healthy one"),
-            Certainty::TooFew => format!("{slow} is {figure} its healthy one, with too few repeats to be sure"),
-            Certainty::AsHealthy(part) => {
+            Certainty::Told => format!("{tail} is {figure} {base}"),
+            Certainty::TooFew => format!("{tail} is {figure} {base}, with too few repeats to be sure"),
+            Certainty::Same(part) => {
                 let percent = significant(part * 100.0);
-                format!("{slow} cannot be told from its healthy one ({figure}, ±\u{a0}{percent}\u{a0}%)")
+                format!("{tail} cannot be told from {base} ({figure}, ±\u{a0}{percent}\u{a0}%)")
             }
         },
         Scenario::FastFail => format!("With one of {backends} pods failing, {figure} of {name}’s calls reach it"),

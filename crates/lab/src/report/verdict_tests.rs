@@ -60,3 +60,33 @@ fn a_failing_pod_that_gets_all_or_nothing_is_judged_by_the_unluckiest_repeat() {
     assert_eq!(with(|repeat| if repeat == 3 { 1.0 } else { 0.0 }), "up to 100\u{a0}%");
     assert_eq!(with(|repeat| f64::from(repeat) / 1000.0), "0.550\u{a0}%");
 }
+
+/// What is said of ten repeats over 1 and over 8 connections with this p99 each; `luck` lets the one connection have
+/// the slow pod for itself in one of them.
+fn of_connections(one_ms: f64, eight_ms: f64, luck: bool) -> String {
+    let of = |connections: u32, repeat: u32, p99_ms: f64| Run {
+        scenario: Scenario::Connections,
+        connections,
+        p99_ms,
+        slow_share: if luck && connections == 1 && repeat == 1 { 1.0 } else { 0.0 },
+        ..run(TargetKind::Leno, 50, repeat)
+    };
+    let noise = |repeat: u32| 1.0 + f64::from(repeat) / 100.0;
+    let pair = |repeat| [of(1, repeat, one_ms), of(8, repeat, eight_ms * noise(repeat))];
+    let recorded = recorded((1..=10).flat_map(pair).collect());
+    sentence(&Results::new(&recorded), Scenario::Connections).replace('\u{a0}', " ")
+}
+
+#[test]
+fn more_connections_are_compared_with_the_fewest() {
+    let start = "With 1 to 8 connections, and one of 5 pods up to 50 ms slow, leno’s p99";
+    assert_eq!(of_connections(10.0, 12.0, false), format!("{start} is 1.27 × that over the fewest."));
+    let same = format!("{start} cannot be told from that over the fewest (1.00 ×, ± 3.32 %).");
+    assert_eq!(of_connections(10.0, 9.5, false), same);
+}
+
+#[test]
+fn where_one_connection_goes_by_luck_more_of_them_are_compared_with_nothing() {
+    let found = of_connections(10.0, 12.0, true);
+    assert!(found.ends_with("nothing was measured that could be compared."), "{found}");
+}

@@ -65,9 +65,14 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
 /// What the columns mean.
 fn notes(scenario: Scenario) -> String {
     match scenario {
-        Scenario::SlowPod | Scenario::Connections => format!(
+        Scenario::SlowPod => format!(
             " Tail: p99 at its worst skew over the target’s own healthy p99 ({}). Throughput, CPU and memory: with all \
              backends well.",
+            escape(&figures::ratio_signs())
+        ),
+        Scenario::Connections => format!(
+            " Tail: p99 where more connections are worst over the target’s own p99 over the fewest ({}). Throughput, CPU \
+             and memory: over the fewest, at the least skew.",
             escape(&figures::ratio_signs())
         ),
         Scenario::FastFail | Scenario::Recover | Scenario::Memory => String::new(),
@@ -89,7 +94,7 @@ fn cells(results: &Results, scenario: Scenario, load: Load, target: TargetKind) 
     let outcome = verdict::outcome(results, scenario, load, target).map_or_else(Cell::none, |outcome| Cell {
         figure: match outcome.certainty {
             Certainty::Told => outcome.figure,
-            Certainty::AsHealthy(_) => format!("≈ {}", outcome.figure),
+            Certainty::Same(_) => format!("≈ {}", outcome.figure),
             Certainty::TooFew => format!("{} ?", outcome.figure),
         },
         detail: outcome.detail,
