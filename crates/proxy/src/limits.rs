@@ -55,7 +55,7 @@ pub struct RelayLimits {
     pub max_mirror_bytes: u32,
     /// How long a copy may go on when the call itself is over.
     pub mirror_timeout_ms: u32,
-    /// Responses that one client has not taken yet.
+    /// Responses that one client has not taken yet. A tunnel has no such limit: each of its streams is held back by itself.
     pub max_buffered_bytes_per_client: u32,
     /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
     pub max_cancelled_calls_per_client: u32,
@@ -204,6 +204,7 @@ static SPECS: &[Spec] = specs! {
     "max_concurrent_streams" client.max_concurrent_streams 1..=100_000, "streams a client may have open at once";
     "initial_window_bytes" client.initial_window_bytes WINDOW, "first receive window of a client's stream";
     "max_stream_window_bytes" client.max_stream_window_bytes WINDOW, "largest receive window of a client's stream";
+    "max_tunnel_window_bytes" client.max_tunnel_window_bytes WINDOW, "largest receive window of a client's CONNECT stream";
     "connection_window_bytes" client.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of a client's connection";
     "max_header_list_bytes" client.max_header_list_bytes 1_024..=1 << 20, "a request's field section (RFC 9113 section 6.5.2)";
     "header_table_bytes" client.header_table_bytes 0..=65_536, "HPACK table for a client's fields";
@@ -221,6 +222,7 @@ static SPECS: &[Spec] = specs! {
     "max_unread_output_bytes" client.max_unread_output_bytes 65_536..=1 << 30, "answers a client leaves unread while it sends";
     "endpoint_initial_window_bytes" endpoint.initial_window_bytes WINDOW, "first receive window of a response";
     "endpoint_max_stream_window_bytes" endpoint.max_stream_window_bytes WINDOW, "largest receive window of a response";
+    "endpoint_max_tunnel_window_bytes" endpoint.max_tunnel_window_bytes WINDOW, "largest receive window of the answer to a CONNECT";
     "endpoint_connection_window_bytes" endpoint.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of an endpoint's connection";
     "endpoint_max_header_list_bytes" endpoint.max_header_list_bytes 1_024..=1 << 20, "a response's field section";
     "endpoint_header_table_bytes" endpoint.header_table_bytes 0..=65_536, "HPACK table for an endpoint's fields";

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::frame;
+use crate::limits::Limits;
 use crate::stream::{Half, StreamKey};
 
 impl Connection {
@@ -27,9 +28,11 @@ impl Connection {
         if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
             return;
         }
+        let Limits { max_stream_window_bytes, max_tunnel_window_bytes, .. } = *self.limits;
+        let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
         // The far side has taken everything: a larger window keeps more under way.
         let grown = if stream.unreleased == 0 {
-            stream.receive_target.saturating_mul(2).min(self.limits.max_stream_window_bytes.max(stream.receive_target))
+            stream.receive_target.saturating_mul(2).min(most.max(stream.receive_target))
         } else {
             stream.receive_target
         };

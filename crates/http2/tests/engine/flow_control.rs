@@ -3,7 +3,7 @@
 use leno_http2::limits::FLOOD_WINDOW;
 use leno_http2::{ErrorCode, Limits};
 
-use crate::endpoint::{Endpoint, Happening, data, request, reset, response};
+use crate::endpoint::{Endpoint, Happening, data, request, reset, response, section};
 use crate::frames::{self, Frame, flag, kind};
 use crate::pair::{Pair, SEEDS};
 
@@ -97,17 +97,42 @@ fn no_more_is_given_back_than_was_received() {
     assert_eq!(window_updates(&mut server, 1), [total + 65_535], "the credit and the growth");
 }
 
+/// Takes all that comes on stream 1; returns the largest window that the peer had.
+fn grown_window(endpoint: &mut Endpoint) -> i64 {
+    let mut granted = window_updates(endpoint, 1).iter().fold(65_535, |sum, n| sum + i64::from(*n));
+    let mut most = granted;
+    for _ in 0..200 {
+        endpoint.feed(&frames::data(1, &[0; 10_000], false));
+        granted += window_updates(endpoint, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
+        most = most.max(granted);
+    }
+    most
+}
+
 #[test]
 fn a_window_grows_to_its_limit_while_everything_is_taken() {
-    let limits = Limits { max_stream_window_bytes: 200_000, ..Limits::server() };
-    let mut server = server_with_request(limits);
-    let mut granted = 65_535i64;
-    for _ in 0..200 {
-        server.feed(&frames::data(1, &[0; 10_000], false));
-        granted += window_updates(&mut server, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
-        assert!(granted <= 200_000);
+    let of = |limits: Limits| Limits {
+        initial_window_bytes: 65_535,
+        max_stream_window_bytes: 200_000,
+        max_tunnel_window_bytes: 800_000,
+        ..limits
+    };
+    let call = 150_000..=200_000;
+    let tunnel = 600_000..=800_000;
+    let connect = [(":method", "CONNECT"), (":authority", "b.a:1")];
+    for (fields, wanted) in [(&frames::REQUEST[..], &call), (&connect[..], &tunnel)] {
+        let mut server = Endpoint::server(of(Limits::server()));
+        server.feed(&frames::headers(1, fields, false));
+        let grown = grown_window(&mut server);
+        assert!(wanted.contains(&grown), "{fields:?}: {grown}");
     }
-    assert!(granted > 100_000);
+    for (fields, wanted) in [(request(), &call), (section(&connect), &tunnel)] {
+        let mut client = Endpoint::client(of(Limits::client()));
+        client.open(&fields, false);
+        client.feed(&frames::headers(1, &[(":status", "200")], false));
+        let grown = grown_window(&mut client);
+        assert!(wanted.contains(&grown), "{fields:?}: {grown}");
+    }
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl Connection {
         stream.receive = if block.end_stream { Half::Closed } else { Half::Body };
         stream.by_peer = true;
         stream.head = framing.head;
+        stream.connect = framing.connect;
         stream.content_left = framing.content_length;
         let stream = self.streams.insert(stream);
         Ok(Some(Event::Headers { stream, token: 0, section: Section::Request, end_stream: block.end_stream, oversize }))
