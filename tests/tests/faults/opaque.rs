@@ -51,6 +51,26 @@ c.sendall(bytes(32 << 20))
 c.shutdown(socket.SHUT_WR)
 print('HEARD', c.recv(100), flush=True)";
 
+/// Sends more than all buffers between hold, to whoever connects.
+const GENEROUS_SERVER: &str = "import socket
+s = socket.create_server(('0.0.0.0', 6379))
+while True:
+    c, a = s.accept()
+    try:
+        c.sendall(bytes(32 << 20))
+    except OSError as e:
+        print(e, flush=True)
+    c.close()";
+/// Is busy with other things for a while before it reads, and then says how much it was.
+const BUSY_CLIENT: &str = "import socket, sys, time
+c = socket.create_connection((sys.argv[1], 6379), 5)
+c.settimeout(20)
+time.sleep(3)
+n = 0
+while part := c.recv(1 << 20):
+    n += len(part)
+print('HEARD', n, flush=True)";
+
 /// Drops all that comes to a workload from another.
 fn drop_packets(at: &Workload, from: &Workload) {
     let chain = "chain input { type filter hook input priority 0;";
@@ -91,4 +111,16 @@ fn an_opaque_connection_may_stay_unread_for_as_long_as_its_server_likes() {
         mesh.serve(&MeshService::new(name, PORT).at(&server), &[&client]);
         assert_eq!(client.run_well("python3", &["-c", SENDER, name]), "HEARD b'33554432'\n");
     }
+}
+
+#[test]
+fn what_a_client_leaves_unread_is_not_held_against_the_tunnel_that_it_shares() {
+    let Some(mesh) = Mesh::new() else { return };
+    // The least that it can be: one connection has more under way.
+    let server = mesh.meshed("store", &["--limit", "max_buffered_bytes_per_client=65536"]);
+    let client = mesh.meshed("web", &[]);
+    let _generous = server.start("python3", &["-c", GENEROUS_SERVER]);
+    server.wait_for_port(PORT);
+    mesh.serve(&MeshService::new("store", PORT).at(&server), &[&client]);
+    assert_eq!(client.run_well("python3", &["-c", BUSY_CLIENT, "store"]), "HEARD 33554432\n");
 }

@@ -8,7 +8,7 @@ use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 
 use super::Worker;
-use super::accept::Origin;
+use super::accept::{Door, Origin};
 use super::authorize::Gate;
 use super::codec::CodecError;
 use super::link::{Link, LinkId};
@@ -70,6 +70,12 @@ impl Client {
             idle_since: Some(now),
             leaving_since: None,
         }
+    }
+
+    /// Whether its streams are connections of applications, which share it: each is held back by itself, and may be for as
+    /// long as its application likes.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.origin.door == Door::Tunnel
     }
 
     /// Tells it that its connection ends, once.

@@ -95,11 +95,12 @@ impl Worker {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
         call.response_bytes += bytes.len() as u64;
         let (client, client_stream) = (call.client, call.client_stream);
-        let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) else {
+        let Some(to) = self.clients.get_mut(client) else {
             return self.discard(upstream, stream, token, bytes.len(), end_stream);
         };
-        let taken = link.codec.send_data(client_stream, bytes, end_stream);
-        let buffered_bytes = link.codec.queued_bytes();
+        let taken = to.link.codec.send_data(client_stream, bytes, end_stream);
+        let buffered_bytes = to.link.codec.queued_bytes();
+        let is_tunnel = to.is_tunnel();
         self.mark_dirty(LinkId::client(client));
         if taken > 0 && !end_stream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
@@ -109,7 +110,7 @@ impl Worker {
         }
         if end_stream {
             self.response_complete(token, Ending::Answered { grpc_status: None, pushback: None });
-        } else if buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize {
+        } else if buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize && !is_tunnel {
             self.fail_slow_client(token, client, client_stream, buffered_bytes);
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{ErrorCode, FieldSection};
 
-use super::accept::{Arrival, Door};
+use super::accept::Arrival;
 use super::link::LinkId;
 use super::reply::ProxyError;
 use super::{SWEEP_EVERY, Worker, memory};
@@ -96,6 +96,7 @@ impl Worker {
         let relay = &self.limits.relay;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
         let Some(client) = self.clients.get_mut(index) else { return Verdict::Keep };
+        let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
             return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
@@ -118,8 +119,6 @@ impl Worker {
             let why = "it left its socket unread for unread_timeout_ms";
             return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        // Streams of a tunnel are opaque connections, of which many share this one.
-        let is_tunnel = client.origin.door == Door::Tunnel;
         let stalled_since = if has_windows { link.stalled_since } else { link.blocked_since };
         if past(stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
             let why = "it let nothing through for stall_timeout_ms";
