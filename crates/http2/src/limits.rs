@@ -27,6 +27,9 @@ pub struct Limits {
     pub max_stream_window_bytes: u32,
     /// The same for a tunnel (CONNECT, RFC 9113 section 8.5), in bytes: one stream may carry as much as a connection of its own.
     pub max_tunnel_window_bytes: u32,
+    /// By how much the receive windows of all streams together grow, in bytes: what peers that take everything and then
+    /// stop can make us hold, beyond `initial_window_bytes` of each stream.
+    pub max_grown_window_bytes: u32,
     /// The connection's receive window, in bytes; 65,535 to 2^31-1. Streams hold data back, not the connection.
     pub connection_window_bytes: u32,
     /// SETTINGS_MAX_FRAME_SIZE that we announce, in bytes; 16,384 to 16,777,215 (RFC 9113 section 6.5.2).
@@ -69,6 +72,7 @@ impl Limits {
             initial_window_bytes: 65_535,
             max_stream_window_bytes: 256 << 10,
             max_tunnel_window_bytes: 1 << 20,
+            max_grown_window_bytes: 64 << 20,
             connection_window_bytes: 4 << 20,
             max_frame_bytes: 16_384,
             max_header_list_bytes: 16_384,

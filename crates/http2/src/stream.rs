@@ -66,6 +66,8 @@ pub(crate) struct Stream {
     /// Received, not yet released by the owner.
     pub(crate) unreleased: u32,
     pub(crate) receive_target: u32,
+    /// By how much `receive_target` has grown.
+    grown_bytes: u32,
     /// Bytes of content still owed by content-length.
     pub(crate) content_left: Option<u64>,
     pub(crate) queue: ContentQueue,
@@ -102,6 +104,7 @@ pub(crate) struct Streams {
     free: Vec<u32>,
     by_id: FxHashMap<u32, u32>,
     by_peer: u32,
+    grown_bytes: u32,
 }
 
 impl Streams {
@@ -112,6 +115,19 @@ impl Streams {
     /// How many of the streams the peer opened.
     pub(crate) fn opened_by_peer(&self) -> u32 {
         self.by_peer
+    }
+
+    /// By how much the receive windows of all have grown, in bytes.
+    pub(crate) fn grown_bytes(&self) -> u32 {
+        self.grown_bytes
+    }
+
+    /// A stream's receive window has grown by `bytes`.
+    pub(crate) fn count_growth(&mut self, key: StreamKey, bytes: u32) {
+        if let Some(stream) = self.get_mut(key) {
+            stream.grown_bytes += bytes;
+            self.grown_bytes += bytes;
+        }
     }
 
     pub(crate) fn insert(&mut self, stream: Stream) -> StreamKey {
@@ -148,6 +164,7 @@ impl Streams {
         let stream = self.slots.get_mut(key.slot as usize)?.take()?;
         self.by_id.remove(&key.id);
         self.by_peer -= u32::from(stream.by_peer);
+        self.grown_bytes -= stream.grown_bytes;
         self.free.push(key.slot);
         // Memory of a burst goes back as soon as the connection is idle.
         if self.by_id.is_empty() && self.slots.len() > 16 {

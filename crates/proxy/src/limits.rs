@@ -205,6 +205,7 @@ static SPECS: &[Spec] = specs! {
     "initial_window_bytes" client.initial_window_bytes WINDOW, "first receive window of a client's stream";
     "max_stream_window_bytes" client.max_stream_window_bytes WINDOW, "largest receive window of a client's stream";
     "max_tunnel_window_bytes" client.max_tunnel_window_bytes WINDOW, "largest receive window of a client's CONNECT stream";
+    "max_grown_window_bytes" client.max_grown_window_bytes ANY, "by how much a client's receive windows together grow";
     "connection_window_bytes" client.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of a client's connection";
     "max_header_list_bytes" client.max_header_list_bytes 1_024..=1 << 20, "a request's field section (RFC 9113 section 6.5.2)";
     "header_table_bytes" client.header_table_bytes 0..=65_536, "HPACK table for a client's fields";
@@ -223,6 +224,7 @@ static SPECS: &[Spec] = specs! {
     "endpoint_initial_window_bytes" endpoint.initial_window_bytes WINDOW, "first receive window of a response";
     "endpoint_max_stream_window_bytes" endpoint.max_stream_window_bytes WINDOW, "largest receive window of a response";
     "endpoint_max_tunnel_window_bytes" endpoint.max_tunnel_window_bytes WINDOW, "largest receive window of the answer to a CONNECT";
+    "endpoint_max_grown_window_bytes" endpoint.max_grown_window_bytes ANY, "by how much the receive windows of an endpoint's connection together grow";
     "endpoint_connection_window_bytes" endpoint.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of an endpoint's connection";
     "endpoint_max_header_list_bytes" endpoint.max_header_list_bytes 1_024..=1 << 20, "a response's field section";
     "endpoint_header_table_bytes" endpoint.header_table_bytes 0..=65_536, "HPACK table for an endpoint's fields";

@@ -24,22 +24,24 @@ impl Connection {
     }
 
     pub(super) fn announce_credit(&mut self, key: StreamKey) {
+        let Limits { max_stream_window_bytes, max_tunnel_window_bytes, max_grown_window_bytes, .. } = *self.limits;
+        let room = max_grown_window_bytes.saturating_sub(self.streams.grown_bytes());
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
             return;
         }
-        let Limits { max_stream_window_bytes, max_tunnel_window_bytes, .. } = *self.limits;
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
         // The far side has taken everything: a larger window keeps more under way.
-        let grown = if stream.unreleased == 0 {
-            stream.receive_target.saturating_mul(2).min(most.max(stream.receive_target))
+        let growth = if stream.unreleased == 0 {
+            stream.receive_target.min(most.saturating_sub(stream.receive_target)).min(room)
         } else {
-            stream.receive_target
+            0
         };
-        let increment = stream.credit + (grown - stream.receive_target);
-        stream.receive_target = grown;
+        let increment = stream.credit + growth;
+        stream.receive_target += growth;
         stream.credit = 0;
         stream.receive_window += i64::from(increment);
+        self.streams.count_growth(key, growth);
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 

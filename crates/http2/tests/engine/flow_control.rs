@@ -97,13 +97,13 @@ fn no_more_is_given_back_than_was_received() {
     assert_eq!(window_updates(&mut server, 1), [total + 65_535], "the credit and the growth");
 }
 
-/// Takes all that comes on stream 1; returns the largest window that the peer had.
-fn grown_window(endpoint: &mut Endpoint) -> i64 {
-    let mut granted = window_updates(endpoint, 1).iter().fold(65_535, |sum, n| sum + i64::from(*n));
+/// Takes all that comes on a stream whose window is the first one; returns the largest window that the peer had.
+fn grown_window(endpoint: &mut Endpoint, stream: u32) -> i64 {
+    let mut granted = window_updates(endpoint, stream).iter().fold(65_535, |sum, n| sum + i64::from(*n));
     let mut most = granted;
     for _ in 0..200 {
-        endpoint.feed(&frames::data(1, &[0; 10_000], false));
-        granted += window_updates(endpoint, 1).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
+        endpoint.feed(&frames::data(stream, &[0; 10_000], false));
+        granted += window_updates(endpoint, stream).iter().map(|n| i64::from(*n)).sum::<i64>() - 10_000;
         most = most.max(granted);
     }
     most
@@ -123,16 +123,29 @@ fn a_window_grows_to_its_limit_while_everything_is_taken() {
     for (fields, wanted) in [(&frames::REQUEST[..], &call), (&connect[..], &tunnel)] {
         let mut server = Endpoint::server(of(Limits::server()));
         server.feed(&frames::headers(1, fields, false));
-        let grown = grown_window(&mut server);
+        let grown = grown_window(&mut server, 1);
         assert!(wanted.contains(&grown), "{fields:?}: {grown}");
     }
     for (fields, wanted) in [(request(), &call), (section(&connect), &tunnel)] {
         let mut client = Endpoint::client(of(Limits::client()));
         client.open(&fields, false);
         client.feed(&frames::headers(1, &[(":status", "200")], false));
-        let grown = grown_window(&mut client);
+        let grown = grown_window(&mut client, 1);
         assert!(wanted.contains(&grown), "{fields:?}: {grown}");
     }
+}
+
+#[test]
+fn windows_together_grow_to_their_limit_and_a_stream_that_ends_leaves_its_part() {
+    let mut server = Endpoint::server(Limits { max_grown_window_bytes: 100_000, ..Limits::server() });
+    for stream in [1, 3] {
+        server.feed(&frames::request(stream));
+    }
+    assert!((150_000..=165_535).contains(&grown_window(&mut server, 1)));
+    assert_eq!(grown_window(&mut server, 3), 65_535);
+    server.http2.reset(server.key(1), ErrorCode::CANCEL);
+    assert!(grown_window(&mut server, 3) >= 150_000);
+    assert_eq!(server.error, None);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn trim_heap() {
 #[allow(unsafe_code)]
 fn let_go(pages: Range<usize>) {
     // SAFETY: nobody can write to these pages and none of them differs from its file, from which the kernel has it again at the
-    // next access.
+    // next access. Nothing else can have come in their place: a running proxy unmaps none of its program and libraries.
     unsafe {
         libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED);
     }
