@@ -1,0 +1,172 @@
+//! Places: a bounded number of connections, shared fairly among the accounts that hold them.
+//!
+//! While places are free, an account takes as many as it likes. When none is free, a newcomer takes the place of another
+//! connection, so that a handful of silent sockets never keeps a peer out:
+//!
+//! 1. The account with the most silent connections loses its oldest silent connection.
+//! 2. If no connection is silent, the account with the most connections loses its oldest one, provided that it still has at
+//!    least as many as the newcomer's account afterwards.
+//! 3. Otherwise the newcomer is turned away: its own account holds the most.
+//!
+//! A connection is silent until it has said something whole: a request, or a TLS handshake. Invariants: every member stands
+//! in exactly one of its account's two queues; `most` and `most_silent` hold one entry for each account that has such
+//! members; `len() <= capacity`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+/// What becomes of a newcomer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry<K> {
+    /// It has a place that was free.
+    Free,
+    /// It has the place of this connection, which the owner must close now.
+    Replaces(K),
+    /// It has no place; the owner must close it.
+    Full,
+}
+
+/// The connections of one listener. `A` is the account that a connection counts for, a source address or an identity, and
+/// `K` is the owner's name for a connection.
+#[derive(Debug)]
+pub struct Places<A, K> {
+    capacity: usize,
+    members: FxHashMap<K, Member<A>>,
+    accounts: FxHashMap<A, Account<K>>,
+    /// Accounts by the number of their connections.
+    most: BTreeSet<(usize, A)>,
+    /// Accounts by the number of their silent connections, where they have any.
+    most_silent: BTreeSet<(usize, A)>,
+    next_serial: u64,
+}
+
+#[derive(Debug)]
+struct Member<A> {
+    account: A,
+    serial: u64,
+    is_silent: bool,
+}
+
+/// An account's connections, oldest first.
+#[derive(Debug)]
+struct Account<K> {
+    silent: BTreeMap<u64, K>,
+    settled: BTreeMap<u64, K>,
+}
+
+impl<K> Account<K> {
+    fn len(&self) -> usize {
+        self.silent.len() + self.settled.len()
+    }
+}
+
+impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
+    /// Room for `capacity` connections.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            members: FxHashMap::default(),
+            accounts: FxHashMap::default(),
+            most: BTreeSet::new(),
+            most_silent: BTreeSet::new(),
+            next_serial: 0,
+        }
+    }
+
+    /// Finds a place for a newcomer, which is silent. `key` must not have a place already.
+    pub fn enter(&mut self, account: A, key: K) -> Entry<K> {
+        debug_assert!(!self.members.contains_key(&key), "a connection enters once");
+        let entry = match self.members.len() < self.capacity {
+            true => Entry::Free,
+            false => match self.victim(account) {
+                Some(victim) => {
+                    self.leave(victim);
+                    Entry::Replaces(victim)
+                }
+                None => return Entry::Full,
+            },
+        };
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.members.insert(key, Member { account, serial, is_silent: true });
+        self.change(account, |queues| queues.silent.insert(serial, key));
+        entry
+    }
+
+    /// The connection has said something whole. Without effect if it has no place, or is not silent.
+    pub fn settle(&mut self, key: K) {
+        let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
+        member.is_silent = false;
+        let (account, serial) = (member.account, member.serial);
+        self.change(account, |queues| {
+            queues.silent.remove(&serial);
+            queues.settled.insert(serial, key)
+        });
+    }
+
+    /// The connection has ended. Without effect if it has no place.
+    pub fn leave(&mut self, key: K) {
+        let Some(member) = self.members.remove(&key) else { return };
+        self.change(member.account, |queues| match member.is_silent {
+            true => queues.silent.remove(&member.serial),
+            false => queues.settled.remove(&member.serial),
+        });
+    }
+
+    /// Connections that have a place.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether no connection has a place.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Connections of one account.
+    pub fn held_by(&self, account: A) -> usize {
+        self.accounts.get(&account).map_or(0, Account::len)
+    }
+
+    /// The connection that a newcomer of `account` replaces.
+    fn victim(&self, account: A) -> Option<K> {
+        if let Some((_, silent)) = self.most_silent.last() {
+            return self.accounts.get(silent)?.silent.values().next().copied();
+        }
+        let &(holds, most) = self.most.last()?;
+        let is_fair = most != account && holds > self.held_by(account) + 1;
+        is_fair.then(|| self.accounts.get(&most)?.settled.values().next().copied())?
+    }
+
+    /// Changes an account's queues, and keeps the two orders true.
+    fn change<R>(&mut self, account: A, change: impl FnOnce(&mut Account<K>) -> R) {
+        let queues = self
+            .accounts
+            .entry(account)
+            .or_insert_with(|| Account { silent: BTreeMap::new(), settled: BTreeMap::new() });
+        let before = (queues.len(), queues.silent.len());
+        change(queues);
+        let after = (queues.len(), queues.silent.len());
+        if after.0 == 0 {
+            self.accounts.remove(&account);
+        }
+        reorder(&mut self.most, account, before.0, after.0);
+        reorder(&mut self.most_silent, account, before.1, after.1);
+    }
+}
+
+/// Moves an account from its old number to its new one; an account with none is not listed.
+fn reorder<A: Copy + Ord>(order: &mut BTreeSet<(usize, A)>, account: A, before: usize, after: usize) {
+    if before != after {
+        order.remove(&(before, account));
+        if after > 0 {
+            order.insert((after, account));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "places_tests.rs"]
+mod tests;

@@ -1,0 +1,95 @@
+use super::*;
+
+const ATTACKER: u8 = 1;
+const KUBELET: u8 = 2;
+
+/// `count` connections of one account, named from `first` on.
+fn fill(places: &mut Places<u8, u32>, account: u8, first: u32, count: u32) {
+    for key in first..first + count {
+        assert_eq!(places.enter(account, key), Entry::Free);
+    }
+}
+
+#[test]
+fn while_places_are_free_one_account_may_take_them_all() {
+    let mut places = Places::new(4);
+    fill(&mut places, ATTACKER, 0, 4);
+    assert_eq!(places.held_by(ATTACKER), 4);
+}
+
+#[test]
+fn a_newcomer_takes_the_place_of_the_oldest_silent_connection_of_the_account_with_the_most() {
+    let mut places = Places::new(4);
+    fill(&mut places, KUBELET, 0, 1);
+    fill(&mut places, ATTACKER, 10, 3);
+    assert_eq!(places.enter(KUBELET, 1), Entry::Replaces(10));
+    assert_eq!((places.held_by(ATTACKER), places.held_by(KUBELET), places.len()), (2, 2, 4));
+}
+
+#[test]
+fn a_newcomer_of_the_same_address_takes_the_place_of_the_oldest_silent_one() {
+    let mut places = Places::new(3);
+    fill(&mut places, ATTACKER, 0, 3);
+    places.settle(0);
+    assert_eq!(places.enter(ATTACKER, 3), Entry::Replaces(1), "the one that spoke stays");
+}
+
+#[test]
+fn without_silent_connections_the_account_with_the_most_yields_its_oldest() {
+    let mut places = Places::new(4);
+    fill(&mut places, ATTACKER, 0, 4);
+    (0..4).for_each(|key| places.settle(key));
+    assert_eq!(places.enter(KUBELET, 9), Entry::Replaces(0));
+    places.settle(9);
+    assert_eq!(places.enter(KUBELET, 10), Entry::Replaces(1), "two each");
+    places.settle(10);
+    assert_eq!(places.enter(KUBELET, 11), Entry::Full, "an account never takes more than an equal share");
+}
+
+#[test]
+fn an_account_that_holds_the_most_is_turned_away_and_takes_nothing_from_others() {
+    let mut places = Places::new(4);
+    fill(&mut places, ATTACKER, 0, 3);
+    fill(&mut places, KUBELET, 9, 1);
+    [0, 1, 2, 9].into_iter().for_each(|key| places.settle(key));
+    assert_eq!(places.enter(ATTACKER, 3), Entry::Full);
+    assert_eq!(places.len(), 4);
+}
+
+#[test]
+fn a_place_is_free_again_when_its_connection_has_left() {
+    let mut places = Places::new(1);
+    fill(&mut places, ATTACKER, 0, 1);
+    places.settle(0);
+    places.leave(0);
+    places.leave(0);
+    assert!(places.is_empty());
+    assert_eq!(places.enter(KUBELET, 1), Entry::Free);
+}
+
+#[test]
+fn no_sequence_of_steps_breaks_the_bound_or_leaves_anything_behind() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    println!("SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut places: Places<u8, u32> = Places::new(8);
+    let mut inside: Vec<u32> = Vec::new();
+    for key in 0..20_000 {
+        match random.u8(..4) {
+            0 if !inside.is_empty() => places.leave(inside.swap_remove(random.usize(..inside.len()))),
+            1 if !inside.is_empty() => places.settle(inside[random.usize(..inside.len())]),
+            _ => match places.enter(random.u8(..5), key) {
+                Entry::Free => inside.push(key),
+                Entry::Replaces(victim) => {
+                    inside.retain(|&other| other != victim);
+                    inside.push(key);
+                }
+                Entry::Full => assert_eq!(inside.len(), 8),
+            },
+        }
+        assert_eq!(places.len(), inside.len());
+        assert!(inside.len() <= 8);
+    }
+    inside.into_iter().for_each(|key| places.leave(key));
+    assert!(places.accounts.is_empty() && places.most.is_empty() && places.most_silent.is_empty());
+}
