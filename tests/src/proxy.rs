@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, PipeReader};
 use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -33,6 +33,8 @@ pub struct Proxy {
     outbound: SocketAddr,
     admin: SocketAddr,
     log: tempfile::NamedTempFile,
+    /// The reader's end of a log that is not read.
+    _unread: Option<PipeReader>,
 }
 
 impl Proxy {
@@ -46,6 +48,17 @@ impl Proxy {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
         let mut proxy = Self::spawn(outbound, directory, &source, arguments);
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    /// The same, with a log that goes into a pipe from which nothing is read.
+    pub fn start_with_unread_log(services: &[Service], arguments: &[&str]) -> Self {
+        let directory = Directory::new(services);
+        let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let mut proxy = Self::spawn_logging(free_address(), directory, &source, arguments, Some(writer.into()));
+        proxy._unread = Some(reader);
         proxy.wait_until_ready();
         proxy
     }
@@ -64,6 +77,17 @@ impl Proxy {
     }
 
     fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
+        Self::spawn_logging(outbound, directory, source, arguments, None)
+    }
+
+    /// Starts it; its log goes to `stderr`, by default to a file.
+    fn spawn_logging(
+        outbound: SocketAddr,
+        directory: Directory,
+        source: &[OsString; 2],
+        arguments: &[&str],
+        stderr: Option<Stdio>,
+    ) -> Self {
         let admin = free_address();
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
         let child = Command::new(programs::program("leno-proxy"))
@@ -72,10 +96,10 @@ impl Proxy {
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log.reopen().expect("the log's file"))
+            .stderr(stderr.unwrap_or_else(|| log.reopen().expect("the log's file").into()))
             .spawn()
             .expect("leno-proxy starts: `cargo build --release -p leno-proxy` builds it");
-        Self { child, directory, outbound, admin, log }
+        Self { child, directory, outbound, admin, log, _unread: None }
     }
 
     /// Waits until it takes calls.

@@ -15,6 +15,7 @@ mod h2spec;
 mod intercept;
 mod interop;
 mod lab;
+mod logs;
 mod mesh;
 mod pools;
 mod redirect;

@@ -51,7 +51,9 @@ pub(crate) enum RunError {
 /// Runs the control plane until a signal ends it.
 pub(crate) fn run(options: Options) -> Result<(), RunError> {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    LocalSet::new().block_on(&runtime, start(options))
+    let ended = LocalSet::new().block_on(&runtime, start(options));
+    logging::flush();
+    ended
 }
 
 async fn start(options: Options) -> Result<(), RunError> {

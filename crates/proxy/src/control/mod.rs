@@ -80,7 +80,9 @@ pub(crate) enum ControlError {
 /// Runs the proxy until a signal ends it.
 pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    LocalSet::new().block_on(&runtime, start(args, limits))
+    let ended = LocalSet::new().block_on(&runtime, start(args, limits));
+    logging::flush();
+    ended
 }
 
 /// Starts in the order in which a mistake is found soonest: files, addresses, threads.

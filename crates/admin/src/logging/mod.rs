@@ -1,15 +1,27 @@
 //! Log lines: to stderr, one per event, times in UTC, levels changeable while running.
+//!
+//! What a peer does can neither fill the log (`limit`) nor make a thread wait for the log's reader (`queue`).
+
+mod limit;
+mod queue;
 
 use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-pub use tracing_subscriber::util::TryInitError as StartError;
+use tracing_subscriber::util::TryInitError;
 use tracing_subscriber::{Layer, Registry, fmt as lines, reload};
+
+use limit::Limit;
+use queue::Queue;
+
+/// The lines of the process's log that are not written yet; the log is one for the whole process.
+static LINES: OnceLock<Queue> = OnceLock::new();
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -77,22 +89,44 @@ impl LogLevels {
     }
 }
 
+/// Why the log could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The process has a log already.
+    #[error("{0}")]
+    Twice(#[from] TryInitError),
+    /// The kernel gives no thread to write it.
+    #[error("no thread to write it: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
 /// Starts the log of the whole process.
 ///
 /// # Errors
-/// When the process has a log already.
+/// When the process has a log already, or the kernel gives no thread.
 pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartError> {
     let (levels, layer) = LogLevels::new(filter);
+    let limit = Limit::default();
+    let reported = limit.clone();
+    let queue = Queue::start(std::io::stderr(), move || reported.report())?;
     // A log whose reader went away must not end the program, which is what complaining to stderr about it would do.
-    let lines = lines::layer().with_writer(std::io::stderr).with_ansi(false).log_internal_errors(false);
+    let lines = lines::layer().with_writer(queue.clone()).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Plain => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    tracing_subscriber::registry().with(layer).with(lines).try_init()?;
+    tracing_subscriber::registry().with(layer).with(lines.with_filter(limit)).try_init()?;
+    let _ = LINES.set(queue);
     Ok(levels)
 }
 
+/// Waits until the lines so far are written, for a second at most. To be called before the process ends.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush();
+    }
+}
+
 #[cfg(test)]
-#[path = "logging_tests.rs"]
+#[path = "tests.rs"]
 mod tests;

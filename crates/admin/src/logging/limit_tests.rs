@@ -1,0 +1,49 @@
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+
+use super::*;
+
+/// Counts the lines that get through.
+#[derive(Clone, Default)]
+struct Counter(Arc<Mutex<u32>>);
+
+impl Counter {
+    fn count(&self) -> u32 {
+        *self.0.lock().expect("no thread panicked")
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Counter {
+    fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+        *self.0.lock().expect("no thread panicked") += 1;
+    }
+}
+
+#[test]
+fn one_place_writes_a_bounded_number_of_lines_and_the_rest_is_counted() {
+    let (counter, limit) = (Counter::default(), Limit::default());
+    let subscriber = tracing_subscriber::registry().with(counter.clone().with_filter(limit.clone()));
+    let began = Instant::now();
+    tracing::subscriber::with_default(subscriber, || {
+        for client in 0..100_000 {
+            tracing::info!(client, "is disconnected");
+        }
+        tracing::warn!("another place");
+    });
+    // A window that ends while the loop runs allows as many lines again.
+    let windows = u32::try_from(began.elapsed().as_secs()).expect("a short test") + 2;
+    let written = counter.count();
+    assert!(written > LINES_MAX && written <= windows * LINES_MAX + 1, "{written}");
+    let left_out = limit.take_left_out(Instant::now() + WINDOW);
+    let [(_, lines)] = left_out[..] else { panic!("one place left lines out: {left_out:?}") };
+    assert_eq!(lines + u64::from(written), 100_001);
+    assert!(limit.take_left_out(Instant::now() + WINDOW).is_empty(), "they are told once");
+}
+
+#[test]
+fn lines_that_an_operator_asks_for_are_not_limited() {
+    let counter = Counter::default();
+    let subscriber = tracing_subscriber::registry().with(counter.clone().with_filter(Limit::default()));
+    tracing::subscriber::with_default(subscriber, || (0..1_000).for_each(|n| tracing::debug!(n, "detail")));
+    assert_eq!(counter.count(), 1_000);
+}
