@@ -5,6 +5,7 @@
 
 mod floods;
 mod header_blocks;
+mod memory;
 mod resets;
 mod slow;
 mod unread;

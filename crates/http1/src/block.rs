@@ -34,6 +34,10 @@ pub(crate) struct Incomplete {
 }
 
 impl Incomplete {
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

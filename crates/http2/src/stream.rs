@@ -105,6 +105,7 @@ pub(crate) struct Streams {
     by_id: FxHashMap<u32, u32>,
     by_peer: u32,
     grown_bytes: u32,
+    unreleased_bytes: usize,
 }
 
 impl Streams {
@@ -120,6 +121,29 @@ impl Streams {
     /// By how much the receive windows of all have grown, in bytes.
     pub(crate) fn grown_bytes(&self) -> u32 {
         self.grown_bytes
+    }
+
+    /// What the owner has received and not released, all streams together, in bytes.
+    pub(crate) fn unreleased_bytes(&self) -> usize {
+        self.unreleased_bytes
+    }
+
+    /// `bytes` of content go to the owner. Returns the stream's token.
+    pub(crate) fn count_received(&mut self, key: StreamKey, bytes: u32) -> Option<u32> {
+        let stream = self.get_mut(key)?;
+        stream.unreleased += bytes;
+        let token = stream.token;
+        self.unreleased_bytes += bytes as usize;
+        Some(token)
+    }
+
+    /// The owner releases `bytes`, or as many as it still has.
+    pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
+        let Some(stream) = self.get_mut(key) else { return };
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);
+        stream.unreleased -= bytes;
+        stream.credit = stream.credit.saturating_add(bytes);
+        self.unreleased_bytes -= bytes as usize;
     }
 
     /// A stream's receive window has grown by `bytes`.
@@ -165,6 +189,7 @@ impl Streams {
         self.by_id.remove(&key.id);
         self.by_peer -= u32::from(stream.by_peer);
         self.grown_bytes -= stream.grown_bytes;
+        self.unreleased_bytes -= stream.unreleased as usize;
         self.free.push(key.slot);
         // Memory of a burst goes back as soon as the connection is idle.
         if self.by_id.is_empty() && self.slots.len() > 16 {

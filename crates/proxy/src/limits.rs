@@ -57,6 +57,9 @@ pub struct RelayLimits {
     pub mirror_timeout_ms: u32,
     /// Responses that one client has not taken yet. A tunnel has no such limit: each of its streams is held back by itself.
     pub max_buffered_bytes_per_client: u32,
+    /// What peers may make all workers hold, in KiB; each worker has an equal part. 0: half of the container's memory, or
+    /// 512 MiB where it has no limit.
+    pub memory_budget_kib: u32,
     /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
     pub max_cancelled_calls_per_client: u32,
     /// Cancelled calls that an endpoint's connection is told of at once; backends take more for an attack.
@@ -112,6 +115,7 @@ impl Default for RelayLimits {
             max_mirror_bytes: 4 << 20,
             mirror_timeout_ms: 10_000,
             max_buffered_bytes_per_client: 16 << 20,
+            memory_budget_kib: 0,
             max_cancelled_calls_per_client: 512,
             max_resets_per_tick: 16,
             reset_burst: 500,
@@ -195,6 +199,11 @@ macro_rules! specs {
     (@place $limits:ident $side:ident.$field:ident) => { &mut Arc::make_mut(&mut $limits.$side).$field };
 }
 
+/// What peers may make the workers hold where the container's memory has no limit, in KiB.
+const UNLIMITED_BUDGET_KIB: u32 = 512 << 10;
+/// The least that workers can do with, in KiB.
+const MIN_BUDGET_KIB: u32 = 4 << 10;
+
 const ANY: RangeInclusive<u32> = 0..=u32::MAX;
 const TIME: RangeInclusive<u32> = 1..=86_400_000;
 const WINDOW: RangeInclusive<u32> = 1..=i32::MAX as u32;
@@ -253,6 +262,7 @@ static SPECS: &[Spec] = specs! {
     "max_mirror_bytes" relay.max_mirror_bytes ANY, "request content that all copies of a worker keep";
     "mirror_timeout_ms" relay.mirror_timeout_ms TIME, "how long a copy may go on when the call itself is over";
     "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";
+    "memory_budget_kib" relay.memory_budget_kib ANY, "what peers may make all workers hold; 0 is half of the container's memory";
     "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client that endpoints do not know of yet";
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
     "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
@@ -272,6 +282,22 @@ static SPECS: &[Spec] = specs! {
 };
 
 impl Limits {
+    /// Settles the memory budget of `workers`, where none was set by the container's memory in bytes, and makes the limits
+    /// fit that count the bytes of all calls: replays and mirrors together take a quarter of a worker's part at most.
+    pub(crate) fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
+        let relay = &mut self.relay;
+        if relay.memory_budget_kib == 0 {
+            let half_kib = container_bytes.map(|bytes| u32::try_from(bytes / 2 / 1_024).unwrap_or(u32::MAX));
+            relay.memory_budget_kib = half_kib.map_or(UNLIMITED_BUDGET_KIB, |kib| kib.max(MIN_BUDGET_KIB));
+        }
+        let worker_bytes = u64::from(relay.memory_budget_kib) * 1_024 / workers.max(1) as u64;
+        let part = |of: u64| u32::try_from(worker_bytes / of).unwrap_or(u32::MAX);
+        relay.max_replay_bytes = relay.max_replay_bytes.min(part(8));
+        relay.max_mirror_bytes = relay.max_mirror_bytes.min(part(8));
+        relay.max_buffered_bytes_per_client = relay.max_buffered_bytes_per_client.min(part(2));
+        self
+    }
+
     /// Sets a limit by name.
     ///
     /// # Errors

@@ -33,3 +33,23 @@ fn a_bad_limit_says_what_is_allowed() {
         assert_eq!(error.to_string(), format!("{value} is not a number from 1 to 100"));
     }
 }
+
+#[test]
+fn the_memory_budget_is_half_of_the_container_and_no_other_limit_exceeds_it() {
+    let limits = Limits::default().within_memory(Some(64 << 20), 2);
+    assert_eq!(limits.relay.memory_budget_kib, 32 << 10);
+    let worker_bytes = 16 << 20;
+    assert!(limits.relay.max_replay_bytes + limits.relay.max_mirror_bytes <= worker_bytes / 4);
+    assert!(limits.relay.max_buffered_bytes_per_client <= worker_bytes / 2);
+
+    let unlimited = Limits::default().within_memory(None, 1);
+    assert_eq!(unlimited.relay.memory_budget_kib, UNLIMITED_BUDGET_KIB);
+    assert_eq!(unlimited.relay.max_replay_bytes, Limits::default().relay.max_replay_bytes);
+}
+
+#[test]
+fn a_memory_budget_that_was_set_holds_whatever_the_container_has() {
+    let mut limits = Limits::default();
+    limits.set("memory_budget_kib", "20000").expect("it is in range");
+    assert_eq!(limits.within_memory(Some(1 << 30), 1).relay.memory_budget_kib, 20_000);
+}

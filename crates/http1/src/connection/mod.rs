@@ -229,8 +229,7 @@ impl Connection {
 
     /// Content that may be handed out before some is released, in bytes.
     fn content_room(&self) -> usize {
-        let unreleased = self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased);
-        (self.limits.content_window_bytes as usize).saturating_sub(unreleased)
+        (self.limits.content_window_bytes as usize).saturating_sub(self.unreleased_bytes())
     }
 }
 

@@ -41,6 +41,16 @@ impl Connection {
         self.pending_output() > 0 || has_queue
     }
 
+    /// Content that the owner has received and not released, in bytes.
+    pub fn unreleased_bytes(&self) -> usize {
+        self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased)
+    }
+
+    /// Bytes of a head that has not come whole, and of what waits in the output.
+    pub fn message_bytes(&self) -> usize {
+        self.incomplete.len() + self.pending_output()
+    }
+
     /// Content that waits for the socket, or for a tunnel to be accepted, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.exchange.as_deref().map_or(0, |exchange| exchange.queue.waiting().len())

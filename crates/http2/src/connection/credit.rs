@@ -9,10 +9,7 @@ impl Connection {
     /// Returns room for `bytes` of received DATA to the peer, padding not included (the engine returns that itself).
     /// Small credits are merged: WINDOW_UPDATE goes out when half a window is owed (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
-        let Some(stream) = self.streams.get_mut(key) else { return };
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);
-        stream.unreleased -= bytes;
-        stream.credit = stream.credit.saturating_add(bytes);
+        self.streams.count_released(key, bytes);
         self.announce_credit(key);
     }
 
@@ -25,7 +22,8 @@ impl Connection {
 
     pub(super) fn announce_credit(&mut self, key: StreamKey) {
         let Limits { max_stream_window_bytes, max_tunnel_window_bytes, max_grown_window_bytes, .. } = *self.limits;
-        let room = max_grown_window_bytes.saturating_sub(self.streams.grown_bytes());
+        let most_grown = if self.holds_windows { 0 } else { max_grown_window_bytes };
+        let room = most_grown.saturating_sub(self.streams.grown_bytes());
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
             return;
@@ -43,6 +41,11 @@ impl Connection {
         stream.receive_window += i64::from(increment);
         self.streams.count_growth(key, growth);
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
+    }
+
+    /// Whether receive windows stay as large as they are: memory is short. Windows that have grown do not shrink.
+    pub fn hold_windows(&mut self, hold: bool) {
+        self.holds_windows = hold;
     }
 
     /// The connection's own room comes back at once: each stream's window alone holds data back, so that a stalled

@@ -69,6 +69,17 @@ impl Connection {
         self.queued_bytes
     }
 
+    /// Content that the owner has received and not released, all streams together, in bytes.
+    pub fn unreleased_bytes(&self) -> usize {
+        self.streams.unreleased_bytes()
+    }
+
+    /// Bytes of frames that have not come whole, and of frames that wait in the output.
+    pub fn frame_bytes(&self) -> usize {
+        let block_bytes = self.block.as_ref().map_or(0, |block| block.fragments.len());
+        self.partial.len() + block_bytes + self.pending_output()
+    }
+
     /// DATA that the peer's connection window has room for, in bytes.
     pub fn send_window_bytes(&self) -> usize {
         usize::try_from(self.send_window).unwrap_or(0)

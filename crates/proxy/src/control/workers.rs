@@ -37,6 +37,7 @@ impl WorkerTemplate<'_> {
         metrics: &[Arc<WorkerMetrics>],
     ) -> Result<Vec<WorkerHandle>, ControlError> {
         let mut workers = Vec::with_capacity(metrics.len());
+        let memory_budget_bytes = self.limits.relay.memory_budget_kib as usize * 1_024 / metrics.len().max(1);
         for (index, metrics) in metrics.iter().enumerate() {
             let config = WorkerConfig {
                 index,
@@ -47,6 +48,7 @@ impl WorkerTemplate<'_> {
                 opaque_ports: self.opaque_ports.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 limits: self.limits.clone(),
+                memory_budget_bytes,
                 metrics: metrics.clone(),
                 seed: random_seed(),
             };

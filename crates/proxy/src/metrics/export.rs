@@ -128,6 +128,8 @@ impl Collector for Scrape {
             super::identity::encode(identity, &mut encoder)?;
         }
         self.process.encode(&mut encoder)?;
+        let held_bytes: u64 = self.workers.iter().map(|worker| worker.held_bytes.get()).sum();
+        gauge(&mut encoder, "leno_held_bytes", "Memory that peers make the workers hold")?.encode_gauge(&held_bytes)?;
         // A gauge rather than OpenMetrics' info, which readers of the older Prometheus text refuse.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?

@@ -7,7 +7,7 @@ use super::keyed::CountByKey;
 use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, Peer, TrafficLabels};
 use super::route::{RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
-use super::{AuthorizationMetrics, Counter, TcpMetrics, TrafficMetrics};
+use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 
 /// Most series of one kind about outbound traffic: what configuration names.
 const MAX_OUTBOUND_SERIES: usize = 10_000;
@@ -41,6 +41,8 @@ pub struct WorkerMetrics {
     pub mirrors_dropped_total: Counter,
     /// Lines of the access log that were dropped because its writer did not keep up.
     pub access_log_dropped_total: Counter,
+    /// What peers make the worker hold now, in bytes, as its memory budget counts it.
+    pub held_bytes: Gauge,
     pub(super) abuse: CountByReason,
     pub(super) proxy_errors: CountBySideAndReason,
     pub(super) failed_connections: CountBySideAndReason,
@@ -61,6 +63,7 @@ impl WorkerMetrics {
             mirrored_total: Counter::default(),
             mirrors_dropped_total: Counter::default(),
             access_log_dropped_total: Counter::default(),
+            held_bytes: Gauge::default(),
             abuse: CountByKey::default(),
             proxy_errors: CountByKey::default(),
             failed_connections: CountByKey::default(),

@@ -57,6 +57,8 @@ pub(super) struct Call {
     pub(super) waiting_since: Instant,
 
     pub(super) request: FieldSection,
+    /// Its fields as they came, which count for the client, in bytes.
+    pub(super) request_list_bytes: u32,
     /// Content that has not been sent, or that is kept to be sent again.
     pub(super) body: Vec<u8>,
     /// The request's trailers, if they came before it was sent.
@@ -116,6 +118,7 @@ impl Call {
             waiting_since: now,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
+            request_list_bytes: u32::try_from(request.list_size()).unwrap_or(u32::MAX),
             request,
             body: Vec::new(),
             trailers: None,

@@ -32,6 +32,8 @@ pub(super) struct Client {
     pub(super) cancelled_calls: u32,
     /// Calls that wait for connections to endpoints.
     pub(super) waiting_calls: usize,
+    /// The fields of its calls' requests, in bytes as RFC 9113 section 6.5.2 counts them.
+    pub(super) request_bytes: usize,
     pub(super) idle_since: Option<Instant>,
     /// When it was told that its connection ends.
     pub(super) leaving_since: Option<Instant>,
@@ -67,6 +69,7 @@ impl Client {
             latest_route: None,
             cancelled_calls: 0,
             waiting_calls: 0,
+            request_bytes: 0,
             idle_since: Some(now),
             leaving_since: None,
         }
@@ -89,9 +92,13 @@ impl Worker {
     /// A connection that was an arrival until now is a client's: events name it so, and what has come is read.
     pub(super) fn watch_client(&mut self, index: usize) {
         let series = self.clients.get(index).map(|client| self.client_series(client));
+        let is_short_of_memory = self.is_short_of_memory();
         let Some(client) = self.clients.get_mut(index) else { return };
         if let Some(series) = series {
             client.link.wire.meter.count_in(series);
+        }
+        if let Some(http2) = client.link.codec.http2() {
+            http2.hold_windows(is_short_of_memory);
         }
         let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {
@@ -113,6 +120,7 @@ impl Worker {
     pub(super) fn close_client(&mut self, index: usize) {
         self.cancel_calls_of(index);
         if let Some(mut client) = self.clients.try_remove(index) {
+            self.discharge(&client.link);
             client.link.wire.meter.close(self.now);
             self.burst = true;
         }

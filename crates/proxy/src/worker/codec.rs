@@ -203,6 +203,20 @@ impl Codec {
         }
     }
 
+    /// Content that was received and has not gone on, in bytes.
+    pub(super) fn unreleased_bytes(&self) -> usize {
+        each!(self, codec => codec.unreleased_bytes())
+    }
+
+    /// What has not come whole, and what waits in the output, in bytes.
+    pub(super) fn frame_bytes(&self) -> usize {
+        match self {
+            Self::Http2(http2) => http2.frame_bytes(),
+            Self::Http1(http1) => http1.message_bytes(),
+            Self::Opaque(opaque) => opaque.pending_output(),
+        }
+    }
+
     pub(super) fn queued_bytes(&self) -> usize {
         each!(self, codec => codec.queued_bytes())
     }

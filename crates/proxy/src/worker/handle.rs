@@ -18,6 +18,7 @@ use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
 use super::accept::{Door, Listener, MAX_LISTENERS};
+use super::budget::Budget;
 use super::link::Buffers;
 use super::timers::Timers;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
@@ -47,6 +48,8 @@ pub struct WorkerConfig {
     pub access_log: AccessLog,
     /// The limits in force.
     pub limits: Arc<Limits>,
+    /// What peers may make this worker hold, in bytes.
+    pub memory_budget_bytes: usize,
     /// Where this worker counts.
     pub metrics: Arc<WorkerMetrics>,
     /// Seed of this worker's random choices.
@@ -254,6 +257,7 @@ impl Worker {
             fields: Default::default(),
             spare_sections: Vec::new(),
             replay_bytes: 0,
+            budget: Budget::new(config.memory_budget_bytes),
             mirrors: 0,
             mirror_bytes: 0,
             // A xorshift generator must not start at 0.

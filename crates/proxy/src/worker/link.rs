@@ -213,6 +213,8 @@ pub(super) struct Link {
     pub(super) codec: Codec,
     /// Input that the codec did not take because it is paused.
     pub(super) held: Vec<u8>,
+    /// What it holds, as the worker's budget has counted it.
+    pub(super) charged_bytes: usize,
     /// It stands in the worker's list of links to flush.
     pub(super) dirty: bool,
     /// It is not read because its codec is paused.
@@ -236,6 +238,7 @@ impl Link {
             wire,
             codec,
             held: Vec::new(),
+            charged_bytes: 0,
             dirty: false,
             paused: false,
             blocked_since: None,

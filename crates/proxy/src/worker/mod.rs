@@ -14,6 +14,7 @@ mod accept;
 mod arrival;
 mod authorize;
 mod balance;
+mod budget;
 mod call;
 mod cancel;
 mod client;
@@ -64,6 +65,7 @@ use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 
 use accept::{Arrival, Listener};
+use budget::Budget;
 use call::{Call, CallId};
 use client::Client;
 use cluster::{ClusterState, TargetKey};
@@ -149,6 +151,7 @@ struct Worker {
     fields: FieldSection,
     spare_sections: Vec<FieldSection>,
     replay_bytes: usize,
+    budget: Budget,
     /// Copies of requests in flight, and content that they hold.
     mirrors: usize,
     mirror_bytes: usize,
@@ -182,6 +185,7 @@ impl Worker {
             self.sweep();
             self.dispatch();
             self.flush_all();
+            self.keep_budget();
             self.access_log.hand_over(self.now);
             if self.is_drained() {
                 return Ok(());

@@ -165,6 +165,11 @@ impl Opaque {
         self.out.waiting_bytes()
     }
 
+    /// Bytes that were read and have not gone on.
+    pub(super) fn unreleased_bytes(&self) -> usize {
+        self.unreleased_bytes
+    }
+
     pub(super) fn queued_bytes(&self) -> usize {
         self.owed_bytes
     }

@@ -58,6 +58,7 @@ impl Worker {
     pub(super) fn end_upstream(&mut self, index: usize, why: &ConnectionFailure) {
         self.retire(index);
         let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
+        self.discharge(&upstream.link);
         upstream.link.wire.meter.close(self.now);
         self.burst = true;
         for client in upstream.cancelled.clients() {

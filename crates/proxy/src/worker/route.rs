@@ -58,8 +58,10 @@ impl Worker {
         let serial = self.take_serial();
         let call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
         let slot = self.calls.insert(call) as u32;
+        let list_bytes = self.calls.get(slot as usize).map_or(0, |call| call.request_list_bytes);
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
+            downstream.request_bytes += list_bytes as usize;
         }
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
@@ -257,7 +259,10 @@ impl Worker {
         self.cancel_timers(slot);
         let Some(call) = self.calls.try_remove(slot as usize) else { return };
         match self.clients.get_mut(call.client) {
-            Some(client) => client.link.codec.set_token(call.client_stream, NO_CALL),
+            Some(client) => {
+                client.link.codec.set_token(call.client_stream, NO_CALL);
+                client.request_bytes = client.request_bytes.saturating_sub(call.request_list_bytes as usize);
+            }
             None => self.mirror_ended(&call),
         }
         if let Some((upstream, stream)) = call.upstream {

@@ -188,6 +188,7 @@ impl Worker {
             return self.read_to_end(id);
         }
         self.return_room(id);
+        self.charge(id);
         let Some(link) = self.link(id) else { return };
         if link.codec.is_aborted() {
             // An orderly end would be taken for the end of the content.

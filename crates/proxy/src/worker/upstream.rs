@@ -245,6 +245,7 @@ impl Worker {
 
     /// The server's SETTINGS are there, or it has none: calls may go out, unless it says that it takes none yet.
     pub(super) fn upstream_ready(&mut self, index: usize) {
+        let is_short_of_memory = self.is_short_of_memory();
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
         let takes_none = |http2: &mut Connection| http2.peer_settings().max_concurrent_streams == 0;
         if upstream.link.codec.http2().is_some_and(takes_none) {
@@ -254,6 +255,9 @@ impl Worker {
             return;
         }
         upstream.idle_since = Some(self.now);
+        if let Some(http2) = upstream.link.codec.http2() {
+            http2.hold_windows(is_short_of_memory);
+        }
         let (cluster, key) = (upstream.cluster, upstream.key);
         if let Some(pool) = self.pool(cluster, key) {
             pool.connecting = pool.connecting.saturating_sub(1);

@@ -71,6 +71,7 @@ impl Proxy {
         }
         let address = "127.0.0.1:0".parse().expect("an address");
         let config = WorkerConfig {
+            memory_budget_bytes: 512 << 20,
             index: 0,
             listen: vec![(door, address)],
             identity: None,

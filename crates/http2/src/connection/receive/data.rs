@@ -116,9 +116,7 @@ impl Connection {
     }
 
     fn data_event<'a>(&mut self, key: StreamKey, bytes: &'a [u8], end_stream: bool) -> Option<Event<'a>> {
-        let stream = self.streams.get_mut(key)?;
-        stream.unreleased += bytes.len() as u32;
-        let token = stream.token;
+        let token = self.streams.count_received(key, bytes.len() as u32)?;
         if end_stream {
             self.end_receiving(key);
         }

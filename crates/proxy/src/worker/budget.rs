@@ -1,0 +1,199 @@
+//! The budget: how many bytes peers may make a worker hold, all of them together.
+//!
+//! Each limit of a connection bounds that connection, and there may be thousands. So a worker also adds up what all
+//! connections hold. Above half of the budget receive windows stop growing; above all of it the account that holds the most,
+//! an identity or a source address, loses its largest connections until the worker is below seven eighths.
+//!
+//! A connection is charged whenever it was flushed, which follows whatever was read or written. Invariant: `charged_bytes`
+//! is the sum of `Link::charged_bytes` over all links.
+
+use std::sync::Arc;
+
+use leno_accept::Source;
+use leno_http2::ErrorCode;
+use leno_model::spiffe::SpiffeId;
+use rustc_hash::FxHashMap;
+
+use super::Worker;
+use super::accept::{Arrival, Door};
+use super::client::Client;
+use super::link::{Link, LinkId, Side};
+
+/// What a connection takes beside the bytes that it carries: its struct, its HPACK tables and buffers that it keeps.
+const CONNECTION_BYTES: usize = 4 << 10;
+/// Keys and buffers of a connection's TLS.
+const TLS_BYTES: usize = 12 << 10;
+/// What an open stream and its call take beside the request's fields.
+const STREAM_BYTES: usize = 1 << 10;
+/// Connections that are closed in one turn of the loop to get below the budget.
+const VICTIMS_MAX: usize = 64;
+
+/// What a worker's connections hold.
+#[derive(Debug)]
+pub(super) struct Budget {
+    max_bytes: usize,
+    charged_bytes: usize,
+    /// More than half is used, or was and not enough has been given back.
+    is_tight: bool,
+}
+
+/// Whom a connection's bytes count for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Account {
+    /// The application beside us.
+    Application,
+    Identity(Arc<SpiffeId>),
+    Source(Source),
+}
+
+impl Budget {
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, charged_bytes: 0, is_tight: false }
+    }
+
+    /// Takes over a link's charge: from `before` to `after`.
+    fn charge(&mut self, before: usize, after: usize) {
+        self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
+    }
+
+    /// Whether windows must stop growing, or may grow again: told once each time that it changes.
+    fn tightness_changed(&mut self, held_bytes: usize) -> Option<bool> {
+        let is_tight = match self.is_tight {
+            true => held_bytes > self.max_bytes / 8 * 3,
+            false => held_bytes > self.max_bytes / 2,
+        };
+        let has_changed = std::mem::replace(&mut self.is_tight, is_tight) != is_tight;
+        has_changed.then_some(is_tight)
+    }
+}
+
+impl Worker {
+    /// Counts what a link holds now.
+    pub(super) fn charge(&mut self, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        let mut bytes = CONNECTION_BYTES + link.codec.frame_bytes() + link.held.len();
+        bytes += if link.wire.tls.is_some() { TLS_BYTES } else { 0 };
+        if id.side == Side::Client {
+            // Content counts for the client that sent it, or does not take it, wherever it waits.
+            bytes += link.codec.queued_bytes() + link.codec.unreleased_bytes();
+            bytes += link.codec.stream_count() * STREAM_BYTES;
+        }
+        let request_bytes = match id.side {
+            Side::Client => self.clients.get(id.index).map_or(0, |client| client.request_bytes),
+            Side::Arrival | Side::Endpoint => 0,
+        };
+        let Some(link) = self.link(id) else { return };
+        let before = std::mem::replace(&mut link.charged_bytes, bytes + request_bytes);
+        self.budget.charge(before, bytes + request_bytes);
+    }
+
+    /// A link has closed and holds nothing.
+    pub(super) fn discharge(&mut self, link: &Link) {
+        self.budget.charge(link.charged_bytes, 0);
+    }
+
+    /// All that peers make this worker hold.
+    pub(super) fn held_bytes(&self) -> usize {
+        let arrivals = self.arrivals.len() * CONNECTION_BYTES;
+        self.budget.charged_bytes + arrivals + self.replay_bytes + self.mirror_bytes
+    }
+
+    /// Whether a new connection's windows must not grow.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.budget.is_tight
+    }
+
+    /// Keeps within the budget; called once in each turn of the loop.
+    pub(super) fn keep_budget(&mut self) {
+        let held_bytes = self.held_bytes();
+        if let Some(is_tight) = self.budget.tightness_changed(held_bytes) {
+            let clients = self.clients.iter_mut().map(|(_, client)| &mut client.link);
+            let upstreams = self.upstreams.iter_mut().map(|(_, upstream)| &mut upstream.link);
+            for http2 in clients.chain(upstreams).filter_map(|link| link.codec.http2()) {
+                http2.hold_windows(is_tight);
+            }
+        }
+        self.metrics.held_bytes.set(held_bytes as u64);
+        if held_bytes > self.budget.max_bytes {
+            self.relieve();
+        }
+    }
+
+    /// The account that holds the most loses its largest connections.
+    fn relieve(&mut self) {
+        let enough = self.budget.max_bytes / 8 * 7;
+        let mut victims = 0;
+        while self.held_bytes() > enough && victims < VICTIMS_MAX {
+            let Some((account, clients)) = self.heaviest() else { break };
+            for index in clients {
+                if self.held_bytes() <= enough || victims >= VICTIMS_MAX {
+                    break;
+                }
+                victims += 1;
+                self.give_up(index, &account);
+            }
+        }
+        if victims == 0 {
+            self.drop_oldest_arrival();
+        }
+    }
+
+    /// The account that holds the most, and its connections, the largest first.
+    fn heaviest(&self) -> Option<(Account, Vec<usize>)> {
+        let mut accounts: FxHashMap<Account, (usize, Vec<(usize, usize)>)> = FxHashMap::default();
+        for (index, client) in &self.clients {
+            let (total, clients) = accounts.entry(account_of(client)).or_default();
+            *total += client.link.charged_bytes;
+            clients.push((client.link.charged_bytes, index));
+        }
+        let (account, (_, mut clients)) = accounts.into_iter().max_by_key(|(_, (total, _))| *total)?;
+        clients.sort_unstable_by(|a, b| b.cmp(a));
+        Some((account, clients.into_iter().map(|(_, index)| index).collect()))
+    }
+
+    /// Ends a client's connection at once, since what it holds is needed.
+    fn give_up(&mut self, index: usize, account: &Account) {
+        let Some(client) = self.clients.get_mut(index) else { return };
+        let (peer, bytes) = (client.origin.peer, client.link.charged_bytes);
+        tracing::warn!(
+            "{peer} is disconnected: {account} held the most memory ({bytes} bytes by this connection) and this worker's \
+             budget of {} bytes is used up; have the client take its responses, or raise memory_budget_kib and the \
+             container's memory",
+            self.budget.max_bytes
+        );
+        self.metrics.count_abuse("memory_budget");
+        client.link.codec.go_away(ErrorCode::ENHANCE_YOUR_CALM, "the proxy's memory is used up");
+        let _ = client.link.flush(self.now, &mut self.buffers);
+        self.close_client(index);
+    }
+
+    fn drop_oldest_arrival(&mut self) {
+        let by_age = |(_, arrival): &(usize, &Arrival)| arrival.since;
+        if let Some(index) = self.arrivals.iter().min_by_key(by_age).map(|(index, _)| index) {
+            self.metrics.count_abuse("memory_budget");
+            self.drop_arrival(index);
+        }
+    }
+}
+
+fn account_of(client: &Client) -> Account {
+    match (&client.peer_id, client.origin.door) {
+        (_, Door::Outbound) => Account::Application,
+        (Some(id), _) => Account::Identity(id.clone()),
+        (None, _) => Account::Source(Source::of(client.origin.peer.ip())),
+    }
+}
+
+impl std::fmt::Display for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Application => f.write_str("the application beside this proxy"),
+            Self::Identity(id) => id.fmt(f),
+            Self::Source(source) => source.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;
