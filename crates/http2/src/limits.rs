@@ -106,7 +106,7 @@ impl Limits {
             max_empty_frames: 100_000,
             max_window_updates: 100_000,
             max_dribbled_frames: 10_000_000,
-            max_oversize_sections: 10_000,
+            max_oversize_sections: 1_000,
             // Requests of many clients gather here while a server pauses; what answers them is no flood.
             max_unread_output_bytes: 16 << 20,
             ..Self::server()

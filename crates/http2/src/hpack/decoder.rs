@@ -6,6 +6,12 @@ use super::static_table;
 use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
 use crate::fields::{Facts, FieldSection};
 
+/// Bytes that literals of one block may copy from names in the table, for each byte that the list may have: a literal of
+/// two bytes can repeat a name of 4 KiB, and each copy is work.
+const COPIES_MAX: usize = 8;
+/// Bytes that literals of one block may always copy.
+const COPIES_MIN_BYTES: usize = 128 << 10;
+
 /// Why a field block cannot be decoded. Each is a connection error of type COMPRESSION_ERROR, because the tables of
 /// the two sides no longer agree (RFC 9113 section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -33,6 +39,9 @@ pub enum DecodeError {
     /// A size update after a field (RFC 7541 section 4.2).
     #[error("a table size update follows a field")]
     SizeUpdateMisplaced,
+    /// Names of the table are repeated far more often than the list has room for.
+    #[error("names of the table are repeated for more than {COPIES_MAX} times the size that was announced")]
+    TooManyCopies,
     /// This side announced a smaller table, and the next block does not start by shrinking it (RFC 9113 section 4.3.1).
     #[error("no table size update acknowledges the smaller table")]
     SizeUpdateMissing,
@@ -86,20 +95,24 @@ impl Decoder {
     /// See [`DecodeError`]; the decoder and `out` are then of no further use.
     pub fn decode(&mut self, block: &[u8], max_list_size: usize, out: &mut FieldSection) -> Result<(), DecodeError> {
         let mut input = block;
+        let mut copies_left = max_list_size.saturating_mul(COPIES_MAX).max(COPIES_MIN_BYTES);
         self.decode_size_updates(&mut input)?;
         while let Some((&first, rest)) = input.split_first() {
             input = rest;
-            match first {
+            let indexing = match first {
                 0x80.. => {
                     let index = integer::decode(first, 7, &mut input)?;
                     let field = self.field(index)?;
                     out.append(field.text, field.name_len, field.facts, max_list_size);
+                    continue;
                 }
-                0x40.. => self.decode_literal(first, Indexing::Incremental, &mut input, max_list_size, out)?,
+                0x40.. => Indexing::Incremental,
                 0x20.. => return Err(DecodeError::SizeUpdateMisplaced),
-                0x10.. => self.decode_literal(first, Indexing::Never, &mut input, max_list_size, out)?,
-                _ => self.decode_literal(first, Indexing::Without, &mut input, max_list_size, out)?,
-            }
+                0x10.. => Indexing::Never,
+                _ => Indexing::Without,
+            };
+            let copied = self.decode_literal(first, indexing, &mut input, max_list_size, out)?;
+            copies_left = copies_left.checked_sub(copied).ok_or(DecodeError::TooManyCopies)?;
         }
         Ok(())
     }
@@ -122,6 +135,7 @@ impl Decoder {
         if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(()) }
     }
 
+    /// Returns how many bytes of its name come from a table.
     fn decode_literal(
         &mut self,
         first: u8,
@@ -129,7 +143,7 @@ impl Decoder {
         input: &mut &[u8],
         max_list_size: usize,
         out: &mut FieldSection,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<usize, DecodeError> {
         let prefix_bits = if indexing == Indexing::Incremental { 6 } else { 4 };
         let name_index = integer::decode(first, prefix_bits, input)?;
         let start = out.tail().len();
@@ -148,7 +162,7 @@ impl Decoder {
             self.table.insert(out.tail_from(start), name_len, facts);
         }
         out.commit(start, name_len, facts, indexing == Indexing::Never, max_list_size);
-        Ok(())
+        Ok(if name_index == 0 { 0 } else { name_len })
     }
 
     fn field(&self, index: usize) -> Result<Field<'_>, DecodeError> {

@@ -171,7 +171,7 @@ fn literals_that_repeat_a_large_name_hold_no_more_than_the_list_and_one_field() 
     let mut section = FieldSection::new();
     let mut block = inserted(&[b'n'; 4000], b"");
     // Incremental, name of the newest entry, empty value: each replaces the one entry that has room.
-    for _ in 0..2000 {
+    for _ in 0..30 {
         block.extend([0x7e, 0x00]);
     }
     decoder.decode(&block, 16_384, &mut section).expect("the block is valid");
@@ -236,4 +236,15 @@ fn random_bytes_never_panic_and_never_exceed_the_limits() {
             assert_eq!(stored == section.list_size(), !section.defects().contains(Defects::OVERSIZE));
         }
     }
+}
+
+#[test]
+fn a_small_block_that_stands_for_megabytes_is_given_up() {
+    // A name of nearly 4 KiB enters the table; then each field of two bytes repeats it.
+    let mut block = inserted(&[b'x'; 4_000], b"");
+    block.extend([0x7e, 0x00].repeat(16_000));
+    let (mut decoder, mut fields) = (Decoder::new(DEFAULT_TABLE_SIZE), FieldSection::new());
+    let decoded = decoder.decode(&block, 16_384, &mut fields);
+    assert_eq!(decoded, Err(DecodeError::TooManyCopies));
+    assert!(fields.list_size() <= COPIES_MIN_BYTES + 3 * 4_096, "it stops where the bound is reached");
 }

@@ -7,6 +7,7 @@ use crate::connection::{Connection, Event, OpenBlock, Role};
 use crate::error::{ConnectionError, ErrorCode, Flood};
 use crate::fields::{Defects, FieldSection};
 use crate::frame::{self, FrameHeader, MAX_31_BITS, flag};
+use crate::hpack::DecodeError;
 use crate::message::{self, Framing, Malformed, Section};
 use crate::settings::DEFAULT_WINDOW_BYTES;
 use crate::stream::{Half, Stream, StreamKey};
@@ -82,9 +83,12 @@ impl Connection {
     /// A complete header block. It is decoded whatever becomes of it, to keep the dynamic table right (section 4.3).
     fn on_block(&mut self, now: Instant, block: &OpenBlock, bytes: &[u8], fields: &mut FieldSection) -> Received {
         fields.clear();
-        self.decoder
-            .decode(bytes, self.limits.max_header_list_bytes as usize, fields)
-            .map_err(|_| ConnectionError::coded(ErrorCode::COMPRESSION_ERROR, "a header block cannot be decoded"))?;
+        self.decoder.decode(bytes, self.limits.max_header_list_bytes as usize, fields).map_err(
+            |error| match error {
+                DecodeError::TooManyCopies => ConnectionError::flood(Flood::HeaderList),
+                _ => ConnectionError::coded(ErrorCode::COMPRESSION_ERROR, "a header block cannot be decoded"),
+            },
+        )?;
         if fields.defects().contains(Defects::OVERSIZE) {
             self.floods.count(Flood::HeaderList, &self.limits)?;
         }
@@ -92,7 +96,11 @@ impl Connection {
             Some(key) if block.depends_on_itself => self.stream_error(key, ErrorCode::PROTOCOL_ERROR),
             Some(key) => self.on_later_section(key, block.end_stream, fields),
             None if self.role == Role::Server => self.on_request(now, block, fields),
-            None => self.absent_stream(block.stream, "HEADERS on a closed stream").map(|()| None),
+            None => {
+                // A server may answer what we have reset, but not without end: each section is decoded.
+                self.floods.count(Flood::EmptyFrames, &self.limits)?;
+                self.absent_stream(block.stream, "HEADERS on a closed stream").map(|()| None)
+            }
         }
     }
 
