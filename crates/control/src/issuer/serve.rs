@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::poll_fn;
+use leno_accept::{Capacity, Listener};
 use leno_identity::TlsIdentity;
 use leno_wire::identity::REQUEST_MAX_BYTES;
 use leno_wire::identity::v1::identity_server::IdentityServer;
@@ -14,7 +15,11 @@ use tonic::transport::Server;
 use super::service::Service;
 use super::signing::Signing;
 use crate::accept::{Clients, accept, by_identity};
-use crate::publish::limits::CONNECTIONS_MAX;
+
+/// Connections at once of workloads that come for their first certificate. A proxy opens one for each certificate.
+const STRANGERS_MAX: usize = 1_024;
+/// Connections at once of workloads that show the certificate they have.
+const IDENTIFIED_MAX: usize = 1_024;
 
 /// How long a client may be silent before it is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -41,8 +46,10 @@ pub(crate) async fn serve(
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
         .add_service(service)
         .serve_with_incoming(poll_fn(move |context| connections.poll_recv(context)));
+    let capacity = Capacity { strangers: STRANGERS_MAX, identified: IDENTIFIED_MAX };
+    let listener = Listener::new("identity service", listener, capacity);
     tokio::select! {
         served = server => served,
-        never = accept(listener, Some(by_identity(identity)), Clients::Anybody, CONNECTIONS_MAX, sender) => match never {},
+        never = accept(listener, Some(by_identity(identity)), Clients::Anybody, sender) => match never {},
     }
 }

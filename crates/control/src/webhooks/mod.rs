@@ -2,7 +2,7 @@
 //! mesh reads (`/validate`).
 //!
 //! ```text
-//! accept -> serve (HTTP, limits) -> review (bytes to an answer: install::webhook decides) -> counts
+//! accept -> serve (HTTP, limits, turns) -> review (bytes to an answer: install::webhook decides) -> counts
 //!              certificate (ours)      namespaces, inject_config (what answers depend on), refusal (no answer)
 //! ```
 //!
@@ -85,6 +85,7 @@ impl Webhooks {
             namespaces: Namespaces::new(source.namespaces(), client.clone()),
             options: inject_config.options(),
             changes: source.changes(),
+            trusting: source.trusting_namespaces(),
         };
         let counts = Arc::new(Counts::default());
         let server = Server::new(reviewer, counts.clone());
