@@ -13,9 +13,9 @@ mod room;
 mod source;
 mod turns;
 
-pub use listener::{Arrival, Listener};
+pub use listener::{Arrival, Listener, listen};
 pub use places::{Entry, Places};
 pub use queue::{Overload, Permit, Queue};
-pub use room::{Capacity, Place, Replaced, Room, Standing};
+pub use room::{Place, Replaced, Room, RoomSize, Standing};
 pub use source::Source;
 pub use turns::{Full, Turns};

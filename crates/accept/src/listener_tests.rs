@@ -13,7 +13,7 @@ const PLACES: usize = 8;
 async fn start() -> SocketAddr {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = socket.local_addr().expect("an address");
-    let mut listener = Listener::new("test", socket, Capacity::of_strangers(PLACES));
+    let mut listener = Listener::new("test", socket, RoomSize::of_strangers(PLACES));
     tokio::spawn(async move {
         loop {
             let Arrival { mut stream, mut place, .. } = listener.accept().await;

@@ -108,8 +108,8 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         };
         let serial = self.next_serial;
         self.next_serial += 1;
-        self.members.insert(key, Member { account: account.clone(), serial, is_silent: true });
-        self.change(account, |queues| queues.silent.insert(serial, key));
+        self.change(&account, |queues| queues.silent.insert(serial, key));
+        self.members.insert(key, Member { account, serial, is_silent: true });
         entry
     }
 
@@ -118,7 +118,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
         member.is_silent = false;
         let (account, serial) = (member.account.clone(), member.serial);
-        self.change(account, |queues| {
+        self.change(&account, |queues| {
             queues.silent.remove(&serial);
             queues.settled.insert(serial, key)
         });
@@ -128,7 +128,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     pub fn leave(&mut self, key: K) {
         let Some(member) = self.members.remove(&key) else { return };
         let Member { account, serial, is_silent } = member;
-        self.change(account, |queues| match is_silent {
+        self.change(&account, |queues| match is_silent {
             true => queues.silent.remove(&serial),
             false => queues.settled.remove(&serial),
         });
@@ -149,6 +149,11 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         self.accounts.get(account).map_or(0, Account::len)
     }
 
+    /// The account with the most connections.
+    pub fn most(&self) -> Option<&A> {
+        self.most.last().map(|(_, account)| account)
+    }
+
     /// The connection that a newcomer of `account` replaces.
     fn victim(&self, account: &A) -> Option<K> {
         if let Some((_, silent)) = self.most_silent.last() {
@@ -160,7 +165,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     }
 
     /// Changes an account's queues, and keeps the two orders true.
-    fn change<R>(&mut self, account: A, change: impl FnOnce(&mut Account<K>) -> R) {
+    fn change<R>(&mut self, account: &A, change: impl FnOnce(&mut Account<K>) -> R) {
         let queues = self
             .accounts
             .entry(account.clone())
@@ -169,10 +174,10 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         change(queues);
         let after = (queues.rank(), queues.silent_rank());
         if after.0.is_none() {
-            self.accounts.remove(&account);
+            self.accounts.remove(account);
         }
-        reorder(&mut self.most, &account, before.0, after.0);
-        reorder(&mut self.most_silent, &account, before.1, after.1);
+        reorder(&mut self.most, account, before.0, after.0);
+        reorder(&mut self.most_silent, account, before.1, after.1);
     }
 }
 

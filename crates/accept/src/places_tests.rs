@@ -14,7 +14,7 @@ fn fill(places: &mut Places<u8, u32>, account: u8, first: u32, count: u32) {
 fn while_places_are_free_one_account_may_take_them_all() {
     let mut places = Places::new(4);
     fill(&mut places, ATTACKER, 0, 4);
-    assert_eq!(places.held_by(&ATTACKER), 4);
+    assert_eq!((places.held_by(&ATTACKER), places.most()), (4, Some(&ATTACKER)));
 }
 
 #[test]

@@ -15,14 +15,14 @@ use crate::{Entry, Places, Source};
 
 /// How many connections there is room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capacity {
+pub struct RoomSize {
     /// Connections whose peers have shown no certificate of the mesh.
     pub strangers: usize,
     /// Connections whose peers have.
     pub identified: usize,
 }
 
-impl Capacity {
+impl RoomSize {
     /// For a listener at which no peer shows a certificate of the mesh.
     pub fn of_strangers(strangers: usize) -> Self {
         Self { strangers, identified: 0 }
@@ -40,6 +40,8 @@ struct State {
     /// By which the holder of a place learns that another connection has it.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,
+    /// Connections that had to go for want of a place, since it was asked last.
+    crowded_out: u64,
 }
 
 /// A place in a [`Room`]; free again when dropped.
@@ -64,12 +66,13 @@ pub struct Replaced;
 
 impl Room {
     /// Room for that many connections.
-    pub fn new(capacity: Capacity) -> Self {
+    pub fn new(size: RoomSize) -> Self {
         Self(Arc::new(Mutex::new(State {
-            strangers: Places::new(capacity.strangers),
-            identified: Places::new(capacity.identified),
+            strangers: Places::new(size.strangers),
+            identified: Places::new(size.identified),
             holders: FxHashMap::default(),
             next_key: 0,
+            crowded_out: 0,
         })))
     }
 
@@ -94,6 +97,12 @@ impl Room {
         self.state().holders.len()
     }
 
+    /// How many connections had to go for want of a place since this was asked last, and the address with the most now.
+    pub fn take_crowded_out(&self) -> (u64, Option<Source>) {
+        let mut state = self.state();
+        (std::mem::take(&mut state.crowded_out), state.strangers.most().copied())
+    }
+
     /// Whether no connection has a place.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -111,13 +120,17 @@ impl State {
         match entry {
             Entry::Free => true,
             Entry::Replaces(victim) => {
+                self.crowded_out += 1;
                 if let Some(holder) = self.holders.remove(&victim) {
                     // The task may be ending anyway.
                     let _ = holder.send(());
                 }
                 true
             }
-            Entry::Full => false,
+            Entry::Full => {
+                self.crowded_out += 1;
+                false
+            }
         }
     }
 }

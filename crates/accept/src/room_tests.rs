@@ -13,7 +13,7 @@ fn source(last: u8) -> Source {
 
 #[tokio::test]
 async fn a_task_whose_place_is_taken_ends() {
-    let room = Room::new(Capacity::of_strangers(1));
+    let room = Room::new(RoomSize::of_strangers(1));
     let mut first = room.enter(source(1)).expect("a free place");
     let working = tokio::spawn(async move { first.hold(pending::<()>()).await });
     let _second = room.enter(source(1)).expect("the silent one yields");
@@ -23,7 +23,7 @@ async fn a_task_whose_place_is_taken_ends() {
 
 #[tokio::test]
 async fn peers_with_an_identity_and_strangers_have_places_of_their_own() {
-    let room = Room::new(Capacity { strangers: 1, identified: 1 });
+    let room = Room::new(RoomSize { strangers: 1, identified: 1 });
     let mut meshed = room.enter(source(1)).expect("a free place");
     meshed.identify("spiffe://example.org/ns/shop/sa/web").expect("a free place");
     let mut strangers: Vec<_> = (0..50).filter_map(|number| room.enter(source(number))).collect();

@@ -28,6 +28,11 @@ pub struct Admitted {
 }
 
 impl LogRate {
+    /// Of a kind of which no line has been written.
+    pub const fn new() -> Self {
+        Self(Mutex::new(State { window_began: None, lines: 0, left_out: 0 }))
+    }
+
     /// Whether one more line may be written now; it counts then.
     pub fn admits(&self, now: Instant) -> Option<Admitted> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

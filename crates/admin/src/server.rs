@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use leno_accept::{Arrival, Capacity, Listener};
+use leno_accept::{Arrival, Listener, RoomSize};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
@@ -50,7 +50,7 @@ where
 {
     let server = Rc::new(Server { pages, scrapes: Semaphore::new(1) });
     // No connection settles: each has a single request, and the oldest of an address is the one that took longest.
-    let mut listener = Listener::new("admin", listener, Capacity::of_strangers(CONNECTIONS_MAX));
+    let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
         let Arrival { stream, address, mut place } = listener.accept().await;
         let server = server.clone();

@@ -114,7 +114,7 @@ impl Attack {
 fn probe_under_attack(sources: u8) {
     run(async move {
         let port = start().await;
-        let attack = Attack::start(port, sources, 400);
+        let attack = Attack::start(port, sources, 250);
         while attack.opened() < 2 * CONNECTIONS_MAX {
             sleep(Duration::from_millis(1)).await;
         }

@@ -227,3 +227,7 @@ impl AsyncWrite for Connection {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "accept_tests.rs"]
+mod tests;

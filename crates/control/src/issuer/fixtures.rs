@@ -22,7 +22,7 @@ use super::Signing;
 pub(super) const SIGNATURE: &str = "c2lnbmVk";
 
 /// An authority of `cluster.local`.
-pub(super) fn signing() -> Arc<Signing> {
+pub(crate) fn signing() -> Arc<Signing> {
     let now = SystemTime::now();
     let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), now).expect("an anchor");
     let issuing = anchor.delegate(now, Duration::from_secs(24 * 60 * 60)).expect("an authority");

@@ -23,7 +23,7 @@ mod signing;
 mod token;
 
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 
 pub(crate) use anchors::{Carrier, keep_anchors};
 pub(crate) use bundle_file::keep_bundle_file;

@@ -33,7 +33,7 @@ use std::io;
 use std::sync::Arc;
 
 use futures_util::stream::poll_fn;
-use leno_accept::{Capacity, Listener};
+use leno_accept::{Listener, RoomSize};
 use leno_identity::TlsIdentity;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::TrustDomain;
@@ -82,7 +82,7 @@ impl Publisher {
         let tls = identity.map(by_identity);
         // In clear every client is a stranger, of this machine.
         let strangers = if tls.is_some() { HANDSHAKES_MAX } else { CONNECTIONS_MAX };
-        let listener = Listener::new("xds", listener, Capacity { strangers, identified: CONNECTIONS_MAX });
+        let listener = Listener::new("xds", listener, RoomSize { strangers, identified: CONNECTIONS_MAX });
         tokio::spawn(accept(listener, tls, Clients::Identified, sender));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)

@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use leno_accept::{Capacity, Listener, Overload, Queue, Room, Source};
+use leno_accept::{Listener, Overload, Queue, Room, RoomSize, Source};
 use leno_admin::answer::{Answer, text, typed};
 use leno_install::webhook::{AdmissionResponse, AdmissionReview};
 use rustls::ServerConfig;
@@ -67,7 +67,7 @@ impl Server {
         Self {
             reviewer,
             counts,
-            large: Room::new(Capacity::of_strangers(LARGE_REVIEWS_MAX)),
+            large: Room::new(RoomSize::of_strangers(LARGE_REVIEWS_MAX)),
             turns: Queue::new(PARSED_AT_ONCE_MAX, CONNECTIONS_MAX),
         }
     }
@@ -81,7 +81,7 @@ impl Server {
         let server = Arc::new(self);
         let (sender, mut connections) = mpsc::channel(1);
         let tls: Tls = Box::new(move || certificate.borrow().clone());
-        let listener = Listener::new("webhooks", listener, Capacity::of_strangers(CONNECTIONS_MAX));
+        let listener = Listener::new("webhooks", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
         let answering = async {
             while let Some(Ok(connection)) = connections.recv().await {
                 tokio::spawn(server.clone().answer_connection(connection));
