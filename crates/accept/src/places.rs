@@ -8,10 +8,14 @@
 //!    least as many as the newcomer's account afterwards.
 //! 3. Otherwise the newcomer is turned away: its own account holds the most.
 //!
+//! Of accounts with equally many connections, the one with the oldest connection yields: were it always the account with the
+//! greatest address, a flood from many addresses would shut that address out.
+//!
 //! A connection is silent until it has said something whole: a request, or a TLS handshake. Invariants: every member stands
 //! in exactly one of its account's two queues; `most` and `most_silent` hold one entry for each account that has such
 //! members; `len() <= capacity`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 
@@ -36,11 +40,14 @@ pub struct Places<A, K> {
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
     /// Accounts by the number of their connections.
-    most: BTreeSet<(usize, A)>,
+    most: BTreeSet<(Rank, A)>,
     /// Accounts by the number of their silent connections, where they have any.
-    most_silent: BTreeSet<(usize, A)>,
+    most_silent: BTreeSet<(Rank, A)>,
     next_serial: u64,
 }
+
+/// How much an account holds: the number of its connections, then the age of the oldest one. The greatest yields first.
+type Rank = (usize, Reverse<u64>);
 
 #[derive(Debug)]
 struct Member<A> {
@@ -60,9 +67,20 @@ impl<K> Account<K> {
     fn len(&self) -> usize {
         self.silent.len() + self.settled.len()
     }
+
+    /// The rank by all connections; nothing without a connection.
+    fn rank(&self) -> Option<Rank> {
+        let oldest = [&self.silent, &self.settled].into_iter().filter_map(|queue| queue.keys().next()).min()?;
+        Some((self.len(), Reverse(*oldest)))
+    }
+
+    /// The rank by silent connections; nothing without one.
+    fn silent_rank(&self) -> Option<Rank> {
+        Some((self.silent.len(), Reverse(*self.silent.keys().next()?)))
+    }
 }
 
-impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
+impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     /// Room for `capacity` connections.
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -80,7 +98,7 @@ impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         debug_assert!(!self.members.contains_key(&key), "a connection enters once");
         let entry = match self.members.len() < self.capacity {
             true => Entry::Free,
-            false => match self.victim(account) {
+            false => match self.victim(&account) {
                 Some(victim) => {
                     self.leave(victim);
                     Entry::Replaces(victim)
@@ -90,8 +108,8 @@ impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         };
         let serial = self.next_serial;
         self.next_serial += 1;
+        self.change(&account, |queues| queues.silent.insert(serial, key));
         self.members.insert(key, Member { account, serial, is_silent: true });
-        self.change(account, |queues| queues.silent.insert(serial, key));
         entry
     }
 
@@ -99,8 +117,8 @@ impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     pub fn settle(&mut self, key: K) {
         let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
         member.is_silent = false;
-        let (account, serial) = (member.account, member.serial);
-        self.change(account, |queues| {
+        let (account, serial) = (member.account.clone(), member.serial);
+        self.change(&account, |queues| {
             queues.silent.remove(&serial);
             queues.settled.insert(serial, key)
         });
@@ -109,9 +127,10 @@ impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     /// The connection has ended. Without effect if it has no place.
     pub fn leave(&mut self, key: K) {
         let Some(member) = self.members.remove(&key) else { return };
-        self.change(member.account, |queues| match member.is_silent {
-            true => queues.silent.remove(&member.serial),
-            false => queues.settled.remove(&member.serial),
+        let Member { account, serial, is_silent } = member;
+        self.change(&account, |queues| match is_silent {
+            true => queues.silent.remove(&serial),
+            false => queues.settled.remove(&serial),
         });
     }
 
@@ -126,44 +145,52 @@ impl<A: Copy + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     }
 
     /// Connections of one account.
-    pub fn held_by(&self, account: A) -> usize {
-        self.accounts.get(&account).map_or(0, Account::len)
+    pub fn held_by(&self, account: &A) -> usize {
+        self.accounts.get(account).map_or(0, Account::len)
+    }
+
+    /// The account with the most connections.
+    pub fn most(&self) -> Option<&A> {
+        self.most.last().map(|(_, account)| account)
     }
 
     /// The connection that a newcomer of `account` replaces.
-    fn victim(&self, account: A) -> Option<K> {
+    fn victim(&self, account: &A) -> Option<K> {
         if let Some((_, silent)) = self.most_silent.last() {
             return self.accounts.get(silent)?.silent.values().next().copied();
         }
-        let &(holds, most) = self.most.last()?;
-        let is_fair = most != account && holds > self.held_by(account) + 1;
-        is_fair.then(|| self.accounts.get(&most)?.settled.values().next().copied())?
+        let ((holds, _), most) = self.most.last()?;
+        let is_fair = most != account && *holds > self.held_by(account) + 1;
+        is_fair.then(|| self.accounts.get(most)?.settled.values().next().copied())?
     }
 
     /// Changes an account's queues, and keeps the two orders true.
-    fn change<R>(&mut self, account: A, change: impl FnOnce(&mut Account<K>) -> R) {
+    fn change<R>(&mut self, account: &A, change: impl FnOnce(&mut Account<K>) -> R) {
         let queues = self
             .accounts
-            .entry(account)
+            .entry(account.clone())
             .or_insert_with(|| Account { silent: BTreeMap::new(), settled: BTreeMap::new() });
-        let before = (queues.len(), queues.silent.len());
+        let before = (queues.rank(), queues.silent_rank());
         change(queues);
-        let after = (queues.len(), queues.silent.len());
-        if after.0 == 0 {
-            self.accounts.remove(&account);
+        let after = (queues.rank(), queues.silent_rank());
+        if after.0.is_none() {
+            self.accounts.remove(account);
         }
         reorder(&mut self.most, account, before.0, after.0);
         reorder(&mut self.most_silent, account, before.1, after.1);
     }
 }
 
-/// Moves an account from its old number to its new one; an account with none is not listed.
-fn reorder<A: Copy + Ord>(order: &mut BTreeSet<(usize, A)>, account: A, before: usize, after: usize) {
-    if before != after {
-        order.remove(&(before, account));
-        if after > 0 {
-            order.insert((after, account));
-        }
+/// Moves an account from its old rank to its new one; an account without a rank is not listed.
+fn reorder<A: Clone + Ord>(order: &mut BTreeSet<(Rank, A)>, account: &A, before: Option<Rank>, after: Option<Rank>) {
+    if before == after {
+        return;
+    }
+    if let Some(before) = before {
+        order.remove(&(before, account.clone()));
+    }
+    if let Some(after) = after {
+        order.insert((after, account.clone()));
     }
 }
 

@@ -14,7 +14,7 @@ fn fill(places: &mut Places<u8, u32>, account: u8, first: u32, count: u32) {
 fn while_places_are_free_one_account_may_take_them_all() {
     let mut places = Places::new(4);
     fill(&mut places, ATTACKER, 0, 4);
-    assert_eq!(places.held_by(ATTACKER), 4);
+    assert_eq!((places.held_by(&ATTACKER), places.most()), (4, Some(&ATTACKER)));
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_newcomer_takes_the_place_of_the_oldest_silent_connection_of_the_account_wit
     fill(&mut places, KUBELET, 0, 1);
     fill(&mut places, ATTACKER, 10, 3);
     assert_eq!(places.enter(KUBELET, 1), Entry::Replaces(10));
-    assert_eq!((places.held_by(ATTACKER), places.held_by(KUBELET), places.len()), (2, 2, 4));
+    assert_eq!((places.held_by(&ATTACKER), places.held_by(&KUBELET), places.len()), (2, 2, 4));
 }
 
 #[test]
@@ -44,6 +44,17 @@ fn without_silent_connections_the_account_with_the_most_yields_its_oldest() {
     assert_eq!(places.enter(KUBELET, 10), Entry::Replaces(1), "two each");
     places.settle(10);
     assert_eq!(places.enter(KUBELET, 11), Entry::Full, "an account never takes more than an equal share");
+}
+
+#[test]
+fn of_accounts_with_equally_many_silent_connections_the_oldest_connection_yields() {
+    let mut places = Places::new(3);
+    for (account, key) in [(ATTACKER, 0), (KUBELET, 1), (7, 2)] {
+        assert_eq!(places.enter(account, key), Entry::Free);
+    }
+    // A flood from ever new addresses leaves the kubelet's connection its time, whatever its address is.
+    let yielded = [8, 9, 10].map(|account| places.enter(account, u32::from(account)));
+    assert_eq!(yielded, [0, 1, 2].map(Entry::Replaces));
 }
 
 #[test]

@@ -1,26 +1,42 @@
 //! What pages are answered with.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::logging::{LogFilter, LogLevels};
 
 /// Largest request body, in bytes.
 const BODY_MAX_BYTES: usize = 4_096;
 
+/// How long a request body may take, once its header has come.
+const BODY_MAX: Duration = Duration::from_secs(5);
+
+/// The longest path that an answer repeats, in characters.
+const PATH_SHOWN_MAX: usize = 100;
+
 /// What a page answers.
 pub type Answer = Response<Full<Bytes>>;
 
 /// Puts the levels in the request's body in force, and answers with them.
 pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answer {
-    let Ok(body) = Limited::new(request.into_body(), BODY_MAX_BYTES).collect().await else {
-        return text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n"));
+    let body = match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => return text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n")),
+        Err(_) => {
+            let waited_s = BODY_MAX.as_secs();
+            return text(
+                StatusCode::REQUEST_TIMEOUT,
+                format!("the levels did not come within {waited_s} s; send them\n"),
+            );
+        }
     };
-    let body = body.to_bytes();
     let filter = match String::from_utf8_lossy(&body).parse::<LogFilter>() {
         Ok(filter) => filter,
         Err(error) => return text(StatusCode::BAD_REQUEST, format!("{error}\n")),
@@ -29,8 +45,14 @@ pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answe
     if let Err(error) = log.set(filter) {
         return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"));
     }
-    tracing::info!(levels, "log levels changed");
     text(StatusCode::OK, levels + "\n")
+}
+
+/// The page shows or changes what is private, and the caller is on another machine.
+pub fn for_this_machine(path: &str) -> Answer {
+    let shown: String = path.chars().take(PATH_SHOWN_MAX).collect();
+    let why = "it answers callers on loopback only, since it shows or changes what is private";
+    text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
 /// There is no such page.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod log_rate;
 pub mod logging;
 mod server;
 

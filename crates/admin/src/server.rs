@@ -1,11 +1,12 @@
 //! The admin endpoint: health, numbers and what the program thinks, over HTTP/1.
 //!
-//! One request per connection, all of it within [`CONNECTION_MAX`], and at most [`CONNECTIONS_MAX`]
-//! connections: whoever can reach the endpoint cannot make it grow or keep it busy.
+//! Any Pod of a cluster can reach it. Each connection carries one request, all of it within [`CONNECTION_MAX`]. When
+//! [`CONNECTIONS_MAX`] are open, a newcomer replaces the oldest connection of the address that holds the most, so a kubelet's
+//! probe is answered however many sockets others open. Callers from elsewhere than this machine get the [`PUBLIC`] pages only.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Request;
@@ -13,70 +14,90 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use leno_accept::{Arrival, Listener, RoomSize};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, for_this_machine};
 
-/// Most connections at once; more wait to be accepted.
-pub const CONNECTIONS_MAX: usize = 64;
+/// Most connections at once.
+pub const CONNECTIONS_MAX: usize = 128;
 
 /// From accepting a connection to the end of its answer.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
 
-/// From accepting a connection to the end of the request's header.
-const HEADER_MAX: Duration = Duration::from_secs(5);
+/// From accepting a connection to the end of the request's header. Kubelets and Prometheus send it with the connection.
+const HEADER_MAX: Duration = Duration::from_secs(1);
+
+/// The same for callers on this machine: a port-forward from far away connects long before the request arrives.
+const LOCAL_HEADER_MAX: Duration = Duration::from_secs(5);
 
 /// Largest request header, in bytes; hyper takes no less.
 const HEADER_MAX_BYTES: usize = 8_192;
 
-/// How long to wait after a connection could not be accepted, which is when files run out.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The pages for callers from elsewhere.
+const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
+
+/// The page that takes longest to write.
+const METRICS: &str = "/metrics";
 
 /// Accepts connections and answers them with the program's pages, for ever. Needs a `LocalSet`.
 pub async fn serve<P>(listener: TcpListener, pages: P) -> Infallible
 where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
-    let pages = Rc::new(pages);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let server = Rc::new(Server { pages, scrapes: Semaphore::new(1) });
+    // No connection settles: each has a single request, and the oldest of an address is the one that took longest.
+    let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
-        let place = places.clone().acquire_owned().await.expect("nobody closes the semaphore");
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let answering = answer_connection(stream, pages.clone());
-                spawn_local(async move {
-                    // The peer of a connection that takes too long learns it by the connection's end.
-                    let _ = timeout(CONNECTION_MAX, answering).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "admin: a connection could not be accepted");
-                sleep(ACCEPT_RETRY).await;
-            }
-        }
+        let Arrival { stream, address, mut place } = listener.accept().await;
+        let server = server.clone();
+        spawn_local(async move {
+            let answering = timeout(CONNECTION_MAX, server.answer_connection(stream, address));
+            // The peer of a connection that takes too long, or is replaced, learns it by the connection's end.
+            let _ = place.hold(answering).await;
+        });
     }
 }
 
-async fn answer_connection<P>(stream: TcpStream, pages: Rc<P>)
-where
-    P: AsyncFn(Request<Incoming>) -> Answer + 'static,
-{
-    let service = service_fn(move |request| {
-        let pages = pages.clone();
-        async move { Ok::<_, Infallible>(pages(request).await) }
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .keep_alive(false)
-        .header_read_timeout(HEADER_MAX)
-        .max_buf_size(HEADER_MAX_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "admin: a connection failed");
+struct Server<P> {
+    pages: P,
+    /// Scrapes are written one at a time, so that a probe waits for one of them at most.
+    scrapes: Semaphore,
+}
+
+impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
+    async fn answer_connection(&self, stream: TcpStream, address: SocketAddr) {
+        let is_local = address.ip().to_canonical().is_loopback();
+        let service =
+            service_fn(move |request| async move { Ok::<_, Infallible>(self.answer(request, is_local).await) });
+        let served = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .keep_alive(false)
+            .header_read_timeout(if is_local { LOCAL_HEADER_MAX } else { HEADER_MAX })
+            .max_buf_size(HEADER_MAX_BYTES)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        if let Err(error) = served {
+            tracing::debug!(%address, %error, "admin: a connection failed");
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, is_local: bool) -> Answer {
+        let path = request.uri().path();
+        if !is_local && !PUBLIC.contains(&path) {
+            return for_this_machine(path);
+        }
+        let _turn = match path {
+            METRICS => self.scrapes.acquire().await.ok(),
+            _ => None,
+        };
+        (self.pages)(request).await
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -29,11 +29,11 @@ use crate::webhooks::{CertifiedWebhooks, Webhooks};
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;
-    let xds = listen("xds", options.xds).await?;
-    let identity_service = listen("identity-service", options.identity_service).await?;
-    let admin = listen("admin", options.admin).await?;
+    let xds = listen("xds", options.xds)?;
+    let identity_service = listen("identity-service", options.identity_service)?;
+    let admin = listen("admin", options.admin)?;
     let probes = match options.probes {
-        Some(address) => Some(listen("probes", address).await?),
+        Some(address) => Some(listen("probes", address)?),
         None => None,
     };
     tracing::info!(
@@ -45,7 +45,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let lease = || Lease::new(client.clone(), namespace, holder.clone());
     let (leader, leads) = watch::channel(false);
     let mut source = KubernetesSource::start(&client, namespace);
-    let webhooks = Webhooks::listen(options, &client, &source).await?;
+    let webhooks = Webhooks::listen(options, &client, &source)?;
     let mut keeper = Keeper::new(client.clone(), namespace, options.trust_domain.clone(), leads.clone());
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
     let (serving, is_serving) = watch::channel(false);

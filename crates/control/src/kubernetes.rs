@@ -64,8 +64,7 @@ impl KubernetesSource {
     /// Waits until all that there is is known: before that the mesh is empty, and nobody should be told so.
     pub(crate) async fn listed(&mut self) {
         while !self.index.is_complete() {
-            self.gather().await;
-            self.publish();
+            self.gather_and_publish().await;
         }
     }
 
@@ -102,25 +101,31 @@ impl KubernetesSource {
     /// Takes in each change, for ever.
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
-            self.gather().await;
-            self.publish();
+            self.gather_and_publish().await;
         }
     }
 
-    /// Waits for a change, and takes it in with those that come right after it.
-    async fn gather(&mut self) {
+    /// Waits for a change, takes it in with those that come right after it, and publishes what they make.
+    async fn gather_and_publish(&mut self) {
         let Some(first) = self.changes.recv().await else {
             // We hold a sender ourselves.
             return std::future::pending().await;
         };
-        self.take(first);
+        let mut is_of_objects = self.take(first);
         let latest = tokio::time::Instant::now() + GATHER;
         while let Ok(Some(change)) = timeout_at(latest, self.changes.recv()).await {
-            self.take(change);
+            is_of_objects |= self.take(change);
+        }
+        self.publish_namespaces();
+        if is_of_objects {
+            self.publish();
         }
     }
 
-    fn take(&mut self, (kind, change): (Kind, Change)) {
+    /// Takes in a change; whether it is one of objects. A Pod that is only expected changes no mesh, and any Pod in the cluster
+    /// can have the webhook expect one.
+    fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
+        let is_of_objects = !matches!(change, Change::Expected(_));
         let News { problems, is_mended } = self.index.take(kind, change);
         for problem in &problems {
             tracing::warn!("{problem}; until then it counts as it last was right");
@@ -128,10 +133,10 @@ impl KubernetesSource {
         if is_mended {
             tracing::info!(%kind, "an object that had a mistake has none now");
         }
+        is_of_objects
     }
 
     fn publish(&mut self) {
-        self.publish_namespaces();
         let before = self.state.borrow().clone();
         let mut state = State {
             kinds: kinds(&self.index),
@@ -170,7 +175,7 @@ impl KubernetesSource {
         });
     }
 
-    /// Before the mesh, which may take longer to make: new Pods wait for nothing else.
+    /// Comes before the mesh, which may take longer to make: new Pods wait for nothing else.
     fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());
@@ -189,3 +194,7 @@ fn replace<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
         is_news
     });
 }
+
+#[cfg(test)]
+#[path = "kubernetes_tests.rs"]
+mod tests;

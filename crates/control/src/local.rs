@@ -30,8 +30,8 @@ pub(crate) async fn serve(
         _ if options.xds.ip().is_loopback() => None,
         _ => return Err(RunError::InClear(options.xds)),
     };
-    let xds = listen("xds", options.xds).await?;
-    let admin = listen("admin", options.admin).await?;
+    let xds = listen("xds", options.xds)?;
+    let admin = listen("admin", options.admin)?;
     tracing::info!(xds = %xds.local_addr()?, admin = %admin.local_addr()?, "serving");
 
     let identities = identity.as_ref().map(Upkeep::identity);

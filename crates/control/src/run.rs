@@ -72,6 +72,6 @@ async fn start(options: Options) -> Result<(), RunError> {
 }
 
 /// Listens where a flag says.
-pub(crate) async fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
-    TcpListener::bind(address).await.map_err(|source| RunError::Listen { flag, address, source })
+pub(crate) fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
+    leno_accept::listen(address).map_err(|source| RunError::Listen { flag, address, source })
 }

@@ -7,6 +7,7 @@
 
 pub mod authority;
 pub mod bundle;
+pub mod claims;
 pub mod directory;
 mod explain;
 mod files;

@@ -18,8 +18,8 @@ pub const API_VERSION: &str = "admission.k8s.io/v1";
 pub const KIND: &str = "AdmissionReview";
 /// The most problems that an answer names.
 const PROBLEMS_MAX: usize = 5;
-/// The most values that a review may have: in memory each takes many times its text. An object of 1 MiB has a tenth of it.
-const VALUES_MAX: usize = 1 << 18;
+/// The most values that a review may have: in memory each takes many times its text. An object of 1 MiB has a fifth of it.
+const VALUES_MAX: usize = 1 << 17;
 /// As much of a message about somebody's bytes as an answer should have.
 const SHOWN_MAX_CHARS: usize = 200;
 
@@ -111,6 +111,24 @@ pub enum BadReview {
     TooManyValues,
 }
 
+/// A review of which only the place matters.
+#[derive(Deserialize)]
+struct Placed {
+    #[serde(default)]
+    request: Option<PlacedRequest>,
+}
+
+#[derive(Deserialize)]
+struct PlacedRequest {
+    #[serde(default)]
+    namespace: String,
+}
+
+/// What is wrong is quoted, and may be as long as the body.
+fn bad_form(error: &serde_json::Error) -> BadReview {
+    BadReview::Form(error.to_string().chars().take(SHOWN_MAX_CHARS).collect())
+}
+
 impl AdmissionReview {
     /// Reads what an API server asks.
     ///
@@ -121,13 +139,20 @@ impl AdmissionReview {
         if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
             return Err(BadReview::TooManyValues);
         }
-        // What is wrong is quoted, and may be as long as the body.
-        let shown = |error: serde_json::Error| error.to_string().chars().take(SHOWN_MAX_CHARS).collect();
-        let review: Self = serde_json::from_slice(bytes).map_err(|error| BadReview::Form(shown(error)))?;
+        let review: Self = serde_json::from_slice(bytes).map_err(|error| bad_form(&error))?;
         if review.api_version != API_VERSION || review.kind != KIND {
             return Err(BadReview::Version { kind: review.kind, version: review.api_version });
         }
         review.request.ok_or(BadReview::NoRequest)
+    }
+
+    /// Reads in which namespace something is asked, and keeps nothing else: that takes no more memory than the name.
+    ///
+    /// # Errors
+    /// [`BadReview`] unless the bytes are JSON with a request.
+    pub fn namespace(bytes: &[u8]) -> Result<String, BadReview> {
+        let Placed { request } = serde_json::from_slice(bytes).map_err(|error| bad_form(&error))?;
+        Ok(request.ok_or(BadReview::NoRequest)?.namespace)
     }
 
     /// The answer, as it goes out.

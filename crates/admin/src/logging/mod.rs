@@ -63,6 +63,9 @@ impl fmt::Display for LogFilter {
     }
 }
 
+/// The target of the line about a change of levels. Every filter lets it through, so no change goes unseen.
+const CHANGES: &str = "leno_admin::log_levels";
+
 /// The levels of a running log.
 pub struct LogLevels {
     handle: reload::Handle<Targets, Registry>,
@@ -72,7 +75,7 @@ pub struct LogLevels {
 impl LogLevels {
     /// Levels, and the layer that obeys them for as long as it lives.
     pub fn new(filter: LogFilter) -> (Self, reload::Layer<Targets, Registry>) {
-        let (layer, handle) = reload::Layer::new(filter.targets);
+        let (layer, handle) = reload::Layer::new(with_changes(filter.targets));
         (Self { handle, text: filter.text.into() }, layer)
     }
 
@@ -81,10 +84,14 @@ impl LogLevels {
         self.text.borrow().clone()
     }
 
-    /// Puts other levels in force, for every thread.
+    /// Puts other levels in force, for every thread, and logs that at WARN whatever the levels are.
+    ///
+    /// # Errors
+    /// When the log has ended.
     pub fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
-        self.handle.reload(filter.targets)?;
-        self.text.replace(filter.text);
+        self.handle.reload(with_changes(filter.targets))?;
+        let from = self.text.replace(filter.text.clone());
+        tracing::warn!(target: CHANGES, from, to = filter.text, "the log levels were changed through the admin endpoint");
         Ok(())
     }
 }
@@ -98,6 +105,11 @@ pub enum StartError {
     /// The kernel gives no thread to write it.
     #[error("no thread to write it: {0}")]
     Thread(#[from] std::io::Error),
+}
+
+/// A filter that lets the line about a change of levels through.
+fn with_changes(targets: Targets) -> Targets {
+    targets.with_target(CHANGES, LevelFilter::WARN)
 }
 
 /// Starts the log of the whole process.

@@ -42,6 +42,30 @@ fn levels_change_while_the_log_runs() {
     assert_eq!(levels.text(), "info,leno_proxy=debug");
 }
 
+#[test]
+fn a_change_of_levels_is_logged_with_both_whatever_they_are() {
+    let written = Written::default();
+    let sink = written.clone();
+    let (levels, layer) = LogLevels::new(filter("off"));
+    let lines = lines::layer().with_ansi(false).with_writer(move || sink.clone());
+    tracing::subscriber::with_default(registry().with(layer).with(lines), || {
+        for to in ["off,leno_admin=off", "off", "error", "leno_admin::log_levels=off", "trace"] {
+            levels.set(filter(to)).expect("the log lives");
+        }
+    });
+    let text = written.text();
+    for (from, to) in [
+        ("off", "off,leno_admin=off"),
+        ("off,leno_admin=off", "off"),
+        ("off", "error"),
+        ("error", "leno_admin::log_levels=off"),
+        ("leno_admin::log_levels=off", "trace"),
+    ] {
+        assert!(text.contains(&format!("from=\"{from}\" to=\"{to}\"")), "{from} {to}: {text}");
+    }
+    assert_eq!(text.matches(" WARN ").count(), 5, "{text}");
+}
+
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 

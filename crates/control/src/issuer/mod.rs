@@ -13,6 +13,7 @@
 mod anchors;
 mod bundle_file;
 mod bundles;
+mod issuers;
 mod keeper;
 mod lease;
 mod material;
@@ -20,6 +21,9 @@ mod serve;
 mod service;
 mod signing;
 mod token;
+
+#[cfg(test)]
+pub(crate) mod fixtures;
 
 pub(crate) use anchors::{Carrier, keep_anchors};
 pub(crate) use bundle_file::keep_bundle_file;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::poll_fn;
+use leno_accept::{Listener, RoomSize};
 use leno_identity::TlsIdentity;
 use leno_wire::identity::REQUEST_MAX_BYTES;
 use leno_wire::identity::v1::identity_server::IdentityServer;
@@ -14,7 +15,11 @@ use tonic::transport::Server;
 use super::service::Service;
 use super::signing::Signing;
 use crate::accept::{Clients, accept, by_identity};
-use crate::publish::limits::CONNECTIONS_MAX;
+
+/// Connections at once of workloads that come for their first certificate. A proxy opens one for each certificate.
+const STRANGERS_MAX: usize = 1_024;
+/// Connections at once of workloads that show the certificate they have.
+const IDENTIFIED_MAX: usize = 256;
 
 /// How long a client may be silent before it is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -22,6 +27,10 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many requests one connection may have open.
 const STREAMS_PER_CONNECTION_MAX: u32 = 8;
+
+/// Bytes that a connection may send before they are read: two of the longest requests. Strangers together can have 64 MiB
+/// waiting.
+const WINDOW_BYTES: u32 = 65_535;
 
 /// Serves the identity service on `listener`, for ever; what `identity` says last proves who we are.
 ///
@@ -39,10 +48,14 @@ pub(crate) async fn serve(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
         .add_service(service)
         .serve_with_incoming(poll_fn(move |context| connections.poll_recv(context)));
+    let size = RoomSize { strangers: STRANGERS_MAX, identified: IDENTIFIED_MAX };
+    let listener = Listener::new("identity service", listener, size);
     tokio::select! {
         served = server => served,
-        never = accept(listener, Some(by_identity(identity)), Clients::Anybody, CONNECTIONS_MAX, sender) => match never {},
+        never = accept(listener, Some(by_identity(identity)), Clients::Anybody, sender) => match never {},
     }
 }

@@ -1,55 +1,131 @@
 //! The gRPC service that workloads get their certificates from.
+//!
+//! Anybody in the cluster can send it a token. The claims of a token are read first, so that the API server is not asked about
+//! rubbish; the questions to the API server are bounded, and sources take turns ([`leno_accept::Queue`]).
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::stream::{self, Stream};
 use k8s_openapi::api::authentication::v1::TokenReview;
 use kube::Api;
+use leno_accept::{Overload, Queue, Source};
+use leno_admin::log_rate::{Admitted, LogRate};
 use leno_identity::authority::SignError;
 use leno_identity::issuer;
 use leno_model::spiffe::SpiffeId;
+use leno_model::spiffe::Workload;
 use leno_wire::identity::v1::identity_server::Identity;
 use leno_wire::identity::v1::{CertifyRequest, CertifyResponse, Trust, WatchTrustRequest};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 
+use super::issuers::Issuers;
 use super::signing::Signing;
 use super::token::{self, BadToken};
+use crate::accept::{Peer, Presence};
 
-/// Most questions about tokens that the API server is asked at once. More requests than that are told to come back.
+/// Most questions about tokens that the API server is asked at once.
 const REVIEWS_MAX: usize = 64;
+/// Most tokens that wait to be asked about. Each is a request of up to 32 KiB, so all of them take 16 MiB.
+const REVIEWS_WAITING_MAX: usize = 512;
+/// How long a request may wait for its turn and for the API server's answer. Proxies ask again when they get none.
+const REVIEW_MAX: Duration = Duration::from_secs(10);
+
+/// Whose turn it is to have the API server asked about a token.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Account {
+    /// An address.
+    Source(Source),
+    /// Every address that sends tokens of an issuer that the API server has not accepted a token of.
+    OtherIssuer,
+}
 
 /// Answers workloads.
 pub(super) struct Service {
     signing: watch::Receiver<Arc<Signing>>,
     reviews: Api<TokenReview>,
-    places: Semaphore,
+    turns: Queue<Account>,
+    issuers: Mutex<Issuers>,
+    issued_lines: LogRate,
+    refused_lines: LogRate,
 }
 
 impl Service {
     pub(super) fn new(client: kube::Client, signing: watch::Receiver<Arc<Signing>>) -> Self {
-        Self { signing, reviews: Api::all(client), places: Semaphore::new(REVIEWS_MAX) }
+        Self {
+            signing,
+            reviews: Api::all(client),
+            turns: Queue::new(REVIEWS_MAX, REVIEWS_WAITING_MAX),
+            issuers: Mutex::default(),
+            issued_lines: LogRate::default(),
+            refused_lines: LogRate::default(),
+        }
+    }
+
+    /// Finds out whose token it is.
+    async fn review(&self, source: Source, token: String) -> Result<Workload, Status> {
+        let claims = token::read(&token, SystemTime::now()).map_err(|error| self.refused(&error))?;
+        let is_known = self.issuers.lock().unwrap_or_else(PoisonError::into_inner).may_be(&claims.issuer);
+        let account = if is_known { Account::Source(source) } else { Account::OtherIssuer };
+        let reviewing = async {
+            let _permit = self.turns.permit(account).await.map_err(|overload| overloaded(&overload))?;
+            token::review(&self.reviews, token).await.map_err(|error| self.refused(&error))
+        };
+        let workload =
+            timeout(REVIEW_MAX, reviewing).await.map_err(|_| self.refused(&BadToken::Slow(REVIEW_MAX)))??;
+        self.issuers.lock().unwrap_or_else(PoisonError::into_inner).accepted(claims.issuer);
+        Ok(workload)
+    }
+
+    fn refused(&self, error: &BadToken) -> Status {
+        self.log_refusal(error);
+        match error {
+            BadToken::Unreachable(_) | BadToken::Slow(_) => Status::unavailable(error.to_string()),
+            BadToken::Refused(_) | BadToken::WrongAudience | BadToken::NoServiceAccount(_) => {
+                Status::unauthenticated(error.to_string())
+            }
+        }
+    }
+
+    fn not_signed(&self, error: &SignError) -> Status {
+        self.log_refusal(error);
+        match error {
+            SignError::WrongName { .. } | SignError::WrongTrustDomain { .. } => {
+                Status::permission_denied(error.to_string())
+            }
+            SignError::TooLong(_) | SignError::Request(_) | SignError::KeyKind => {
+                Status::invalid_argument(error.to_string())
+            }
+            SignError::Expired | SignError::Crypto(_) => Status::unavailable(error.to_string()),
+        }
+    }
+
+    fn log_refusal(&self, error: &dyn std::fmt::Display) {
+        if let Some(Admitted { left_out }) = self.refused_lines.admits(Instant::now()) {
+            tracing::info!(%error, left_out, "no SVID was issued");
+        }
     }
 }
 
 #[tonic::async_trait]
 impl Identity for Service {
     async fn certify(&self, request: Request<CertifyRequest>) -> Result<Response<CertifyResponse>, Status> {
+        let (source, presence) = caller(&request)?;
         let CertifyRequest { csr, token } = request.into_inner();
         if token.is_empty() {
             return Err(Status::unauthenticated("there is no token; send that of the workload's ServiceAccount"));
         }
-        let workload = {
-            let _place = self.places.try_acquire().map_err(|_| {
-                Status::resource_exhausted(format!("{REVIEWS_MAX} tokens are being looked at; try again in a moment"))
-            })?;
-            token::review(&self.reviews, token).await.map_err(|error| refused(&error))?
-        };
+        let workload = self.review(source, token).await?;
+        presence.settle();
         let signing = self.signing.borrow().clone();
         let id = SpiffeId { trust_domain: signing.trust_domain().clone(), workload };
-        let chain = signing.certify(&id, &csr).map_err(|error| not_signed(&error))?;
-        tracing::info!(%id, "an SVID was issued");
+        let chain = signing.certify(&id, &csr).map_err(|error| self.not_signed(&error))?;
+        if let Some(Admitted { left_out }) = self.issued_lines.admits(Instant::now()) {
+            tracing::info!(%id, left_out, "an SVID was issued");
+        }
         Ok(Response::new(CertifyResponse {
             chain: chain.into_iter().map(|certificate| certificate.to_vec()).collect(),
             trust: Some(trust(signing.trust())),
@@ -58,7 +134,12 @@ impl Identity for Service {
 
     type WatchTrustStream = Pin<Box<dyn Stream<Item = Result<Trust, Status>> + Send>>;
 
-    async fn watch_trust(&self, _: Request<WatchTrustRequest>) -> Result<Response<Self::WatchTrustStream>, Status> {
+    async fn watch_trust(
+        &self,
+        request: Request<WatchTrustRequest>,
+    ) -> Result<Response<Self::WatchTrustStream>, Status> {
+        // What it gets is public, so the connection does not settle.
+        caller(&request)?;
         let mut signing = self.signing.clone();
         signing.mark_changed();
         let each = stream::unfold(signing, |mut signing| async {
@@ -75,25 +156,17 @@ fn trust(trust: &issuer::Trust) -> Trust {
     Trust { anchors, signer: trust.signer.0.clone() }
 }
 
-fn refused(error: &BadToken) -> Status {
-    tracing::info!(%error, "no SVID was issued");
-    match error {
-        BadToken::Unreachable(_) => Status::unavailable(error.to_string()),
-        BadToken::Refused(_) | BadToken::WrongAudience | BadToken::NoServiceAccount(_) => {
-            Status::unauthenticated(error.to_string())
-        }
-    }
+/// Where a request comes from. Its connection has made a request, then.
+fn caller<T>(request: &Request<T>) -> Result<(Source, Presence), Status> {
+    let peer: &Peer = request.extensions().get().ok_or_else(|| Status::internal("a connection without a peer"))?;
+    peer.presence.asked();
+    Ok((peer.source(), peer.presence.clone()))
 }
 
-fn not_signed(error: &SignError) -> Status {
-    tracing::info!(%error, "no SVID was issued");
-    match error {
-        SignError::WrongName { .. } | SignError::WrongTrustDomain { .. } => {
-            Status::permission_denied(error.to_string())
-        }
-        SignError::TooLong(_) | SignError::Request(_) | SignError::KeyKind => {
-            Status::invalid_argument(error.to_string())
-        }
-        SignError::Expired | SignError::Crypto(_) => Status::unavailable(error.to_string()),
-    }
+fn overloaded(overload: &Overload) -> Status {
+    Status::resource_exhausted(overload.to_string())
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

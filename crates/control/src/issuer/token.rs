@@ -1,7 +1,10 @@
-//! Who a token was issued to: the API server knows.
+//! Who a token was issued to: the API server knows. What a token says of itself tells which ones are not worth the question.
+
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::api::{Api, PostParams};
+use leno_identity::claims::Claims;
 use leno_install::names::TOKEN_AUDIENCE;
 use leno_model::spiffe::Workload;
 
@@ -25,6 +28,27 @@ pub(super) enum BadToken {
     /// Nobody can tell now.
     #[error("the API server cannot be asked about the token: {0}")]
     Unreachable(#[from] kube::Error),
+    /// It takes too long.
+    #[error("the API server has not said within {} s whose the token is; try again in a moment", .0.as_secs())]
+    Slow(Duration),
+}
+
+/// Reads what a token says of itself. Whether that is true only the API server can say.
+///
+/// # Errors
+/// [`BadToken::Refused`] or [`BadToken::WrongAudience`] where its answer is known beforehand.
+pub(super) fn read(token: &str, now: SystemTime) -> Result<Claims, BadToken> {
+    let claims = Claims::read(token).map_err(|error| BadToken::Refused(error.to_string()))?;
+    if !claims.audiences.iter().any(|audience| audience == TOKEN_AUDIENCE) {
+        return Err(BadToken::WrongAudience);
+    }
+    if claims.is_expired(now) {
+        return Err(BadToken::Refused("it has expired".to_owned()));
+    }
+    if !claims.subject.starts_with(USER_PREFIX) {
+        return Err(BadToken::NoServiceAccount(shown(&claims.subject)));
+    }
+    Ok(claims)
 }
 
 /// Asks the API server who a token was issued to.

@@ -6,8 +6,10 @@ use std::time::Duration;
 pub const STREAMS_MAX: usize = 20_000;
 /// Streams at once on one connection; a client needs one.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 8;
-/// Connections at once; more wait to be accepted.
+/// Connections at once; a newcomer replaces one of the identity with the most.
 pub const CONNECTIONS_MAX: usize = 20_000;
+/// Connections at once whose clients have not shown a certificate yet.
+pub const HANDSHAKES_MAX: usize = 1_024;
 /// Resources of one kind that one client may subscribe to by name.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
 /// Bytes of one request; a full list of subscriptions fits in.
@@ -20,8 +22,6 @@ pub const REQUESTS_PER_SECOND: u32 = 200;
 pub const RESPONSE_BYTES: usize = 1 << 20;
 /// Bytes that are kept of what a client says of itself or of a resource.
 pub const TEXT_MAX_BYTES: usize = 256;
-/// How long a TLS handshake may take.
-pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may send nothing at all before it is asked whether it is there.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to say so.

@@ -33,6 +33,7 @@ use std::io;
 use std::sync::Arc;
 
 use futures_util::stream::poll_fn;
+use leno_accept::{Listener, RoomSize};
 use leno_identity::TlsIdentity;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::TrustDomain;
@@ -42,7 +43,7 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
 use crate::accept::{Clients, Connection, accept, by_identity};
-use limits::{CONNECTIONS_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
+use limits::{CONNECTIONS_MAX, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
 use service::Service;
 use state::State;
 
@@ -79,7 +80,10 @@ impl Publisher {
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
         let tls = identity.map(by_identity);
-        tokio::spawn(accept(listener, tls, Clients::Identified, CONNECTIONS_MAX, sender));
+        // In clear every client is a stranger, of this machine.
+        let strangers = if tls.is_some() { HANDSHAKES_MAX } else { CONNECTIONS_MAX };
+        let listener = Listener::new("xds", listener, RoomSize { strangers, identified: CONNECTIONS_MAX });
+        tokio::spawn(accept(listener, tls, Clients::Identified, sender));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
             .http2_keepalive_interval(Some(KEEPALIVE))

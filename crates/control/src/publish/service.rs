@@ -77,6 +77,8 @@ impl Service {
         }
         let peer = request.extensions().get::<Peer>().cloned();
         let peer = peer.ok_or_else(|| Status::internal("a connection without a peer"))?;
+        peer.presence.asked();
+        peer.presence.settle();
         // Room is made as it is needed, and kept: for about twice the largest request, and most are acknowledgements.
         let decoder = ProstDecoder::new(BufferSettings::new(0, 0));
         let requests = Streaming::new_request(decoder, request.into_body(), None, Some(REQUEST_MAX_BYTES));

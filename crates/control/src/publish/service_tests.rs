@@ -10,6 +10,7 @@ use tower_service::Service as _;
 
 use super::super::fixtures::{ack, names, service, state, subscribe};
 use super::*;
+use crate::accept::Presence;
 
 const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 
@@ -25,7 +26,8 @@ async fn call(request: Request<body::Body>) -> Response<body::Body> {
 /// A call to a method, with a body.
 fn request(path: &str, body: body::Body) -> Request<body::Body> {
     let mut request = Request::post(path).body(body).expect("a request");
-    let peer = Peer { address: "127.0.0.1:1".parse().expect("an address"), identity: None };
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let peer = Peer { address, identity: None, presence: Presence::default() };
     request.extensions_mut().insert(peer);
     request
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use hyper::body::Bytes;
+use leno_admin::log_rate::Admitted;
 use leno_wire::Kind;
 use tokio::sync::mpsc;
 use tonic::{Code, Status, Streaming};
@@ -100,7 +101,9 @@ impl Stream {
             return Err(Status::resource_exhausted("too many clients; run more replicas of the control plane"));
         }
         let Introduction { node, user_agent, address, .. } = &introduction;
-        tracing::info!(node, user_agent, %address, "xds: a client came");
+        if let Some(Admitted { left_out }) = state.client_lines.admits(Instant::now()) {
+            tracing::info!(node, user_agent, %address, left_out, "xds: a client came");
+        }
         let mailbox = state.subscribers.join(id);
         Ok(Self { state, id, introduction, session, mailbox })
     }
@@ -120,9 +123,10 @@ impl Stream {
     fn refused(&self, kind: Kind, names: &[Arc<str>], why: &str) {
         const SHOWN_MAX: usize = 4;
         self.state.metrics.nacked(kind);
+        let Some(Admitted { left_out }) = self.state.refusal_lines.admits(Instant::now()) else { return };
         let shown: Vec<_> = names.iter().take(SHOWN_MAX).collect();
         let (node, count) = (&self.introduction.node, names.len());
-        tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
+        tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, left_out, "xds: a client refused resources");
     }
 
     async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<(), Status> {
@@ -143,6 +147,8 @@ impl Drop for Stream {
     fn drop(&mut self) {
         lock(&self.session).close(&self.state.subscribers);
         self.state.clients.leave(self.id);
-        tracing::info!(node = self.introduction.node, "xds: a client left");
+        if let Some(Admitted { left_out }) = self.state.client_lines.admits(Instant::now()) {
+            tracing::info!(node = self.introduction.node, left_out, "xds: a client left");
+        }
     }
 }

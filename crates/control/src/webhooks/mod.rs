@@ -2,7 +2,7 @@
 //! mesh reads (`/validate`).
 //!
 //! ```text
-//! accept -> serve (HTTP, limits) -> review (bytes to an answer: install::webhook decides) -> counts
+//! accept -> serve (HTTP, limits, turns) -> review (bytes to an answer: install::webhook decides) -> counts
 //!              certificate (ours)      namespaces, inject_config (what answers depend on), refusal (no answer)
 //! ```
 //!
@@ -66,7 +66,7 @@ pub(crate) struct CertifiedWebhooks {
 impl Webhooks {
     /// Listens and reads what there is to read, in the order in which a mistake is found soonest; nothing if the command line
     /// wants no webhooks.
-    pub(crate) async fn listen(
+    pub(crate) fn listen(
         options: &Options,
         client: &Client,
         source: &KubernetesSource,
@@ -79,12 +79,13 @@ impl Webhooks {
             namespace: options.namespace.clone(),
             cluster_domain: options.cluster_domain.clone(),
         })?;
-        let listener = listen("webhooks", address).await?;
+        let listener = listen("webhooks", address)?;
         tracing::info!(webhooks = %listener.local_addr()?, "listening");
         let reviewer = Reviewer {
             namespaces: Namespaces::new(source.namespaces(), client.clone()),
             options: inject_config.options(),
             changes: source.changes(),
+            trusting: source.trusting_namespaces(),
         };
         let counts = Arc::new(Counts::default());
         let server = Server::new(reviewer, counts.clone());

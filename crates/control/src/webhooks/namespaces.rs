@@ -6,19 +6,22 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as kubernetes;
 use kube::{Api, Client};
+use leno_accept::{Overload, Queue, Source};
 use leno_model::problem::quoted;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::index::Namespace;
 
-/// Most namespaces that the API server is asked for at once; whoever comes then waits.
+/// Most namespaces that the API server is asked for at once.
 const LOOKUPS_MAX: usize = 16;
+/// Most requests that wait for their turn to ask. Sources take turns.
+const LOOKUPS_WAITING_MAX: usize = 256;
 
 /// The namespaces by their names.
 pub(super) struct Namespaces {
     known: watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>>,
     api: Api<kubernetes::Namespace>,
-    places: Semaphore,
+    turns: Queue<Source>,
 }
 
 /// Why nothing is known of a namespace; it says what to do.
@@ -28,18 +31,20 @@ pub(super) enum NoNamespace {
     Name(String),
     #[error("the API server does not tell what is annotated on the namespace {name}: {error}")]
     Api { name: String, error: Box<kube::Error> },
+    #[error("the API server is asked for too many namespaces: {0}")]
+    Busy(Overload),
 }
 
 impl Namespaces {
     pub(super) fn new(known: watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>>, client: Client) -> Self {
-        Self { known, api: Api::all(client), places: Semaphore::new(LOOKUPS_MAX) }
+        Self { known, api: Api::all(client), turns: Queue::new(LOOKUPS_MAX, LOOKUPS_WAITING_MAX) }
     }
 
-    /// Finds one.
+    /// Finds one, for a request from `source`.
     ///
     /// # Errors
     /// [`NoNamespace`] if there is none, or the API server cannot be asked.
-    pub(super) async fn find(&self, name: &str) -> Result<Namespace, NoNamespace> {
+    pub(super) async fn find(&self, name: &str, source: Source) -> Result<Namespace, NoNamespace> {
         let known = self.known.borrow().get(name).cloned();
         if let Some(known) = known {
             return Ok(known);
@@ -47,7 +52,7 @@ impl Namespaces {
         if !is_name(name) {
             return Err(NoNamespace::Name(quoted(name)));
         }
-        let _place = self.places.acquire().await.expect("nobody closes the semaphore");
+        let _turn = self.turns.permit(source).await.map_err(NoNamespace::Busy)?;
         let found = self.api.get_metadata(name).await;
         let found = found.map_err(|error| NoNamespace::Api { name: name.to_owned(), error: error.into() })?;
         Ok(Namespace::new(found.metadata.annotations.unwrap_or_default()))

@@ -9,10 +9,14 @@ fn namespaces() -> (ApiServer, Namespaces) {
     (server.clone(), Namespaces::new(known, Client::new(server, "default")))
 }
 
+fn here() -> Source {
+    Source::of([127, 0, 0, 1].into())
+}
+
 #[tokio::test]
 async fn a_namespace_that_the_watch_has_not_told_yet_is_asked_for() {
     let (server, namespaces) = namespaces();
-    let young = namespaces.find("young").await.expect("it is there");
+    let young = namespaces.find("young", here()).await.expect("it is there");
     assert!(young.injects());
     assert_eq!(server.asked(), ["/api/v1/namespaces/young"]);
 }
@@ -20,7 +24,7 @@ async fn a_namespace_that_the_watch_has_not_told_yet_is_asked_for() {
 #[tokio::test]
 async fn a_namespace_that_is_known_is_not_asked_for() {
     let (server, namespaces) = namespaces();
-    let shop = namespaces.find("shop").await.expect("it is known");
+    let shop = namespaces.find("shop", here()).await.expect("it is known");
     assert_eq!(shop.annotations().get("leno.dev/proxy-workers").map(String::as_str), Some("2"));
     assert!(server.asked().is_empty());
 }
@@ -28,7 +32,7 @@ async fn a_namespace_that_is_known_is_not_asked_for() {
 #[tokio::test]
 async fn a_namespace_that_nobody_knows_is_an_error() {
     let (_, namespaces) = namespaces();
-    let error = namespaces.find("gone").await.expect_err("there is none");
+    let error = namespaces.find("gone", here()).await.expect_err("there is none");
     assert!(matches!(&error, NoNamespace::Api { name, .. } if name == "gone"), "{error}");
 }
 
@@ -37,7 +41,7 @@ async fn nothing_but_a_name_gets_into_a_question_to_the_api_server() {
     let (server, namespaces) = namespaces();
     let long = "a".repeat(64);
     for name in ["", "shop/pods/web", "..", "shop?watch=1", "Shop", "shop%2f", "sh\u{f6}p", &long] {
-        let error = namespaces.find(name).await.expect_err(name);
+        let error = namespaces.find(name, here()).await.expect_err(name);
         assert!(matches!(error, NoNamespace::Name(_)), "{name:?}: {error}");
     }
     assert!(server.asked().is_empty());

@@ -3,6 +3,7 @@
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue};
+use leno_accept::Overload;
 use leno_admin::answer::{Answer, text};
 use leno_install::webhook::BadReview;
 
@@ -24,6 +25,8 @@ pub(super) enum Refusal {
     CutOff(Box<dyn std::error::Error + Send + Sync>),
     #[error("the review took more than {} s; ask again", REQUEST_MAX.as_secs())]
     TooSlow,
+    #[error("the review waits behind too many others: {0}")]
+    Busy(Overload),
     #[error(transparent)]
     Review(#[from] BadReview),
     #[error(transparent)]
@@ -39,7 +42,9 @@ impl Refusal {
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge | Self::Review(BadReview::TooManyValues) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::CutOff(_) | Self::Review(_) | Self::Namespace(NoNamespace::Name(_)) => StatusCode::BAD_REQUEST,
-            Self::TooSlow | Self::Namespace(NoNamespace::Api { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooSlow | Self::Busy(_) | Self::Namespace(NoNamespace::Api { .. } | NoNamespace::Busy(_)) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! One review: the bytes that an API server sends, to its answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use leno_accept::Source;
 use leno_install::inject::{self, Options};
 use leno_install::webhook::{AdmissionRequest, AdmissionResponse, AdmissionReview, mutate, validate};
 use serde_json::Value;
@@ -27,6 +29,8 @@ pub(super) struct Reviewer {
     pub(super) options: watch::Receiver<Arc<Options>>,
     /// Who wants to know where a Pod with a proxy is about to be made.
     pub(super) changes: mpsc::Sender<(Kind, Change)>,
+    /// The namespaces of which that is known.
+    pub(super) trusting: watch::Receiver<BTreeSet<Box<str>>>,
 }
 
 impl Webhook {
@@ -48,28 +52,37 @@ impl Webhook {
 }
 
 impl Reviewer {
-    /// Answers one request.
+    /// Finds the namespace that a Pod is to be made in. All else in the review is skipped.
     ///
     /// # Errors
-    /// [`Refusal`] if it is no request, or what it depends on is not known.
-    pub(super) async fn answer(&self, webhook: Webhook, review: &[u8]) -> Result<AdmissionResponse, Refusal> {
-        let request = AdmissionReview::read(review)?;
-        match webhook {
-            Webhook::Inject => self.inject(&request).await,
-            Webhook::Validate => Ok(validate(&request)),
-        }
+    /// [`Refusal`] if it is no review, or the namespace is not known.
+    pub(super) async fn namespace(&self, review: &[u8], source: Source) -> Result<Namespace, Refusal> {
+        let name = AdmissionReview::namespace(review)?;
+        Ok(self.namespaces.find(&name, source).await?)
     }
 
-    async fn inject(&self, request: &AdmissionRequest) -> Result<AdmissionResponse, Refusal> {
-        let namespace = self.namespaces.find(&request.namespace).await?;
+    /// Answers one request: about a Pod in `namespace`, or without one about any object.
+    ///
+    /// # Errors
+    /// [`Refusal`] if it is no request.
+    pub(super) fn answer(&self, review: &[u8], namespace: Option<&Namespace>) -> Result<AdmissionResponse, Refusal> {
+        let request = AdmissionReview::read(review)?;
+        Ok(match namespace {
+            Some(namespace) => self.inject(&request, namespace),
+            None => validate(&request),
+        })
+    }
+
+    fn inject(&self, request: &AdmissionRequest, namespace: &Namespace) -> AdmissionResponse {
         let options = self.options.borrow().clone();
-        let answer = mutate(request, &described(&request.namespace, &namespace), &options);
-        // Where the namespace injects, that it needs the trust bundle is known already.
-        if answer.patch.is_some() && !namespace.injects() && !request.dry_run {
+        let answer = mutate(request, &described(&request.namespace, namespace), &options);
+        // Where the namespace injects, or was told of before, it is known already that it needs the trust bundle.
+        let is_news = || !namespace.injects() && !self.trusting.borrow().contains(request.namespace.as_str());
+        if answer.patch.is_some() && !request.dry_run && is_news() {
             // When there are so many changes that this one finds no place, the Pod itself will tell.
             self.changes.try_send((Kind::Pod, Change::Expected(request.namespace.as_str().into()))).ok();
         }
-        Ok(answer)
+        answer
     }
 }
 

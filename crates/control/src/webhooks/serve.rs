@@ -14,22 +14,23 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use leno_accept::{Listener, Overload, Queue, Room, RoomSize, Source};
 use leno_admin::answer::{Answer, text, typed};
 use leno_install::webhook::{AdmissionResponse, AdmissionReview};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::counts::{Counts, Outcome};
 use super::refusal::Refusal;
 use super::review::{Reviewer, Webhook};
-use crate::accept::{Clients, Connection, Tls, accept};
+use crate::accept::{Clients, Connection, Peer, Tls, accept};
 
-/// Most connections at once; more wait to be accepted. An API server keeps some dozens open while nothing happens.
-const CONNECTIONS_MAX: usize = 512;
-/// How long a connection may be without a request, or a request's header may take to come. API servers close theirs after
-/// 90 seconds: whoever asks should not meet a connection that is being closed.
+/// Most connections at once. An API server keeps some dozens open while nothing happens.
+const CONNECTIONS_MAX: usize = 256;
+/// How long a connection may be without a request, but for the first one, or a request's header may take to come. API servers
+/// close theirs after 90 seconds: whoever asks should not meet a connection that is being closed.
 const IDLE_MAX: Duration = Duration::from_secs(120);
 /// How long a connection is used, so that API servers come to replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
@@ -39,23 +40,36 @@ pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 const HEADER_MAX_BYTES: usize = 16 << 10;
 /// Largest review, in bytes: an object as it would be and as it was, each as large as a cluster can store.
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
-/// Reviews up to this size, in bytes, which nearly all are, never wait for larger ones: who is slow to send those holds up
-/// nobody else.
+/// Reviews up to this size, in bytes, which nearly all are, need no place among the large ones.
 const SMALL_MAX_BYTES: u32 = 64 << 10;
-/// Bytes of larger reviews that are read and answered at once; more wait. Parsed they take several times as much memory.
-const REVIEWS_MAX_BYTES: usize = 4 * REVIEW_MAX_BYTES as usize;
+/// Larger reviews that are read or wait at once. A newcomer replaces the oldest that has not been read whole, of the address
+/// with the most: whoever sends slowly holds up nobody else.
+const LARGE_REVIEWS_MAX: usize = 6;
+/// Reviews that are parsed and answered at once. Each takes many times its size meanwhile, and no longer.
+const PARSED_AT_ONCE_MAX: usize = 1;
+/// The most memory that reviews take before they are parsed, in bytes.
+const READ_MAX_BYTES: usize =
+    LARGE_REVIEWS_MAX * REVIEW_MAX_BYTES as usize + CONNECTIONS_MAX * (SMALL_MAX_BYTES as usize + HEADER_MAX_BYTES);
+/// A sixth of the 256 MiB that a control plane may be given.
+const _: () = assert!(READ_MAX_BYTES <= 45 << 20);
 
 /// What serves the webhooks' requests.
 pub(super) struct Server {
     reviewer: Reviewer,
     counts: Arc<Counts>,
-    /// Bytes of large reviews that may come yet.
-    room: Semaphore,
+    large: Room,
+    /// Sources take turns to have a review parsed.
+    turns: Queue<Source>,
 }
 
 impl Server {
     pub(super) fn new(reviewer: Reviewer, counts: Arc<Counts>) -> Self {
-        Self { reviewer, counts, room: Semaphore::new(REVIEWS_MAX_BYTES) }
+        Self {
+            reviewer,
+            counts,
+            large: Room::new(RoomSize::of_strangers(LARGE_REVIEWS_MAX)),
+            turns: Queue::new(PARSED_AT_ONCE_MAX, CONNECTIONS_MAX),
+        }
     }
 
     /// Answers whoever connects, for ever; what `certificate` says last shows who we are.
@@ -67,6 +81,7 @@ impl Server {
         let server = Arc::new(self);
         let (sender, mut connections) = mpsc::channel(1);
         let tls: Tls = Box::new(move || certificate.borrow().clone());
+        let listener = Listener::new("webhooks", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
         let answering = async {
             while let Some(Ok(connection)) = connections.recv().await {
                 tokio::spawn(server.clone().answer_connection(connection));
@@ -75,14 +90,15 @@ impl Server {
             pending().await
         };
         tokio::select! {
-            never = accept(listener, Some(tls), Clients::Anybody, CONNECTIONS_MAX, sender) => match never {},
+            never = accept(listener, Some(tls), Clients::Anybody, sender) => match never {},
             never = answering => never,
         }
     }
 
     async fn answer_connection(self: Arc<Self>, connection: Connection) {
-        let server = &*self;
-        let service = service_fn(move |request| async move { Ok::<_, Infallible>(server.answer(request).await) });
+        let (server, peer) = (&*self, connection.peer().clone());
+        let peer = &peer;
+        let service = service_fn(move |request| async move { Ok::<_, Infallible>(server.answer(request, peer).await) });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(IDLE_MAX)
@@ -101,11 +117,12 @@ impl Server {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Answer {
+        peer.presence.asked();
         let Some(webhook) = Webhook::at(request.uri().path()) else {
             return Refusal::Path.answer();
         };
-        match timeout(REQUEST_MAX, self.review(webhook, request)).await.unwrap_or(Err(Refusal::TooSlow)) {
+        match timeout(REQUEST_MAX, self.review(webhook, request, peer)).await.unwrap_or(Err(Refusal::TooSlow)) {
             Ok(response) => {
                 self.counts.count(webhook, Outcome::of(webhook, &response));
                 said(response)
@@ -118,7 +135,12 @@ impl Server {
         }
     }
 
-    async fn review(&self, webhook: Webhook, request: Request<Incoming>) -> Result<AdmissionResponse, Refusal> {
+    async fn review(
+        &self,
+        webhook: Webhook,
+        request: Request<Incoming>,
+        peer: &Peer,
+    ) -> Result<AdmissionResponse, Refusal> {
         if *request.method() != Method::POST {
             return Err(Refusal::Method);
         }
@@ -129,10 +151,31 @@ impl Server {
         let body = request.into_body();
         let size = body.size_hint().upper().unwrap_or(u64::from(REVIEW_MAX_BYTES));
         let size = u32::try_from(size).ok().filter(|size| *size <= REVIEW_MAX_BYTES).ok_or(Refusal::TooLarge)?;
-        let wanted = if size > SMALL_MAX_BYTES { size } else { 0 };
-        let _room = self.room.acquire_many(wanted).await.expect("nobody closes the semaphore");
-        let review = read(body).await?;
-        self.reviewer.answer(webhook, &review).await
+        let source = peer.source();
+        if size <= SMALL_MAX_BYTES {
+            let review = read(body).await?;
+            return self.answer_review(webhook, &review, peer).await;
+        }
+        let mut place = self.large.enter(source).ok_or(Refusal::Busy(Overload))?;
+        let standing = place.standing();
+        let reading = async {
+            let review = read(body).await?;
+            standing.settle();
+            self.answer_review(webhook, &review, peer).await
+        };
+        place.hold(reading).await.unwrap_or(Err(Refusal::TooSlow))
+    }
+
+    /// Answers a review that has been read whole.
+    async fn answer_review(&self, webhook: Webhook, review: &[u8], peer: &Peer) -> Result<AdmissionResponse, Refusal> {
+        peer.presence.settle();
+        // Looked up before anything is parsed: while the API server is asked, a review takes its own size and no more.
+        let namespace = match webhook {
+            Webhook::Inject => Some(self.reviewer.namespace(review, peer.source()).await?),
+            Webhook::Validate => None,
+        };
+        let _turn = self.turns.permit(peer.source()).await.map_err(Refusal::Busy)?;
+        self.reviewer.answer(review, namespace.as_ref())
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
@@ -9,11 +9,12 @@ use rustls::pki_types::DnsName;
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
+use crate::accept::FIRST_REQUEST_MAX;
 use crate::index::{Change, Kind, Namespace};
 use crate::issuer::Signing;
 use crate::webhooks::fixtures::{ApiServer, signing};
@@ -27,6 +28,7 @@ struct Webhooks {
     signing: Arc<Signing>,
     counts: Arc<Counts>,
     changes: mpsc::Receiver<(Kind, Change)>,
+    trusting: watch::Sender<BTreeSet<Box<str>>>,
     _options: watch::Sender<Arc<Options>>,
 }
 
@@ -38,14 +40,23 @@ impl Webhooks {
         let (sender, changes) = mpsc::channel(8);
         let (options, receiver) = watch::channel(Arc::default());
         let client = Client::new(ApiServer::default(), "default");
-        let reviewer = Reviewer { namespaces: Namespaces::new(known, client), options: receiver, changes: sender };
+        let (trusting, known_to_trust) = watch::channel(BTreeSet::default());
+        let namespaces = Namespaces::new(known, client);
+        let reviewer = Reviewer { namespaces, options: receiver, changes: sender, trusting: known_to_trust };
         let (signing, counts) = (signing(), Arc::new(Counts::default()));
         let names = [DnsName::try_from(NAME).expect("a DNS name")];
         let (_, certificate) = watch::channel(Arc::new(signing.certify_server(&names).expect("a certificate").0));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
         tokio::spawn(Server::new(reviewer, counts.clone()).serve(listener, certificate));
-        Self { address, signing, counts, changes, _options: options }
+        Self { address, signing, counts, changes, trusting, _options: options }
+    }
+
+    /// A connection of another machine, as far as the webhooks can tell, without TLS.
+    async fn connect_from(&self, last: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, last], 0).into()).expect("a loopback address");
+        socket.connect(self.address).await.expect("it listens")
     }
 
     async fn connect(&self) -> TlsStream<TcpStream> {
@@ -192,6 +203,79 @@ async fn whoever_is_slow_to_send_large_reviews_holds_up_no_small_one() {
     }
     let started = Instant::now();
     assert_eq!(webhooks.inject(&pod("quiet", &json!({}))).await["allowed"], true);
+    assert!(started.elapsed() < REQUEST_MAX / 2, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_told_of_already_is_not_told_of_again() {
+    let mut webhooks = Webhooks::start().await;
+    let request = pod("quiet", &json!({ "leno.dev/inject": "enabled" }));
+    assert!(webhooks.inject(&request).await["patch"].is_string());
+    assert!(webhooks.changes.try_recv().is_ok());
+    webhooks.trusting.send_replace(["quiet".into()].into());
+    assert!(webhooks.inject(&request).await["patch"].is_string());
+    assert!(webhooks.changes.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn connections_that_ask_nothing_keep_no_api_server_out() {
+    let webhooks = Webhooks::start().await;
+    // Some never begin a handshake, some say nothing after it, some begin a review that never ends.
+    let mut idle = Vec::new();
+    for last in [2, 3] {
+        for _ in 0..CONNECTIONS_MAX * 3 / 4 {
+            idle.push(webhooks.connect_from(last).await);
+        }
+    }
+    let (mut silent, mut slow) = (Vec::new(), Vec::new());
+    for number in 0..32 {
+        let mut stream = webhooks.connect().await;
+        match number % 2 {
+            0 => silent.push(stream),
+            _ => {
+                send_head(&mut stream, SMALL_MAX_BYTES).await;
+                slow.push(stream);
+            }
+        }
+    }
+    let started = Instant::now();
+    for _ in 0..3 {
+        assert_eq!(webhooks.inject(&pod("quiet", &json!({}))).await["allowed"], true);
+    }
+    // Less than any time limit: nothing was waited for.
+    assert!(started.elapsed() < FIRST_REQUEST_MAX, "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_closed_after_seconds_and_an_idle_one_is_not() {
+    let webhooks = Webhooks::start().await;
+    let mut used = webhooks.connect().await;
+    let body = review(&pod("quiet", &json!({})));
+    let mut answer = [0; 1024];
+    send(&mut used, "POST /inject", "Content-Type: application/json\r\n", &body).await;
+    assert!(used.read(&mut answer).await.expect("an answer") > 0);
+    let mut unused = webhooks.connect().await;
+    let started = Instant::now();
+    let ended = tokio::time::timeout(4 * FIRST_REQUEST_MAX, unused.read(&mut answer)).await.expect("it is closed");
+    assert!(ended.is_err() || ended.is_ok_and(|length| length == 0));
+    assert!(started.elapsed() > FIRST_REQUEST_MAX / 2, "{:?}", started.elapsed());
+    send(&mut used, "POST /inject", "Content-Type: application/json\r\n", &body).await;
+    let length = used.read(&mut answer).await.expect("an answer");
+    assert!(answer[..length].starts_with(b"HTTP/1.1 200 "), "{:?}", String::from_utf8_lossy(&answer[..length]));
+}
+
+#[tokio::test]
+async fn large_reviews_that_never_end_hold_up_no_large_one() {
+    let webhooks = Webhooks::start().await;
+    let mut slow = Vec::new();
+    for _ in 0..2 * LARGE_REVIEWS_MAX {
+        let mut stream = webhooks.connect().await;
+        send_head(&mut stream, REVIEW_MAX_BYTES).await;
+        slow.push(stream);
+    }
+    let started = Instant::now();
+    let request = pod("quiet", &json!({ "example.org/notes": "x".repeat(1 << 20) }));
+    assert_eq!(webhooks.inject(&request).await["allowed"], true);
     assert!(started.elapsed() < REQUEST_MAX / 2, "{:?}", started.elapsed());
 }
 

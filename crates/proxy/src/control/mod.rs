@@ -98,7 +98,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
 
     let namespace = own.as_ref().map_or_else(|| "default".into(), |(workload, _)| workload.namespace.clone());
     let directory = args.config.as_deref().map(Source::open).transpose()?;
-    let admin = listen(args.admin).await?;
+    let admin = listen(args.admin)?;
     let admin_address = admin.local_addr()?;
     // Nothing until there is something to serve; whoever asks meanwhile is told what is waited for.
     let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
@@ -250,8 +250,8 @@ fn raise_open_files_limit() {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
-    TcpListener::bind(address).await.map_err(|source| ControlError::Admin { address, source })
+fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
+    leno_accept::listen(address).map_err(|source| ControlError::Admin { address, source })
 }
 
 /// Gets the first certificate. An authority on this machine that gives none is a mistake; a control plane is waited for.

@@ -1,0 +1,87 @@
+//! Turns: work that waits, taken in turn from each account that has some, so that an account with much of it delays the others
+//! by one piece.
+//!
+//! Invariants: `order` names each account with waiting work exactly once; `len() <= capacity`.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+/// Waiting work of the accounts `A`.
+#[derive(Debug)]
+pub struct Turns<A, T> {
+    capacity: usize,
+    len: usize,
+    /// Whose turn it is, first to last.
+    order: VecDeque<A>,
+    waiting: FxHashMap<A, VecDeque<T>>,
+}
+
+/// The work found no room; it was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+impl<A: Clone + Eq + Hash, T> Turns<A, T> {
+    /// Room for `capacity` pieces of work.
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity, len: 0, order: VecDeque::new(), waiting: FxHashMap::default() }
+    }
+
+    /// Adds work. When there is no room, the account with the most work loses what it added last.
+    ///
+    /// # Errors
+    /// [`Full`] if no other account has more than this one would have.
+    pub fn push(&mut self, account: A, work: T) -> Result<(), Full> {
+        if self.len >= self.capacity {
+            self.make_room(&account)?;
+        }
+        let waiting = self.waiting.entry(account.clone()).or_default();
+        if waiting.is_empty() {
+            self.order.push_back(account);
+        }
+        waiting.push_back(work);
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes the next piece of work: the oldest of the account whose turn it is.
+    pub fn pop(&mut self) -> Option<T> {
+        let account = self.order.pop_front()?;
+        let waiting = self.waiting.get_mut(&account)?;
+        let work = waiting.pop_front();
+        if waiting.is_empty() {
+            self.waiting.remove(&account);
+        } else {
+            self.order.push_back(account);
+        }
+        self.len -= usize::from(work.is_some());
+        work
+    }
+
+    /// Pieces of work that wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no work waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Looks at every account; only a full table has to.
+    fn make_room(&mut self, newcomer: &A) -> Result<(), Full> {
+        let held = self.waiting.get(newcomer).map_or(0, VecDeque::len);
+        let most = self.waiting.iter_mut().max_by_key(|(_, waiting)| waiting.len());
+        let (account, waiting) = most.filter(|(_, waiting)| waiting.len() > held + 1).ok_or(Full)?;
+        // At least two were waiting, so the account keeps its turn.
+        debug_assert!(waiting.len() > 1 && account != newcomer);
+        waiting.pop_back();
+        self.len -= 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

@@ -1,0 +1,200 @@
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use hyper::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::task::LocalSet;
+use tokio::time::sleep;
+
+use super::*;
+use crate::answer::text;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Within what kubelets are to be answered.
+const PROBE_MAX: Duration = Duration::from_millis(100);
+/// What holds a connection for long: a body that never comes.
+const ATTACK: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
+
+/// An admin endpoint on every address of this machine; gives its port.
+async fn start() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    spawn_local(serve(listener, async |request: Request<Incoming>| match request.uri().path() {
+        "/log-level" => {
+            let (levels, _) = crate::logging::LogLevels::new("off".parse().expect("a level"));
+            crate::answer::set_log_level(request, &levels).await
+        }
+        path => text(StatusCode::OK, format!("{path}\n")),
+    }));
+    port
+}
+
+async fn connect(from: IpAddr, to: IpAddr, port: u16) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((from, 0).into()).expect("an address of this machine");
+    timeout(PATIENCE, socket.connect((to, port).into())).await.expect("it accepts").expect("it listens")
+}
+
+async fn get(from: IpAddr, to: IpAddr, port: u16, path: &str) -> String {
+    let mut stream = connect(from, to, port).await;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let mut answer = String::new();
+    let exchange = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.read_to_string(&mut answer).await
+    };
+    // A connection that was replaced gives no answer.
+    let _ = timeout(PATIENCE, exchange).await;
+    answer
+}
+
+fn loopback(last: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, last).into()
+}
+
+/// An address of this machine that is not loopback, if it has one.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // Nothing is sent.
+    socket.connect(("192.0.2.1", 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback())
+}
+
+/// Runs a test where tasks need not be `Send`.
+fn run<F: Future<Output = ()>>(test: F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// Opens one socket after another from the given addresses, in a thread of its own.
+struct Attack {
+    ends: Arc<AtomicBool>,
+    opened: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
+impl Attack {
+    /// Keeps that many sockets open.
+    fn start(port: u16, sources: u8, sockets: usize) -> Self {
+        let (ends, opened) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let (is_over, counter) = (ends.clone(), opened.clone());
+        let attack = async move {
+            let mut open = VecDeque::new();
+            while !is_over.load(Ordering::Relaxed) {
+                let number = counter.fetch_add(1, Ordering::Relaxed) % usize::from(sources);
+                let source = loopback(1 + u8::try_from(number).expect("less than the sources"));
+                let mut stream = connect(source, loopback(1), port).await;
+                let _ = stream.write_all(ATTACK).await;
+                open.push_back(stream);
+                if open.len() > sockets {
+                    open.pop_front();
+                }
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
+        Self { ends, opened, thread: std::thread::spawn(move || runtime.block_on(attack)) }
+    }
+
+    fn opened(&self) -> usize {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    fn end(self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it does not panic");
+    }
+}
+
+/// Asks as a kubelet does, under an attack from these addresses; the probe comes from 127.0.0.1, as one of the attackers.
+fn probe_under_attack(sources: u8) {
+    run(async move {
+        let port = start().await;
+        let attack = Attack::start(port, sources, 250);
+        while attack.opened() < 2 * CONNECTIONS_MAX {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let mut slowest = Duration::ZERO;
+        for _ in 0..20 {
+            for path in ["/live", "/ready"] {
+                sleep(Duration::from_millis(10)).await;
+                let started = Instant::now();
+                let answer = get(loopback(1), loopback(1), port, path).await;
+                assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer:?}");
+                slowest = slowest.max(started.elapsed());
+            }
+        }
+        println!("{} sockets from {sources} addresses; the slowest of 40 probes took {slowest:?}", attack.opened());
+        attack.end();
+        // What is promised is a tenth of it: the machine of a test has other work.
+        assert!(slowest < 10 * PROBE_MAX, "{slowest:?}");
+    });
+}
+
+#[test]
+fn probes_are_answered_while_sockets_of_the_same_address_fill_all_places() {
+    probe_under_attack(1);
+}
+
+#[test]
+fn probes_are_answered_while_sockets_of_many_addresses_fill_all_places() {
+    probe_under_attack(100);
+}
+
+#[test]
+fn callers_from_elsewhere_get_health_and_numbers_and_nothing_else() {
+    run(async {
+        let Some(outer) = outer_address() else { return };
+        let port = start().await;
+        for path in ["/live", "/ready", "/metrics"] {
+            assert!(get(outer, outer, port, path).await.starts_with("HTTP/1.1 200 "), "{path}");
+        }
+        for path in ["/", "/config", "/clients", "/balancer", "/limits", "/log-level", "/nothing", "//live"] {
+            let answer = get(outer, outer, port, path).await;
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{path}: {answer}");
+            assert!(
+                answer.contains("loopback only") && answer.ends_with("use leno or kubectl port-forward\n"),
+                "{answer}"
+            );
+        }
+        // The body never comes, and nobody waits for it.
+        let mut stream = connect(outer, outer, port).await;
+        stream.write_all(ATTACK).await.expect("it reads");
+        let mut answer = String::new();
+        let started = Instant::now();
+        let _ = timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends");
+        assert!(
+            answer.starts_with("HTTP/1.1 403 ") && started.elapsed() < HEADER_MAX,
+            "{:?}: {answer}",
+            started.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_mapped_loopback_address_is_this_machine() {
+    run(async {
+        let Ok(listener) = TcpListener::bind("[::]:0").await else { return };
+        let port = listener.local_addr().expect("an address").port();
+        spawn_local(serve(listener, async |_: Request<Incoming>| text(StatusCode::OK, "private\n")));
+        assert!(get(loopback(1), loopback(1), port, "/config").await.ends_with("private\n"));
+    });
+}
+
+#[test]
+fn a_caller_from_elsewhere_has_a_second_for_its_header() {
+    run(async {
+        let Some(outer) = outer_address() else { return };
+        let port = start().await;
+        let mut stream = connect(outer, outer, port).await;
+        stream.write_all(b"GET /live HTTP/1.1\r\n").await.expect("it reads");
+        let started = Instant::now();
+        let mut answer = Vec::new();
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it ends");
+        assert!(started.elapsed() < LOCAL_HEADER_MAX, "{:?}", started.elapsed());
+    });
+}

@@ -1,0 +1,115 @@
+use std::net::Ipv4Addr;
+
+use leno_accept::RoomSize;
+use leno_identity::upkeep::Upkeep;
+use leno_model::spiffe::Workload;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client;
+
+use super::*;
+use crate::issuer::fixtures::signing;
+use crate::issuer::{ClusterIssuer, Signing};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const PLACES: usize = 2;
+
+/// A listener for meshed clients, and what its clients need.
+struct Door {
+    address: SocketAddr,
+    signing: watch::Receiver<Arc<Signing>>,
+    connections: mpsc::Receiver<io::Result<Connection>>,
+    _own: Upkeep,
+}
+
+async fn identity(signing: &watch::Receiver<Arc<Signing>>, workload: &str) -> Upkeep {
+    let workload: Workload = workload.parse().expect("a workload");
+    let issuer = ClusterIssuer::new(signing.clone());
+    Upkeep::start(Box::new(issuer), workload, 7).await.expect("a certificate")
+}
+
+impl Door {
+    async fn open() -> Self {
+        let (_, signing) = watch::channel(signing());
+        let own = identity(&signing, "ns/leno/sa/leno-control").await;
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = socket.local_addr().expect("an address");
+        let listener = Listener::new("test", socket, RoomSize { strangers: PLACES, identified: PLACES });
+        let (sender, connections) = mpsc::channel(1);
+        tokio::spawn(accept(listener, Some(by_identity(own.identity())), Clients::Identified, sender));
+        Self { address, signing, connections, _own: own }
+    }
+
+    async fn stranger(&self) -> TcpStream {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, 2], 0).into()).expect("a loopback address");
+        socket.connect(self.address).await.expect("it listens")
+    }
+
+    /// A meshed client's end of a connection, and ours.
+    async fn meshed(&mut self, workload: &str) -> (client::TlsStream<TcpStream>, Connection) {
+        let config = identity(&self.signing, workload).await.identity().borrow().client.clone();
+        let stream = TcpStream::connect(self.address).await.expect("it listens");
+        let name = "control.leno.internal".try_into().expect("a name");
+        let stream = TlsConnector::from(config).connect(name, stream).await.expect("a handshake");
+        let accepted = timeout(PATIENCE, self.connections.recv()).await.expect("it is let in").expect("it listens");
+        (stream, accepted.expect("a connection"))
+    }
+}
+
+/// Whether a byte of the client arrives.
+async fn is_open(client: &mut client::TlsStream<TcpStream>, connection: &mut Connection) -> bool {
+    let exchange = async {
+        client.write_u8(7).await?;
+        client.flush().await?;
+        connection.read_u8().await
+    };
+    matches!(timeout(PATIENCE, exchange).await, Ok(Ok(7)))
+}
+
+#[tokio::test]
+async fn strangers_take_no_place_of_a_client_that_has_shown_its_certificate() {
+    let mut door = Door::open().await;
+    let mut silent = Vec::new();
+    for _ in 0..5 * PLACES {
+        silent.push(door.stranger().await);
+    }
+    let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
+    assert_eq!(
+        connection.peer().identity.as_ref().expect("an identity").to_string(),
+        "spiffe://cluster.local/ns/shop/sa/cart"
+    );
+    for _ in 0..5 * PLACES {
+        silent.push(door.stranger().await);
+    }
+    assert!(is_open(&mut client, &mut connection).await);
+}
+
+#[tokio::test]
+async fn an_identity_with_many_connections_yields_to_another() {
+    let mut door = Door::open().await;
+    let mut many = Vec::new();
+    for _ in 0..PLACES {
+        let (client, connection) = door.meshed("ns/shop/sa/cart").await;
+        connection.peer().presence.settle();
+        many.push((client, connection));
+    }
+    let (mut client, mut connection) = door.meshed("ns/shop/sa/web").await;
+    assert!(is_open(&mut client, &mut connection).await);
+    let [(first, at_first), (second, at_second)] = many.first_chunk_mut().expect("two");
+    assert!(!is_open(first, at_first).await, "the oldest");
+    assert!(is_open(second, at_second).await);
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_ends_and_one_with_a_request_stays() {
+    let mut door = Door::open().await;
+    let (_silent, mut connection) = door.meshed("ns/shop/sa/cart").await;
+    let (mut client, mut asking) = door.meshed("ns/shop/sa/web").await;
+    asking.peer().presence.asked();
+    let ended = timeout(4 * FIRST_REQUEST_MAX, connection.read_u8()).await.expect("it ends");
+    assert_eq!(ended.expect_err("nothing came").kind(), io::ErrorKind::TimedOut);
+    assert!(is_open(&mut client, &mut asking).await);
+}

@@ -1,0 +1,103 @@
+//! What the tests of the issuer share.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use kube::client::Body;
+use leno_identity::authority::Authority;
+use leno_identity::bundle::TrustBundle;
+use serde_json::{Value, json};
+use tower_service::Service;
+
+use super::Signing;
+
+/// The tokens that the API server accepts end with this: `signed` in base64url.
+pub(super) const SIGNATURE: &str = "c2lnbmVk";
+
+/// An authority of `cluster.local`.
+pub(crate) fn signing() -> Arc<Signing> {
+    let now = SystemTime::now();
+    let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), now).expect("an anchor");
+    let issuing = anchor.delegate(now, Duration::from_secs(24 * 60 * 60)).expect("an authority");
+    let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
+    Arc::new(Signing::new(Arc::new(issuing), bundle, anchor.certificate_pem().to_owned()))
+}
+
+/// A token with these claims, signed by somebody.
+pub(super) fn token(claims: &Value) -> String {
+    let header = json!({ "alg": "RS256", "kid": "key" });
+    format!("{}.{}.{SIGNATURE}", encoded(&header), encoded(claims))
+}
+
+/// A token of the ServiceAccount `shop/cart` from this issuer.
+pub(super) fn good_token(issuer: &str) -> String {
+    token(
+        &json!({ "iss": issuer, "aud": ["leno.dev"], "exp": 4_000_000_000_u64, "sub": "system:serviceaccount:shop:cart" }),
+    )
+}
+
+/// The same with another signature: only the API server can tell.
+pub(super) fn forged_token(issuer: &str) -> String {
+    good_token(issuer).replace(SIGNATURE, "Zm9yZ2Vk")
+}
+
+fn encoded(value: &Value) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let text = value.to_string();
+    let bits: Vec<u8> = text.bytes().flat_map(|byte| (0..8).rev().map(move |place| byte >> place & 1)).collect();
+    let number = |group: &[u8]| (0..6).fold(0, |number, place| number << 1 | group.get(place).copied().unwrap_or(0));
+    bits.chunks(6).map(|group| char::from(ALPHABET[usize::from(number(group))])).collect()
+}
+
+/// An API server that takes its time to review a token, and counts the questions.
+#[derive(Clone)]
+pub(super) struct ApiServer {
+    takes: Duration,
+    asked: Arc<AtomicUsize>,
+}
+
+impl ApiServer {
+    pub(super) fn new(takes: Duration) -> Self {
+        Self { takes, asked: Arc::default() }
+    }
+
+    /// How many tokens it was asked about.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Service<http::Request<Body>> for ApiServer {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let takes = self.takes;
+        Box::pin(async move {
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            let mut review: Value = serde_json::from_slice(&body).expect("a review");
+            tokio::time::sleep(takes).await;
+            let is_signed = review["spec"]["token"].as_str().is_some_and(|token| token.ends_with(SIGNATURE));
+            review["status"] = match is_signed {
+                true => json!({
+                    "authenticated": true, "audiences": ["leno.dev"], "user": { "username": "system:serviceaccount:shop:cart" }
+                }),
+                false => json!({ "authenticated": false, "error": "invalid signature" }),
+            };
+            Ok(http::Response::builder().status(201).body(Full::from(review.to_string())).expect("a response"))
+        })
+    }
+}

@@ -1,0 +1,26 @@
+//! The issuers of tokens that the API server has accepted, as far as is known.
+
+/// Most issuers that are remembered: a cluster has one, and two while it moves to another.
+const ISSUERS_MAX: usize = 4;
+
+/// Issuers of accepted tokens, the latest first.
+#[derive(Debug, Default)]
+pub(super) struct Issuers(Vec<String>);
+
+impl Issuers {
+    /// Whether tokens of this issuer may well be accepted: until one token is, every issuer may be right.
+    pub(super) fn may_be(&self, issuer: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|known| known == issuer)
+    }
+
+    /// The API server has accepted a token of this issuer.
+    pub(super) fn accepted(&mut self, issuer: String) {
+        self.0.retain(|known| *known != issuer);
+        self.0.insert(0, issuer);
+        self.0.truncate(ISSUERS_MAX);
+    }
+}
+
+#[cfg(test)]
+#[path = "issuers_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+use kube::Client;
+use leno_identity::svid;
+use tonic::Code;
+
+use super::*;
+use crate::issuer::fixtures::{ApiServer, forged_token, good_token, signing};
+
+const ISSUER: &str = "https://kubernetes.default.svc";
+/// How long the API server takes with each token.
+const REVIEW: Duration = Duration::from_millis(20);
+/// As many as hold every question and every place in the queue, and more.
+const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);
+
+fn start() -> (ApiServer, Arc<Service>) {
+    let server = ApiServer::new(REVIEW);
+    let (_, signing) = watch::channel(signing());
+    (server.clone(), Arc::new(Service::new(Client::new(server, "default"), signing)))
+}
+
+async fn certify(service: &Service, from: [u8; 4], token: String) -> Result<Response<CertifyResponse>, Status> {
+    let id = "spiffe://cluster.local/ns/shop/sa/cart".parse().expect("an id");
+    let csr = svid::Request::new(id).expect("random numbers").csr().to_vec();
+    let mut request = Request::new(CertifyRequest { csr, token });
+    let peer = Peer { address: (from, 1).into(), identity: None, presence: Presence::default() };
+    request.extensions_mut().insert(peer);
+    service.certify(request).await
+}
+
+#[tokio::test]
+async fn rubbish_is_refused_without_a_question_to_the_api_server() {
+    let (server, service) = start();
+    let expired = good_token(ISSUER).replacen('.', ".AAAA", 1);
+    for token in ["nonsense".to_owned(), "a.b.c".to_owned(), "x".repeat(20_000), expired] {
+        let status = certify(&service, [127, 0, 0, 1], token).await.expect_err("no certificate");
+        assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    }
+    assert_eq!(server.asked(), 0);
+    assert!(certify(&service, [127, 0, 0, 1], good_token(ISSUER)).await.is_ok());
+    assert_eq!(server.asked(), 1);
+}
+
+#[tokio::test]
+async fn whoever_floods_the_queue_with_forged_tokens_costs_no_other_workload_its_certificate() {
+    let (_, service) = start();
+    let flood: Vec<_> = (0..FLOOD)
+        .map(|_| {
+            let service = service.clone();
+            tokio::spawn(async move { certify(&service, [127, 0, 0, 1], forged_token(ISSUER)).await })
+        })
+        .collect();
+    // Each has come as far as it gets.
+    while service.turns.waiting() < REVIEWS_WAITING_MAX {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..10 {
+        let issued = certify(&service, [127, 0, 0, 2], good_token(ISSUER)).await;
+        assert!(issued.is_ok(), "{:?}", issued.err());
+    }
+    let mut codes = Vec::new();
+    for request in flood {
+        codes.push(request.await.expect("no panic").expect_err("no certificate"));
+    }
+    let refused = |code| codes.iter().filter(|status| status.code() == code).count();
+    assert_eq!(refused(Code::Unauthenticated) + refused(Code::ResourceExhausted), FLOOD);
+    let told = codes.iter().find(|status| status.code() == Code::ResourceExhausted).expect("more came than may wait");
+    assert!(told.message().contains("try again in a second"), "{told}");
+}
+
+#[tokio::test]
+async fn tokens_of_another_issuer_wait_together_wherever_they_come_from() {
+    let (_, service) = start();
+    certify(&service, [127, 0, 0, 1], good_token(ISSUER)).await.expect("a certificate");
+    let flood: Vec<_> = (0..FLOOD)
+        .map(|number| {
+            let (service, last) = (service.clone(), u8::try_from(number % 200).expect("a byte"));
+            tokio::spawn(async move { certify(&service, [127, 0, 1, last], forged_token("https://elsewhere")).await })
+        })
+        .collect();
+    while service.turns.waiting() < REVIEWS_WAITING_MAX {
+        tokio::task::yield_now().await;
+    }
+    let issued = certify(&service, [127, 0, 0, 2], good_token(ISSUER)).await;
+    assert!(issued.is_ok(), "{:?}", issued.err());
+    flood.into_iter().for_each(|request| request.abort());
+    // A cluster may move to another issuer: its tokens are asked about, and known from then on.
+    let moved = certify(&service, [127, 0, 0, 2], good_token("https://new")).await;
+    assert!(moved.is_ok(), "{:?}", moved.err());
+    assert!(service.issuers.lock().expect("no panic").may_be("https://new"));
+}

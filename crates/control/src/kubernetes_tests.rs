@@ -1,0 +1,63 @@
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::future::{Pending, pending};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use kube::client::Body;
+use tower_service::Service;
+
+use super::*;
+use crate::index::{Content, Name};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An API server that never answers.
+struct Silent;
+
+impl Service<http::Request<Body>> for Silent {
+    type Response = http::Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Pending<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<Body>) -> Self::Future {
+        pending()
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
+    let mut source = KubernetesSource::start(&Client::new(Silent, "default"), "leno");
+    let (changes, state, mut trusting) = (source.changes(), source.state(), source.trusting_namespaces());
+    let send = |kind, change| changes.try_send((kind, change)).expect("there is room");
+    let quiet = Name::of_cluster("quiet");
+    send(Kind::Namespace, Change::Applied(quiet.clone(), Content::Namespace(Namespace::default())));
+    for kind in Kind::ALL {
+        let names = if kind == Kind::Namespace { HashSet::from([quiet.clone()]) } else { HashSet::new() };
+        send(kind, Change::Listed(names));
+    }
+    tokio::time::timeout(PATIENCE, source.listed()).await.expect("all is known");
+    let translations = state.borrow().translations;
+    tokio::spawn(async move { match source.run().await {} });
+    for _ in 0..100 {
+        send(Kind::Pod, Change::Expected("quiet".into()));
+    }
+    let told = trusting.wait_for(|trusting| trusting.contains("quiet"));
+    tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("the source lives");
+    // A change of an object comes after those, and is the only one that makes a mesh.
+    let another = Content::Namespace(Namespace::default());
+    send(Kind::Namespace, Change::Applied(Name::of_cluster("another"), another));
+    let mut state = state;
+    let made = state.wait_for(|state| {
+        let mut numbers = String::new();
+        state.write_metrics(&mut numbers);
+        numbers.contains("leno_control_objects{kind=\"Namespace\"} 2\n")
+    });
+    let made = tokio::time::timeout(PATIENCE, made).await.expect("a mesh").expect("the source lives").translations;
+    assert_eq!(made, translations + 1);
+}

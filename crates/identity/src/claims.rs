@@ -1,0 +1,147 @@
+//! What a ServiceAccount token says of itself: a JSON Web Token (RFC 7519) that is read and not verified.
+//!
+//! Nothing here makes a token worth belief: its signature is not looked at. It tells rubbish from a token that an API server
+//! may accept, so that strangers cannot have the API server asked about any text.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde::de::{self, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+/// The longest token, in bytes. Those of Kubernetes have about 1,000.
+pub const TOKEN_MAX_BYTES: usize = 16 << 10;
+/// The most audiences that a token may name.
+pub const AUDIENCES_MAX: usize = 16;
+/// How much the clocks of the API server and ours may differ: a token counts as expired only after that.
+const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// What a token says of itself.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Claims {
+    /// Who made it: a cluster's issuer.
+    #[serde(rename = "iss")]
+    pub issuer: String,
+    /// Who it is a user as: `system:serviceaccount:<namespace>:<name>`.
+    #[serde(rename = "sub")]
+    pub subject: String,
+    /// Whom it is for.
+    #[serde(rename = "aud", deserialize_with = "one_or_more")]
+    pub audiences: Vec<String>,
+    /// When it expires, in seconds since 1970.
+    #[serde(rename = "exp")]
+    expires_s: f64,
+}
+
+/// Why a text is no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoToken {
+    /// It is longer than any.
+    #[error("it has {0} bytes, and a token at most {TOKEN_MAX_BYTES}")]
+    TooLong(usize),
+    /// It is not three parts in base64url with dots between them.
+    #[error("it is not a JSON Web Token of the form header.claims.signature")]
+    Form,
+    /// A part holds no JSON object, or one without what every token has.
+    #[error("its claims iss, sub, aud and exp cannot be read")]
+    Claims,
+}
+
+/// The header, of which only the form matters.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(rename = "alg")]
+    _algorithm: String,
+}
+
+impl Claims {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// [`NoToken`] if it has not the form of one.
+    pub fn read(token: &str) -> Result<Self, NoToken> {
+        if token.len() > TOKEN_MAX_BYTES {
+            return Err(NoToken::TooLong(token.len()));
+        }
+        let mut parts = token.split('.');
+        let (Some(header), Some(claims), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(NoToken::Form);
+        };
+        let decoded = |part| base64url(part).filter(|bytes| !bytes.is_empty()).ok_or(NoToken::Form);
+        let (header, claims, _) = (decoded(header)?, decoded(claims)?, decoded(signature)?);
+        let _: Header = serde_json::from_slice(&header).map_err(|_| NoToken::Claims)?;
+        serde_json::from_slice(&claims).map_err(|_| NoToken::Claims)
+    }
+
+    /// Whether it has expired, however much the clocks differ.
+    pub fn is_expired(&self, now: SystemTime) -> bool {
+        let latest = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(CLOCKS_DIFFER_MAX);
+        self.expires_s < latest.as_secs_f64()
+    }
+}
+
+/// Decodes base64 as tokens have it: the URL-safe alphabet without padding (RFC 7515 section 2).
+fn base64url(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    for group in text.as_bytes().chunks(4) {
+        let mut bits = 0;
+        for &byte in group {
+            bits = bits << 6 | u32::from(sextet(byte)?);
+        }
+        // Of n characters, each with 6 bits, come n - 1 bytes; what is left over of the last one says nothing.
+        let length = group.len().checked_sub(1).filter(|length| *length > 0)?;
+        let [_, decoded @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
+        bytes.extend(decoded.iter().take(length));
+    }
+    Some(bytes)
+}
+
+fn sextet(byte: u8) -> Option<u8> {
+    match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'-' => Some(62),
+        b'_' => Some(63),
+        _ => None,
+    }
+}
+
+/// Audiences are a list, or a text where there is one (RFC 7519 section 4.1.3).
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Audiences;
+
+    impl<'de> Visitor<'de> for Audiences {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a text, or a list of at most {AUDIENCES_MAX}")
+        }
+
+        fn visit_str<E: de::Error>(self, one: &str) -> Result<Self::Value, E> {
+            Ok(vec![one.to_owned()])
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Self::Value, S::Error> {
+            let mut audiences = Vec::new();
+            while audiences.len() < AUDIENCES_MAX {
+                match list.next_element()? {
+                    Some(audience) => audiences.push(audience),
+                    None => return Ok(audiences),
+                }
+            }
+            match list.next_element::<IgnoredAny>()? {
+                Some(_) => Err(de::Error::invalid_length(AUDIENCES_MAX + 1, &self)),
+                None => Ok(audiences),
+            }
+        }
+    }
+
+    deserializer.deserialize_any(Audiences)
+}
+
+#[cfg(test)]
+#[path = "claims_tests.rs"]
+mod tests;
