@@ -62,7 +62,7 @@ fn check_same<T: FromStr + Display + PartialEq + Debug>(text: &str) {
 
 /// Whatever the objects were, clusters and endpoints are sorted and unique, and each is found by its name.
 fn check_mesh(mesh: &Mesh) {
-    assert!(mesh.clusters().is_sorted_by(|a, b| a.key < b.key));
+    assert!(mesh.clusters().iter().is_sorted_by(|a, b| a.key < b.key));
     for cluster in mesh.clusters() {
         assert!(cluster.endpoints.is_sorted_by(|a, b| a.address < b.address));
         for endpoint in cluster.endpoints.iter().chain(&cluster.unready_endpoints) {

@@ -1,6 +1,7 @@
 //! A real `leno-proxy` that asks a real `leno-control` for what its calls need.
 
 mod connections;
+mod forgetting;
 mod policies;
 
 use std::time::Duration;

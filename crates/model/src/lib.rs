@@ -18,6 +18,7 @@ pub mod problem;
 pub mod protocol;
 pub mod route;
 pub mod settings;
+pub mod sorted;
 pub mod spelling;
 pub mod spiffe;
 pub mod translate;

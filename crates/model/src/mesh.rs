@@ -3,6 +3,7 @@
 //! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
 //! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
+mod draft;
 mod sharing;
 
 use std::cmp::Ordering;
@@ -20,25 +21,31 @@ use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
 use crate::protocol::Protocol;
 use crate::route::RouteTable;
 use crate::settings::Settings;
+use crate::sorted::SortedList;
 use crate::spiffe::{SpiffeId, Workload};
 
-/// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`.
-#[derive(Debug, Serialize)]
+pub use draft::{Changes, Draft};
+
+/// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`. A copy is cheap: it shares what is equal.
+#[derive(Clone, Debug, Serialize)]
 pub struct Mesh {
-    default_namespace: Box<str>,
-    clusters: Box<[Arc<Cluster>]>,
-    policies: Box<[Arc<AuthorizationPolicy>]>,
+    default_namespace: Arc<str>,
+    clusters: SortedList<Arc<Cluster>>,
+    policies: Arc<Vec<Arc<AuthorizationPolicy>>>,
     /// Sorted by key and unique.
-    routes: Box<[AttachedRoutes]>,
-    /// Sorted by address and unique; the numbers are places in `clusters`.
+    routes: SortedList<AttachedRoutes>,
+    /// Which endpoints `endpoints` has.
     #[serde(skip)]
-    addresses: Box<[(SocketAddr, usize)]>,
-    /// Where each endpoint is: sorted by address and unique.
+    dialled: Dialled,
+    /// Sorted by address and unique.
     #[serde(skip)]
-    endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+    addresses: SortedList<(SocketAddr, Arc<ClusterKey>)>,
+    /// Where each endpoint is, sorted. An address may be an endpoint's of several clusters.
+    #[serde(skip)]
+    endpoints: SortedList<EndpointPlace>,
     /// What the mesh has an answer for, be it that there is no such thing, sorted; `None` if it knows everything.
     #[serde(skip)]
-    answered: Option<Box<[Subject]>>,
+    answered: Option<SortedList<Subject>>,
 }
 
 /// The routes of one namespace that are attached to one cluster.
@@ -53,12 +60,14 @@ pub struct AttachedRoutes {
     pub table: Arc<RouteTable>,
 }
 
-/// Where in a [`Mesh`] an endpoint is.
-#[derive(Clone, Copy, Debug)]
+/// Where in a [`Mesh`] an endpoint is. Of one address, the first in order counts: a proxy that one cluster knows of is not
+/// passed over for another cluster that comes first, since that would be in clear.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EndpointPlace {
-    cluster: usize,
-    /// In `endpoints`, and beyond those in `unready_endpoints`.
-    endpoint: usize,
+    address: SocketAddr,
+    /// Whether no proxy stands before it.
+    is_bare: bool,
+    cluster: Arc<ClusterKey>,
 }
 
 /// Which endpoints are meant by whoever dials an endpoint's own address, and may stand for a headless Service there.
@@ -173,31 +182,25 @@ impl Mesh {
         policies.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         clusters.sort_by(|a, b| a.key.cmp(&b.key));
         clusters.dedup_by(|later, first| later.key == first.key);
-        let place = |key: &ClusterKey| clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok();
-        let mut addresses: Vec<(SocketAddr, usize)> =
-            addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), place(&key)?))).collect();
+        let keys: Vec<Arc<ClusterKey>> = clusters.iter().map(|cluster| Arc::new(cluster.key.clone())).collect();
+        let place = |key: &ClusterKey| keys.binary_search_by(|known| (**known).cmp(key)).ok();
+        let known = |key: &ClusterKey| place(key).and_then(|place| keys.get(place)).cloned();
+        let mut addresses: Vec<(SocketAddr, Arc<ClusterKey>)> =
+            addresses.into_iter().filter_map(|(address, key)| Some((canonical(address), known(&key)?))).collect();
         addresses.sort_by_key(|(address, _)| *address);
         addresses.dedup_by_key(|(address, _)| *address);
-        let mut endpoints: Vec<(SocketAddr, bool, EndpointPlace)> = Vec::new();
-        for (place, cluster) in clusters.iter().enumerate() {
-            for (number, endpoint) in
-                cluster.all_endpoints().enumerate().filter(|(_, endpoint)| dialled.means(endpoint))
-            {
-                let place = EndpointPlace { cluster: place, endpoint: number };
-                endpoints.push((canonical(endpoint.address), endpoint.proxy.is_none(), place));
-            }
-        }
-        // A proxy that one cluster knows of is not passed over for another that comes first: that would be in clear.
-        endpoints.sort_by_key(|(address, is_bare, _)| (*address, *is_bare));
-        endpoints.dedup_by_key(|(address, _, _)| *address);
-        let endpoints: Vec<_> = endpoints.into_iter().map(|(address, _, place)| (address, place)).collect();
+        let mut endpoints: Vec<EndpointPlace> =
+            clusters.iter().zip(&keys).flat_map(|(cluster, key)| places(dialled, cluster, key)).collect();
+        endpoints.sort();
+        endpoints.dedup();
         Self {
             default_namespace: default_namespace.into(),
-            clusters: clusters.into(),
-            policies: policies.into(),
-            routes: routes.into(),
-            addresses: addresses.into(),
-            endpoints: endpoints.into(),
+            clusters: SortedList::of_sorted(clusters),
+            policies: Arc::new(policies),
+            routes: SortedList::of_sorted(routes),
+            dialled,
+            addresses: SortedList::of_sorted(addresses),
+            endpoints: SortedList::of_sorted(endpoints),
             answered: None,
         }
     }
@@ -212,29 +215,33 @@ impl Mesh {
         let mut subjects: Vec<Subject> = subjects.into_iter().collect();
         subjects.sort();
         subjects.dedup();
-        self.answered = Some(subjects.into());
+        self.answered = Some(SortedList::of_sorted(subjects));
         self
     }
 
     /// What must be asked before it is known what a connection to `address` is for.
     pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
-        let answered = self.answered.as_ref()?;
+        self.answered.as_ref()?;
         let subject = Subject::Address(canonical(address));
-        answered.binary_search(&subject).is_err().then_some(subject)
+        (!self.answers(&subject)).then_some(subject)
     }
 
     /// What must be asked before it is known what a call with this `:authority` is for. Of one that cannot be read
     /// nothing is.
     pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
-        let answered = self.answered.as_ref()?;
+        self.answered.as_ref()?;
+        self.subject(authority).filter(|subject| !self.answers(subject))
+    }
+
+    /// What a call with this `:authority` asks about; `None` if it cannot be read.
+    pub fn subject(&self, authority: &[u8]) -> Option<Subject> {
         let Authority { host, port } = authority::parse(authority).ok()?;
         let (name, namespace) = match host {
-            Host::Address(ip) => return self.unanswered_address(SocketAddr::new(ip, port)),
+            Host::Address(ip) => return Some(Subject::Address(canonical(SocketAddr::new(ip, port)))),
             Host::Service { name, namespace } => (name, namespace.unwrap_or(&self.default_namespace)),
         };
         let (service, namespace) = (name.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
-        let subject = Subject::Service(ClusterKey { namespace, service, port });
-        answered.binary_search(&subject).is_err().then_some(subject)
+        Some(Subject::Service(ClusterKey { namespace, service, port }))
     }
 
     /// What must be asked before it is known which policies are in force.
@@ -244,23 +251,22 @@ impl Mesh {
 
     /// Whether it has an answer for `subject`.
     pub fn answers(&self, subject: &Subject) -> bool {
-        self.answered.as_ref().is_none_or(|answered| answered.binary_search(subject).is_ok())
+        self.answered.as_ref().is_none_or(|answered| answered.find(|other| other.cmp(subject)).is_some())
     }
 
     /// Every cluster, sorted by key.
-    pub fn clusters(&self) -> &[Arc<Cluster>] {
+    pub fn clusters(&self) -> &SortedList<Arc<Cluster>> {
         &self.clusters
     }
 
     /// The cluster of that key.
     pub fn cluster(&self, key: &ClusterKey) -> Option<&Arc<Cluster>> {
-        let found = self.clusters.binary_search_by(|cluster| cluster.key.cmp(key)).ok()?;
-        self.clusters.get(found)
+        self.clusters.find(|cluster| cluster.key.cmp(key))
     }
 
     /// Every address that leads to a cluster, as [`Mesh::cluster_by_address`] finds it, sorted.
     pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
-        self.addresses.iter().filter_map(|(address, place)| Some((*address, self.clusters.get(*place)?)))
+        self.addresses.iter().filter_map(|(address, key)| Some((*address, self.cluster(key)?)))
     }
 
     /// The cluster that `:authority` names: `name`, `name.namespace`, `name.namespace.svc` or
@@ -291,24 +297,17 @@ impl Mesh {
     /// endpoint's address means that one, which must not be balanced away, so the answer is `None`.
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
-        let found = self.addresses.binary_search_by_key(&address, |(address, _)| *address).ok()?;
-        let (_, place) = self.addresses.get(found)?;
-        self.clusters.get(*place)
+        let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
+        self.cluster(key)
     }
 
     /// The endpoint that is at `address`, whether calls may be balanced to it or not: for whoever dialled this very
     /// address. Of several clusters that it serves, the first by key, but one that knows of a proxy before the others.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
-        let found = self.endpoints.binary_search_by_key(&address, |(address, _)| *address).ok()?;
-        let (_, place) = self.endpoints.get(found)?;
-        let cluster = self.clusters.get(place.cluster)?;
-        let beyond = place.endpoint.checked_sub(cluster.endpoints.len());
-        let endpoint = match beyond {
-            None => cluster.endpoints.get(place.endpoint),
-            Some(beyond) => cluster.unready_endpoints.get(beyond),
-        };
-        Some((cluster, endpoint?))
+        let place = self.endpoints.from(|place| place.address < address).next()?;
+        let cluster = self.cluster(&place.cluster).filter(|_| place.address == address)?;
+        Some((cluster, cluster.endpoint_at(address, place.is_bare)?))
     }
 
     /// Every policy, sorted by namespace and name.
@@ -340,14 +339,13 @@ impl Mesh {
     /// request finds nothing refuses it.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
-            let found = self.routes.binary_search_by(|routes| routes.key().cmp(&(key, namespace))).ok()?;
-            self.routes.get(found).map(|routes| &routes.table)
+            self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)
         };
         of_namespace(client_namespace).or_else(|| of_namespace(&key.namespace))
     }
 
     /// Every attached route, sorted by cluster and namespace.
-    pub fn attached_routes(&self) -> &[AttachedRoutes] {
+    pub fn attached_routes(&self) -> &SortedList<AttachedRoutes> {
         &self.routes
     }
 
@@ -355,9 +353,8 @@ impl Mesh {
         let before = |cluster: &Arc<Cluster>| {
             compare(&cluster.key.namespace, namespace).then_with(|| compare(&cluster.key.service, service))
         };
-        let first = self.clusters.partition_point(|cluster| before(cluster).is_lt());
         let of_service = || {
-            let from_first = self.clusters.get(first..).unwrap_or_default().iter();
+            let from_first = self.clusters.from(|cluster| before(cluster).is_lt());
             from_first.take_while(|cluster| before(cluster).is_eq())
         };
         if let Some(cluster) = of_service().find(|cluster| cluster.key.port == port) {
@@ -381,9 +378,29 @@ impl AttachedRoutes {
 
 impl Cluster {
     /// Every endpoint: first those that calls may be sent to.
-    fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+    pub fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoints.iter().chain(&self.unready_endpoints)
     }
+
+    /// The endpoint at `address`, in its one form, with or without a proxy.
+    fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
+        let is_meant =
+            |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;
+        let find = |endpoints: &'_ [Endpoint]| endpoints.binary_search_by_key(&address, |other| other.address).ok();
+        let ready = find(&self.endpoints).and_then(|place| self.endpoints.get(place)).filter(is_meant);
+        let unready = || find(&self.unready_endpoints).and_then(|place| self.unready_endpoints.get(place));
+        // An IPv4 address that is written as an IPv6 one is not where it is looked for.
+        ready.or_else(|| unready().filter(is_meant)).or_else(|| self.all_endpoints().find(is_meant))
+    }
+}
+
+/// The places of a cluster's endpoints that may be meant by their own addresses.
+fn places(dialled: Dialled, cluster: &Cluster, key: &Arc<ClusterKey>) -> impl Iterator<Item = EndpointPlace> {
+    cluster.all_endpoints().filter(move |endpoint| dialled.means(endpoint)).map(|endpoint| EndpointPlace {
+        address: canonical(endpoint.address),
+        is_bare: endpoint.proxy.is_none(),
+        cluster: key.clone(),
+    })
 }
 
 /// Orders a name, which is in lower case, against one in any case.

@@ -32,6 +32,10 @@ pub struct RelayLimits {
     pub max_targets: u32,
     /// Questions to the control plane that it has not answered.
     pub max_questions: u32,
+    /// Services and addresses about which the control plane is asked, of the whole process.
+    pub max_subjects: u32,
+    /// How long what the control plane said of a Service or an address is kept that no call uses.
+    pub discovery_idle_ms: u32,
     /// Connections to one endpoint that carry one call each: HTTP/1 and opaque ones.
     pub max_unshared_connections_per_endpoint: u32,
     /// Calls that wait for one answer of the control plane, or for a connection to one endpoint. Of the places that are free, a client may take as many as it
@@ -103,6 +107,8 @@ impl Default for RelayLimits {
             max_calls: 100_000,
             max_targets: 10_000,
             max_questions: 1_000,
+            max_subjects: 10_000,
+            discovery_idle_ms: 300_000,
             max_unshared_connections_per_endpoint: 1_024,
             max_waiting_calls_per_endpoint: 1_024,
             max_wait_ms: 10_000,
@@ -250,6 +256,8 @@ static SPECS: &[Spec] = specs! {
     "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
     "max_questions" relay.max_questions 1..=100_000, "questions to the control plane without an answer, per worker";
+    "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses about which the control plane is asked; beyond, the least recently used is forgotten";
+    "discovery_idle_ms" relay.discovery_idle_ms TIME, "how long what the control plane said is kept that no call uses";
     "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
     "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";

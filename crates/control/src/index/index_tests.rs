@@ -79,7 +79,8 @@ fn with_echo(pods: &[(&str, &str)]) -> Index {
 /// The endpoints of the only cluster, as addresses with the identity of the proxy or nothing.
 fn endpoints(index: &mut Index) -> Vec<String> {
     let mesh = index.translate().mesh;
-    let [cluster] = mesh.clusters() else { panic!("one cluster: {:?}", mesh.clusters()) };
+    let clusters = mesh.clusters().to_vec();
+    let [cluster] = &clusters[..] else { panic!("one cluster: {clusters:?}") };
     let shown = |endpoint: &Endpoint| match &endpoint.proxy {
         Some(proxy) => format!("{} {}", endpoint.address.ip(), proxy.identity),
         None => endpoint.address.ip().to_string(),

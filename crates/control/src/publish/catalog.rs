@@ -82,7 +82,7 @@ impl Catalog {
         if subject.to_string() != name {
             return self.write(kind, name, &subject, audience).map(Arc::new);
         }
-        let audience = audience.of(&subject);
+        let audience = audience.of(kind, &subject);
         let place = (kind, subject);
         if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&audience)) {
             return Some(written.clone());
@@ -91,6 +91,23 @@ impl Catalog {
         let written = Arc::new(self.write(kind, name, &place.1, &audience)?);
         self.lock().entry(place).or_default().insert(audience, written.clone());
         Some(written)
+    }
+
+    /// Forgets what was written about a subject: whoever asks next has it written again.
+    pub(crate) fn forget(&self, subject: &Subject) {
+        let mut written = self.lock();
+        for kind in Kind::ALL {
+            written.remove(&(kind, subject.clone()));
+        }
+        if written.len() < written.capacity() / 4 {
+            written.shrink_to_fit();
+        }
+    }
+
+    /// Whether anything is kept as it was written about a subject.
+    #[cfg(test)]
+    pub(crate) fn has_written(&self, subject: &Subject) -> bool {
+        Kind::ALL.into_iter().any(|kind| self.lock().contains_key(&(kind, subject.clone())))
     }
 
     /// The names of all resources that a client gets which asks for all.
@@ -178,11 +195,15 @@ impl Catalog {
 }
 
 impl Audience {
-    /// As much of it as resources about the subject depend on: what is the same for all service accounts is written once.
-    fn of(&self, subject: &Subject) -> Self {
+    /// As much of it as resources of a kind about the subject depend on: what is the same for all service accounts, or for all
+    /// namespaces, is written once.
+    fn of(&self, kind: Kind, subject: &Subject) -> Self {
         let is_inbound = matches!(subject, Subject::Inbound(_));
         let service_account = self.service_account.clone().filter(|_| is_inbound);
-        Self { service_account, ..self.clone() }
+        // Routes of the client's namespace count; the Listener of an address shows those of connections.
+        let has_routes = matches!((kind, subject), (Kind::Route, _) | (Kind::Listener, Subject::Address(_)));
+        let namespace = if has_routes || is_inbound { self.namespace.clone() } else { Arc::default() };
+        Self { service_account, namespace, ..self.clone() }
     }
 }
 

@@ -8,7 +8,6 @@ use leno_wire::Kind;
 use serde::Serialize;
 
 use super::holdings::{Entry, Sent};
-use super::limits::STREAMS_MAX;
 use super::session::{Session, Variant};
 use super::subscribers::ClientId;
 
@@ -75,14 +74,9 @@ struct RefusedPage {
 }
 
 impl Clients {
-    /// Adds a client, unless there are too many.
-    pub(crate) fn join(&self, id: ClientId, introduction: Introduction, session: Arc<Mutex<Session>>) -> bool {
-        let mut clients = self.lock();
-        if clients.len() >= STREAMS_MAX {
-            return false;
-        }
-        clients.insert(id, Client { introduction, session });
-        true
+    /// Adds a client.
+    pub(crate) fn join(&self, id: ClientId, introduction: Introduction, session: Arc<Mutex<Session>>) {
+        self.lock().insert(id, Client { introduction, session });
     }
 
     /// Removes a client.

@@ -23,6 +23,11 @@ impl Exchange for Delta {
         request.node.as_ref()
     }
 
+    fn names(request: &DeltaDiscoveryRequest) -> usize {
+        let changes = request.resource_names_subscribe.len() + request.resource_names_unsubscribe.len();
+        changes + request.initial_resource_versions.len()
+    }
+
     fn take(
         session: &mut Session,
         request: &DeltaDiscoveryRequest,
@@ -36,18 +41,18 @@ impl Exchange for Delta {
         let is_first = !std::mem::replace(&mut session.kinds[kind.index()].is_known, true);
         let says_nothing = request.resource_names_subscribe.is_empty() && request.resource_names_unsubscribe.is_empty();
         if is_first && says_nothing {
-            session.want_all(kind, true, context);
+            session.want_all(kind, true, context)?;
         }
         for name in &request.resource_names_subscribe {
             if name == ALL {
-                session.want_all(kind, true, context);
+                session.want_all(kind, true, context)?;
             } else {
                 session.subscribe(kind, name, context)?;
             }
         }
         for name in &request.resource_names_unsubscribe {
             if name == ALL {
-                session.want_all(kind, false, context);
+                session.want_all(kind, false, context)?;
             } else {
                 session.unsubscribe(kind, name, context);
             }

@@ -11,9 +11,11 @@ use leno_model::mesh::Mesh;
 use leno_model::translate::translate;
 use leno_wire::{Dialect, Kind};
 
+use super::accounts::Holder;
 use super::catalog::Audience;
 use super::clients::lock;
-use super::session::{Answer, Context, Refusal, Session};
+use super::limits::Capacity;
+use super::session::{Answer, Batch, Context, Refusal, Session};
 use super::state::State;
 use super::subscribers::{ClientId, Mailbox};
 use super::variant::Exchange;
@@ -39,7 +41,12 @@ pub(crate) fn mesh(text: &str) -> Arc<Mesh> {
 
 /// A control plane that serves a mesh.
 pub(crate) fn state(text: &str) -> State {
-    State::new(mesh(text), "cluster.local".parse().expect("a trust domain"))
+    state_with(text, Capacity { streams_max: 1_000, names_max: 1_000_000 })
+}
+
+/// The same with room for so much.
+pub(crate) fn state_with(text: &str, capacity: Capacity) -> State {
+    State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity)
 }
 
 /// A client that is driven by hand.
@@ -65,8 +72,26 @@ impl<'a> Client<'a> {
         let id: ClientId = state.next_client();
         let service_account = service_account.map(Arc::from);
         let audience = Audience { dialect, mutual_tls: false, namespace: namespace.into(), service_account };
+        Self::join::<E>(state, id, audience, Holder::Address([127, 0, 0, 1].into()))
+    }
+
+    /// One that speaks like `E` and has a certificate of this service account in the namespace `shop`.
+    pub(crate) fn held_by<E: Exchange>(state: &'a State, service_account: &str) -> Self {
+        let identity = format!("spiffe://cluster.local/ns/shop/sa/{service_account}").parse().expect("a SPIFFE id");
+        let audience = Audience {
+            dialect: Dialect::Envoy,
+            mutual_tls: true,
+            namespace: "shop".into(),
+            service_account: Some(service_account.into()),
+        };
+        Self::join::<E>(state, state.next_client(), audience, Holder::Identity(identity))
+    }
+
+    fn join<E: Exchange>(state: &'a State, id: ClientId, audience: Audience, holder: Holder) -> Self {
         let mailbox = state.subscribers.join(id);
-        Self { state, session: Session::new(id, E::VARIANT, audience).into(), mailbox }
+        let account = state.accounts.open(holder, [127, 0, 0, 1].into(), std::time::Instant::now());
+        let session = Session::new(id, E::VARIANT, audience, account.expect("there is room"));
+        Self { state, session: session.into(), mailbox }
     }
 
     /// Sends a request.
@@ -83,9 +108,16 @@ impl<'a> Client<'a> {
         lock(&self.session).next(&self.state.catalog()).map(E::respond)
     }
 
+    /// The same, not written down yet.
+    pub(crate) fn next_batch(&self) -> Option<Batch> {
+        lock(&self.session).look_again(self.mailbox.now());
+        lock(&self.session).next(&self.state.catalog())
+    }
+
     /// Ends the stream.
     pub(crate) fn close(&self) {
-        lock(&self.session).close(&self.state.subscribers);
+        let catalog = self.state.catalog();
+        lock(&self.session).close(Context { catalog: &catalog, subscribers: &self.state.subscribers });
     }
 }
 

@@ -29,7 +29,10 @@ pub(super) struct Entry {
     /// Whether it asked by name, not only for all.
     pub(super) is_named: bool,
     pub(super) sent: Sent,
-    pub(super) refused: Option<Refused>,
+    /// Whether it asked once more for what it was sent.
+    pub(super) is_asked_again: bool,
+    /// Boxed, since few are.
+    pub(super) refused: Option<Box<Refused>>,
 }
 
 /// What the client was told of a resource last.

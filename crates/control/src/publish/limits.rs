@@ -1,16 +1,18 @@
-//! How much clients may ask for. Whoever goes beyond is refused with RESOURCE_EXHAUSTED, and nobody else notices.
+//! How much clients may ask for. Whoever goes beyond is refused with RESOURCE_EXHAUSTED, or waits, and nobody else notices.
+//!
+//! What clients cost is bounded by what the process may use ([`Capacity`]), and shared out by identity (`accounts`).
 
+use std::fs;
 use std::time::Duration;
 
-/// Streams at once, over all connections.
-pub const STREAMS_MAX: usize = 20_000;
 /// Streams at once on one connection; a client needs one.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 8;
 /// Connections at once; a newcomer replaces one of the identity with the most.
 pub const CONNECTIONS_MAX: usize = 20_000;
 /// Connections at once whose clients have not shown a certificate yet.
 pub const HANDSHAKES_MAX: usize = 1_024;
-/// Resources of one kind that one client may subscribe to by name.
+/// Resources of one kind that one client may subscribe to by name. A Leno proxy asks about 10,000 Services and addresses at
+/// most, and their routes may lead to others.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
 /// Bytes of one request; a full list of subscriptions fits in.
 pub const REQUEST_MAX_BYTES: usize = 4 << 20;
@@ -18,6 +20,18 @@ pub const REQUEST_MAX_BYTES: usize = 4 << 20;
 pub const REQUESTS_BURST: u32 = 2_000;
 /// Requests of one client per second, lasting.
 pub const REQUESTS_PER_SECOND: u32 = 200;
+/// Bytes of requests that the clients of one identity at one address may send at once, above what [`READ_BYTES_PER_SECOND`] gives
+/// back; later ones are read later. A thousand simulated proxies in one Pod fit in.
+pub const READ_BURST_BYTES: u32 = 128 << 20;
+/// The same per second, lasting: parsing them takes about a fifth of a processor.
+pub const READ_BYTES_PER_SECOND: u32 = 8 << 20;
+/// What each name in a request counts beyond its bytes: it has to be looked for.
+pub const READ_BYTES_PER_NAME: usize = 64;
+/// Bytes of resources that the clients of one identity at one address may be sent again at once, because they subscribe again to
+/// what they have, or because state-of-the-world responses repeat all. Above it, changes gather until they may be sent.
+pub const AGAIN_BURST_BYTES: u32 = 32 << 20;
+/// The same per second, lasting.
+pub const AGAIN_BYTES_PER_SECOND: u32 = 4 << 20;
 /// Bytes of resources in one response, but for those that must be whole; one resource always fits.
 pub const RESPONSE_BYTES: usize = 1 << 20;
 /// Bytes that are kept of what a client says of itself or of a resource.
@@ -26,3 +40,45 @@ pub const TEXT_MAX_BYTES: usize = 256;
 pub const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to say so.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Memory of a stream with its connection, in bytes: 30 kB were measured of a TLS connection that says nothing.
+const STREAM_BYTES: usize = 40 << 10;
+/// Memory of one subscription, in bytes; about 200 were measured of one to a name of 108 bytes that does not exist.
+const NAME_BYTES: usize = 256;
+/// The part of the process's memory that streams may take, as the divisor of a fraction.
+const STREAMS_SHARE: usize = 3;
+/// The part that subscriptions may take, likewise.
+const NAMES_SHARE: usize = 4;
+/// What a process may use that nobody limits: enough for 17,000 streams.
+const MEMORY_UNLIMITED: usize = 2 << 30;
+/// The least memory that is reckoned with; less is a mistake in a manifest.
+const MEMORY_MIN: usize = 64 << 20;
+
+// Streams and subscriptions together leave 5/12 of the memory to the mesh, its resources, and everything else: of 256 MiB, 106.
+const _: () = assert!(12 / STREAMS_SHARE + 12 / NAMES_SHARE <= 7);
+// In 256 MiB every proxy of a mesh of 1,000 may ask about 80 Services and addresses, in four kinds of resources.
+const _: () = assert!(Capacity::of_memory(256 << 20).streams_max >= 2_000);
+const _: () = assert!(Capacity::of_memory(256 << 20).names_max >= 1_000 / 2 * 80 * 4);
+
+/// How much all clients together may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Streams at once, over all connections.
+    pub streams_max: usize,
+    /// Subscriptions of all kinds, over all streams.
+    pub names_max: usize,
+}
+
+impl Capacity {
+    /// What fits into a process that may use `memory` bytes.
+    pub const fn of_memory(memory: usize) -> Self {
+        let memory = if memory < MEMORY_MIN { MEMORY_MIN } else { memory };
+        Self { streams_max: memory / STREAMS_SHARE / STREAM_BYTES, names_max: memory / NAMES_SHARE / NAME_BYTES }
+    }
+
+    /// What fits into this process, by the limit of its control group (cgroup v2), if there is one.
+    pub fn of_process() -> Self {
+        let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+        Self::of_memory(limit.unwrap_or(MEMORY_UNLIMITED).min(MEMORY_UNLIMITED))
+    }
+}

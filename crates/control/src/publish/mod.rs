@@ -6,8 +6,10 @@
 //!
 //! `state` takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
 //! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
-//! `service` answers their calls, `stream` is one client's loop, `clients` and `metrics` show it all.
+//! `service` answers their calls, `stream` is one client's loop, `accounts` and `pace` are what each identity may have and how fast,
+//! `clients` and `metrics` show it all.
 
+mod accounts;
 mod audience;
 mod catalog;
 mod changes;
@@ -16,6 +18,7 @@ mod delta;
 mod holdings;
 pub mod limits;
 mod metrics;
+mod pace;
 mod rate;
 mod service;
 mod session;
@@ -43,7 +46,9 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
 use crate::accept::{Clients, Connection, accept, by_identity};
-use limits::{CONNECTIONS_MAX, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
+use limits::{
+    CONNECTIONS_MAX, Capacity, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX,
+};
 use service::Service;
 use state::State;
 
@@ -56,7 +61,7 @@ pub struct Publisher {
 impl Publisher {
     /// Serves this mesh at first; its workloads are of `trust_domain`.
     pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
-        Self { state: Arc::new(State::new(mesh, trust_domain)) }
+        Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process())) }
     }
 
     /// Takes in each mesh that comes; returns when no more can.

@@ -8,7 +8,8 @@ use leno_wire::Kind;
 use tonic::codec::Streaming;
 use tower_service::Service as _;
 
-use super::super::fixtures::{ack, names, service, state, subscribe};
+use super::super::fixtures::{ack, names, service, state, state_with, subscribe};
+use super::super::limits::Capacity;
 use super::*;
 use crate::accept::Presence;
 
@@ -130,4 +131,28 @@ async fn unknown_methods_and_compressed_requests_are_not_implemented() {
     let response = call(compressed).await;
     assert_eq!(grpc_status(response.headers()), Some("12"));
     assert_eq!(response.headers().get(GRPC_ACCEPT_ENCODING).map(HeaderValue::as_bytes), Some(&b"identity"[..]));
+}
+
+#[tokio::test]
+async fn a_stream_too_many_of_an_identity_ends_with_the_limit_and_others_go_on() {
+    let capacity = Capacity { streams_max: 3, names_max: 1_000 };
+    let mut service = Service { state: Arc::new(state_with(&service("echo", &["10.0.0.1"]), capacity)) };
+    let (sender, body) = conversation();
+    send(&sender, introduction()).await;
+    let mut first = service.call(request(DELTA, body)).await.expect("it answers everybody");
+    assert!(first.body_mut().frame().await.is_some());
+
+    let refused = service.call(request(DELTA, messages(&[introduction()]))).await.expect("it answers everybody");
+    let collected = refused.into_body().collect().await.expect("it ends well");
+    let trailers = collected.trailers().expect("a gRPC response has them");
+    assert_eq!(grpc_status(trailers), Some("8"), "{trailers:?}");
+    let message = trailers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
+    assert!(message.contains("streams_max%20%3D%203") || message.contains("streams_max"), "{message}");
+    assert_eq!(service.state.clients.count(), 1);
+
+    let mut other = request(DELTA, messages(&[introduction()]));
+    let peer = Peer { address: "127.0.0.2:1".parse().expect("an address"), identity: None };
+    other.extensions_mut().insert(peer);
+    let mut served = service.call(other).await.expect("it answers everybody");
+    assert!(served.body_mut().frame().await.is_some_and(|frame| frame.is_ok_and(|frame| frame.is_data())));
 }

@@ -5,10 +5,12 @@
 //! name them, and are taken away after them ("make before break").
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use leno_wire::Kind;
 use leno_wire::limits::NAME_MAX_BYTES;
 
+use super::accounts::{Account, Exhausted};
 use super::catalog::{Audience, Catalog, Version, Written};
 use super::holdings::{KindState, Outstanding, Refused, Sent};
 use super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
@@ -31,17 +33,21 @@ pub(crate) struct Session {
     pub(super) variant: Variant,
     pub(super) audience: Audience,
     pub(super) kinds: [KindState; 4],
+    /// What it may have; none once the stream has ended.
+    account: Option<Account>,
     nonces: u64,
 }
 
 /// A response to send.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub(crate) kind: Kind,
     pub(crate) nonce: String,
     pub(crate) resources: Vec<(Arc<str>, Arc<Written>)>,
     /// Only of [`Variant::Delta`].
     pub(crate) removed: Vec<Arc<str>>,
+    /// Bytes of resources that the client was sent before.
+    pub(crate) again_bytes: usize,
 }
 
 /// What a client answered to a response.
@@ -60,6 +66,8 @@ pub(crate) enum Answer {
 pub(crate) enum Refusal {
     #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe to what is used only")]
     Subscriptions,
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
     #[error("a resource name of more than {NAME_MAX_BYTES} bytes; no resource has one")]
     Name,
 }
@@ -69,6 +77,16 @@ pub(crate) enum Refusal {
 pub(crate) struct Context<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) subscribers: &'a Subscribers,
+}
+
+impl Context<'_> {
+    /// Ends a subscription. What nobody subscribes to any more is not kept as it was written, either.
+    fn unsubscribe(&self, id: ClientId, kind: Kind, subject: &Subject, name: &str) {
+        self.subscribers.unsubscribe(id, kind, subject, name);
+        if !self.subscribers.has(subject) {
+            self.catalog.forget(subject);
+        }
+    }
 }
 
 /// What is to be done about one name.
@@ -85,12 +103,13 @@ struct Applied {
     removed: Vec<Arc<str>>,
     /// All that is new in it.
     names: Vec<Arc<str>>,
+    again_bytes: usize,
 }
 
 impl Session {
     /// A client that has asked for nothing yet.
-    pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience) -> Self {
-        Self { id, variant, audience, kinds: Default::default(), nonces: 0 }
+    pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience, account: Account) -> Self {
+        Self { id, variant, audience, kinds: Default::default(), account: Some(account), nonces: 0 }
     }
 
     /// Takes in what may have changed.
@@ -108,15 +127,16 @@ impl Session {
     }
 
     /// Forgets the client's subscriptions.
-    pub(crate) fn close(&mut self, subscribers: &Subscribers) {
+    pub(crate) fn close(&mut self, context: Context<'_>) {
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.kinds[kind.index()].entries).into_keys() {
                 if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
-                    subscribers.unsubscribe(self.id, kind, &subject, name);
+                    context.unsubscribe(self.id, kind, &subject, &name);
                 }
             }
         }
-        subscribers.leave(self.id);
+        context.subscribers.leave(self.id);
+        self.account = None;
     }
 
     /// Takes in what the client says to the response of this nonce.
@@ -129,7 +149,7 @@ impl Session {
         for name in &outstanding.names {
             if let Some(entry) = state.entries.get_mut(name) {
                 let version = entry.sent;
-                entry.refused = refused.clone().map(|why| Refused { version, why });
+                entry.refused = refused.clone().map(|why| Box::new(Refused { version, why }));
             }
         }
         match refused {
@@ -143,14 +163,21 @@ impl Session {
         if name.len() > NAME_MAX_BYTES {
             return Err(Refusal::Name);
         }
+        let state = &self.kinds[kind.index()];
+        let is_named = state.entries.get(name).is_some_and(|entry| entry.is_named);
+        if !is_named && state.named >= SUBSCRIPTIONS_MAX {
+            return Err(Refusal::Subscriptions);
+        }
+        if !state.entries.contains_key(name)
+            && let Some(account) = &mut self.account
+        {
+            account.take_names(1)?;
+        }
+        let name = self.shared_name(name);
         let state = &mut self.kinds[kind.index()];
-        let name: Arc<str> = name.into();
         let entry = state.entries.entry(name.clone()).or_default();
-        entry.sent = Sent::Nothing;
-        if !entry.is_named {
-            if state.named >= SUBSCRIPTIONS_MAX {
-                return Err(Refusal::Subscriptions);
-            }
+        entry.is_asked_again = true;
+        if !is_named {
             entry.is_named = true;
             state.named += 1;
             // Before the resource is looked for, so that no change falls in between.
@@ -160,6 +187,40 @@ impl Session {
         }
         state.pending.insert(name);
         Ok(())
+    }
+
+    /// A name as another kind has it already: clients ask for each in every kind.
+    fn shared_name(&self, name: &str) -> Arc<str> {
+        let known = self.kinds.iter().find_map(|state| Some(state.entries.get_key_value(name)?.0.clone()));
+        known.unwrap_or_else(|| name.into())
+    }
+
+    /// Bytes that clients like this one were sent again are owed for so long that nothing is sent; `None` if not.
+    pub(crate) fn must_pause(&self, now: Instant) -> Option<Duration> {
+        self.account.as_ref()?.paces().again.wait(now)
+    }
+
+    /// Notes that a request was read; says how long to wait with the next one.
+    pub(crate) fn has_read(&self, bytes: usize, now: Instant) -> Option<Duration> {
+        let mut paces = self.account.as_ref()?.paces();
+        paces.read.spend(bytes, now);
+        paces.read.wait(now)
+    }
+
+    /// Notes that bytes were sent again.
+    pub(crate) fn has_sent_again(&self, bytes: usize, now: Instant) {
+        if let Some(account) = &self.account {
+            account.paces().again.spend(bytes, now);
+        }
+    }
+
+    /// Accounts for the names that are there after all: of all resources, as many as the mesh has.
+    fn recount(&mut self) {
+        let of_all = |state: &KindState| if state.wants_all { state.pending.len() } else { 0 };
+        let names = self.kinds.iter().map(|state| state.entries.len() + of_all(state)).sum();
+        if let Some(account) = &mut self.account {
+            account.set_names(names);
+        }
     }
 
     /// Ends a subscription; a resource that the client gets anyway, as one of all, is sent once more.
@@ -172,27 +233,37 @@ impl Session {
         if entry.is_named {
             state.named -= 1;
             if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
-                context.subscribers.unsubscribe(self.id, kind, &subject, name.clone());
+                context.unsubscribe(self.id, kind, &subject, &name);
             }
         }
         if state.wants_all {
             state.pending.insert(name);
         }
+        self.recount();
     }
 
     /// Begins or ends the subscription to all resources of a kind.
-    pub(super) fn want_all(&mut self, kind: Kind, wants_all: bool, context: Context<'_>) {
+    ///
+    /// # Errors
+    /// [`Refusal::Exhausted`] if there are more than it may have.
+    pub(super) fn want_all(&mut self, kind: Kind, wants_all: bool, context: Context<'_>) -> Result<(), Refusal> {
         let state = &mut self.kinds[kind.index()];
         if !kind.has_wildcard() || state.wants_all == wants_all {
-            return;
+            return Ok(());
         }
-        state.wants_all = wants_all;
-        context.subscribers.set_all(self.id, kind, wants_all);
         if wants_all {
-            state.pending.extend(context.catalog.all(kind).into_iter().map(Arc::from));
+            let all = context.catalog.all(kind);
+            if let Some(account) = &mut self.account {
+                account.take_names(all.len())?;
+            }
+            state.pending.extend(all.into_iter().map(Arc::from));
         } else {
             state.entries.retain(|_, entry| entry.is_named);
         }
+        state.wants_all = wants_all;
+        context.subscribers.set_all(self.id, kind, wants_all);
+        self.recount();
+        Ok(())
     }
 
     /// Notes a version that the client has from an earlier stream.
@@ -201,12 +272,17 @@ impl Session {
         let Some(version) = Version::parse(version).filter(|_| name.len() <= NAME_MAX_BYTES) else {
             return;
         };
-        if state.wants_all && state.entries.len() < SUBSCRIPTIONS_MAX {
-            state.entries.entry(name.into()).or_default();
-            state.pending.insert(name.into());
+        let is_new = !state.entries.contains_key(name);
+        if state.wants_all && is_new && state.entries.len() < SUBSCRIPTIONS_MAX {
+            let has_room = self.account.as_mut().is_none_or(|account| account.take_names(1).is_ok());
+            if has_room {
+                state.entries.entry(name.into()).or_default();
+                state.pending.insert(name.into());
+            }
         }
         if let Some(entry) = state.entries.get_mut(name) {
             entry.sent = Sent::Version(version);
+            entry.is_asked_again = false;
         }
     }
 
@@ -249,7 +325,8 @@ impl Session {
             return None;
         }
         let is_answer_due = std::mem::take(&mut self.kinds[kind.index()].is_answer_due) && is_whole;
-        let Applied { mut resources, removed, names } = self.apply(kind, steps);
+        let Applied { mut resources, removed, names, mut again_bytes } = self.apply(kind, steps);
+        self.recount();
         let has_news = match self.variant {
             Variant::Delta => !resources.is_empty() || !removed.is_empty(),
             // What is not a whole has no way to say that something is gone.
@@ -259,15 +336,18 @@ impl Session {
             return None;
         }
         if is_whole {
+            let new: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
             let all = self.kinds[kind.index()].entries.keys();
             resources = all.filter_map(|n| Some((n.clone(), catalog.get(kind, n, &self.audience)?))).collect();
+            let whole: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
+            again_bytes = whole.saturating_sub(new.saturating_sub(again_bytes));
         }
         self.nonces += 1;
         let nonce = self.nonces.to_string();
         let state = &mut self.kinds[kind.index()];
         state.last_nonce = Some(nonce.clone());
         state.outstanding = Some(Outstanding { nonce: nonce.clone(), names });
-        Some(Batch { kind, nonce, resources, removed })
+        Some(Batch { kind, nonce, resources, removed, again_bytes })
     }
 
     fn step(&self, kind: Kind, name: &str, catalog: &Catalog) -> Step {
@@ -276,11 +356,13 @@ impl Session {
         let is_named = entry.is_some_and(|entry| entry.is_named);
         let is_wanted = is_named || (state.wants_all && catalog.is_among_all(kind, name));
         let written = if is_wanted { catalog.get(kind, name, &self.audience) } else { None };
+        let is_asked_again = entry.is_some_and(|entry| entry.is_asked_again);
         match (written, entry.map(|entry| entry.sent)) {
-            (Some(written), Some(Sent::Version(sent))) if sent == written.version => Step::Nothing,
+            (Some(written), Some(Sent::Version(sent))) if sent == written.version && !is_asked_again => Step::Nothing,
             (Some(written), _) => Step::Send(written),
             (None, Some(Sent::Version(_))) => Step::Remove,
             (None, Some(Sent::Nothing)) if is_named => Step::Remove,
+            (None, Some(Sent::Absent)) if is_asked_again => Step::Remove,
             (None, _) => Step::Nothing,
         }
     }
@@ -293,12 +375,19 @@ impl Session {
             applied.names.push(name.clone());
             match step {
                 Step::Send(written) => {
-                    entries.entry(name.clone()).or_default().sent = Sent::Version(written.version);
+                    let entry = entries.entry(name.clone()).or_default();
+                    entry.is_asked_again = false;
+                    if std::mem::replace(&mut entry.sent, Sent::Version(written.version))
+                        == Sent::Version(written.version)
+                    {
+                        applied.again_bytes += written.any.value.len();
+                    }
                     applied.resources.push((name, written));
                 }
                 Step::Remove => {
                     if let Some(entry) = entries.get_mut(&name) {
                         entry.sent = Sent::Absent;
+                        entry.is_asked_again = false;
                     }
                     if entries.get(&name).is_some_and(|entry| !entry.is_named) {
                         entries.remove(&name);

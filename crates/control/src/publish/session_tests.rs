@@ -5,8 +5,10 @@ use leno_wire::limits::NAME_MAX_BYTES;
 use leno_wire::{Dialect, Kind};
 
 use super::super::delta::Delta;
-use super::super::fixtures::{Client, ack, mesh, service, state, subscribe};
-use super::super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
+use super::super::fixtures::{Client, ack, mesh, names, service, state, state_with, subscribe, unsubscribe};
+use super::super::limits::{Capacity, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
+use super::super::subject::Subject;
+use super::super::variant::Exchange;
 use super::{Refusal, shortened};
 
 #[test]
@@ -20,6 +22,96 @@ fn a_flood_of_subscriptions_is_refused() {
     client.send::<Delta>(&subscribe(Kind::Cluster, most)).expect("they are there already");
     let refused = client.send::<Delta>(&subscribe(Kind::Cluster, one_more));
     assert_eq!(refused, Err(Refusal::Subscriptions));
+}
+
+/// Names that do not exist.
+fn strangers(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number}.default:80")).collect()
+}
+
+fn wanted(client: &Client<'_>, kind: Kind, names: &[String]) -> Result<(), Refusal> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    client.send::<Delta>(&subscribe(kind, &names)).map(drop)
+}
+
+#[test]
+fn an_identity_has_so_many_names_over_all_its_streams_and_kinds_and_others_have_room() {
+    let state = state_with("", Capacity { streams_max: 100, names_max: 1_000 });
+    let web = [(); 2].map(|()| Client::held_by::<Delta>(&state, "web"));
+    for kind in Kind::ALL {
+        assert_eq!(wanted(&web[0], kind, &strangers("a", 100)), Ok(()));
+    }
+    assert_eq!(wanted(&web[0], Kind::Cluster, &strangers("a", 100)), Ok(()), "they are there already");
+    assert_eq!(wanted(&web[1], Kind::Cluster, &strangers("b", 100)), Ok(()));
+    let refused = wanted(&web[1], Kind::Cluster, &strangers("c", 1)).expect_err("it would be 501 of 1,000").to_string();
+    let said = "spiffe://cluster.local/ns/shop/sa/web has 500 subscriptions over all its streams";
+    assert!(refused.starts_with(said) && refused.contains("names_max = 1000") && !refused.contains('\n'), "{refused}");
+
+    let cart = Client::held_by::<Delta>(&state, "cart");
+    assert_eq!(wanted(&cart, Kind::Cluster, &strangers("d", 200)), Ok(()));
+    let names = strangers("a", 100);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for kind in [Kind::Listener, Kind::Route] {
+        web[0].send::<Delta>(&unsubscribe(kind, &names)).expect("within limits");
+    }
+    assert_eq!(wanted(&web[1], Kind::Cluster, &strangers("c", 1)), Ok(()), "what is given up is free");
+    web[1].close();
+    assert_eq!(wanted(&web[0], Kind::Route, &strangers("e", 50)), Ok(()));
+}
+
+#[test]
+fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
+    let text: String = (0..40).map(|number| service(&format!("s{number}"), &[])).collect();
+    let state = state_with(&text, Capacity { streams_max: 100, names_max: 100 });
+    let first = Client::held_by::<Delta>(&state, "web");
+    assert_eq!(wanted(&first, Kind::Cluster, &[]), Ok(()));
+    let second = Client::held_by::<Delta>(&state, "web");
+    assert!(matches!(wanted(&second, Kind::Cluster, &[]), Err(Refusal::Exhausted(_))));
+    assert!(first.next::<Delta>().is_some());
+    first.close();
+    let third = Client::held_by::<Delta>(&state, "web");
+    assert_eq!(wanted(&third, Kind::Cluster, &[]), Ok(()), "what the first had is free");
+}
+
+#[test]
+fn what_a_client_asks_for_again_is_counted_as_sent_again_and_nothing_else_is() {
+    let state = state(&(service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.2"])));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    let take = |request| {
+        client.send::<Delta>(&request).expect("within limits");
+        let response = client.next_batch().expect("a response is due");
+        let bytes: usize = response.resources.iter().map(|(_, written)| written.any.value.len()).sum();
+        client.send::<Delta>(&ack(&Delta::respond(response.clone()))).expect("within limits");
+        (bytes, response.again_bytes)
+    };
+    let (first, again) = take(subscribe(Kind::Endpoints, &["echo.default:80"]));
+    assert!(first > 0 && again == 0);
+    assert_eq!(take(subscribe(Kind::Endpoints, &["echo.default:80"])), (first, first));
+    let (both, again) = take(subscribe(Kind::Endpoints, &["echo.default:80", "other.default:80"]));
+    assert!(both > first && again == first, "{both} {again}");
+    state.set_mesh(mesh(&service("echo", &["10.1.0.9"])));
+    let changed = client.next_batch().expect("the mesh has changed");
+    assert_eq!(changed.again_bytes, 0);
+}
+
+#[test]
+fn what_nobody_subscribes_to_any_more_is_forgotten() {
+    let state = state(&(service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.2"])));
+    let clients = [(); 2].map(|()| Client::new::<Delta>(&state, Dialect::Envoy));
+    for (client, kind) in clients.iter().flat_map(|client| Kind::ALL.map(|kind| (client, kind))) {
+        client.send::<Delta>(&subscribe(kind, &["echo.default:80"])).expect("within limits");
+        let response = client.next::<Delta>().expect("a response is due");
+        assert_eq!(names(&response), ["echo.default:80"]);
+        client.send::<Delta>(&ack(&response)).expect("within limits");
+    }
+    let subject = Subject::of(Kind::Cluster, "echo.default:80", "default").expect("a cluster's name");
+    let is_kept = || (state.subscribers.has(&subject), state.catalog().has_written(&subject));
+    for kind in Kind::ALL {
+        clients[0].send::<Delta>(&unsubscribe(kind, &["echo.default:80"])).expect("within limits");
+    }
+    assert_eq!(is_kept(), (true, true), "the other client has it");
+    clients[1].close();
+    assert_eq!(is_kept(), (false, false));
 }
 
 #[test]

@@ -26,6 +26,10 @@ impl Exchange for StateOfTheWorld {
         request.node.as_ref()
     }
 
+    fn names(request: &DiscoveryRequest) -> usize {
+        request.resource_names.len()
+    }
+
     fn take(
         session: &mut Session,
         request: &DiscoveryRequest,
@@ -46,9 +50,9 @@ impl Exchange for StateOfTheWorld {
 
         let wanted: BTreeSet<&str> = request.resource_names.iter().map(String::as_str).collect();
         if wanted.contains(ALL) || (is_first && wanted.is_empty()) {
-            session.want_all(kind, true, context);
+            session.want_all(kind, true, context)?;
         } else if !wanted.is_empty() {
-            session.want_all(kind, false, context);
+            session.want_all(kind, false, context)?;
         }
         let state = &session.kinds[kind.index()];
         let named = || state.entries.iter().filter(|(_, entry)| entry.is_named).map(|(name, _)| name);

@@ -93,3 +93,19 @@ fn a_refused_response_is_not_sent_again_until_something_changes() {
     state.set_mesh(mesh(&service("echo", &[])));
     assert_eq!(clusters(&client.next::<StateOfTheWorld>().expect("a response")), [ECHO]);
 }
+
+#[test]
+fn clusters_that_are_repeated_with_a_new_one_count_as_sent_again() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    ask(&client, Kind::Cluster, &[ECHO], None);
+    let first = client.next::<StateOfTheWorld>().expect("a response");
+    ask(&client, Kind::Cluster, &[ECHO, OTHER], Some(&first));
+    let second = client.next_batch().expect("a response");
+    let bytes = |name: &str| {
+        let named = second.resources.iter().filter(|(of, _)| &**of == name);
+        named.map(|(_, written)| written.any.value.len()).sum::<usize>()
+    };
+    assert!(bytes(ECHO) > 0 && bytes(OTHER) > 0);
+    assert_eq!(second.again_bytes, bytes(ECHO));
+}

@@ -7,8 +7,10 @@ use leno_admin::log_rate::LogRate;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::TrustDomain;
 
+use super::accounts::Accounts;
 use super::catalog::Catalog;
 use super::clients::Clients;
+use super::limits::Capacity;
 use super::metrics::Metrics;
 use super::subscribers::{ClientId, Subscribers};
 
@@ -17,6 +19,7 @@ use super::subscribers::{ClientId, Subscribers};
 pub(crate) struct State {
     catalog: RwLock<Arc<Catalog>>,
     clients_so_far: AtomicU64,
+    pub(crate) accounts: Arc<Accounts>,
     pub(crate) subscribers: Subscribers,
     pub(crate) clients: Clients,
     pub(crate) metrics: Metrics,
@@ -27,10 +30,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
+    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, capacity: Capacity) -> Self {
         Self {
             catalog: RwLock::new(Arc::new(Catalog::new(mesh, trust_domain))),
             clients_so_far: AtomicU64::new(0),
+            accounts: Accounts::new(capacity),
             subscribers: Subscribers::default(),
             clients: Clients::default(),
             metrics: Metrics::default(),

@@ -1,17 +1,21 @@
 //! One client's stream: requests go into its session, and what the session has to say goes out.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use hyper::body::Bytes;
 use leno_admin::log_rate::Admitted;
 use leno_wire::Kind;
+use prost::Message;
 use tokio::sync::mpsc;
+use tokio::time::sleep_until;
 use tonic::{Code, Status, Streaming};
 
+use super::accounts::Holder;
 use super::audience::audience;
 use super::clients::{Introduction, lock};
+use super::limits::READ_BYTES_PER_NAME;
 use super::rate::RequestRate;
 use super::service::framed;
 use super::session::{Answer, Context, Session, shortened};
@@ -25,6 +29,9 @@ type Responses = mpsc::Sender<Response>;
 
 /// A framed message, or the status that ends the stream. A channel has room for 32 from the start: of boxes, that is little.
 pub(super) type Response = Box<Result<Bytes, Status>>;
+
+/// The shortest pause of a client that was sent too much again: it need not be woken for each byte that it may be sent.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// A client's stream, joined to the others.
 struct Stream {
@@ -71,19 +78,29 @@ async fn talk<E: Exchange>(
     let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
     let stream = Stream::join::<E>(state.clone(), &peer, node)?;
     let mut rate = RequestRate::new(Instant::now());
-    stream.take::<E>(&first)?;
+    // Requests are read, and responses sent, no faster than the client may cost us.
+    let mut read_at = stream.take::<E>(&first)?;
     loop {
-        stream.send_what_is_due::<E>(responses).await?;
+        let send_at = stream.send_what_is_due::<E>(responses).await?;
         tokio::select! {
-            request = requests.message() => match request? {
+            request = requests.message(), if read_at.is_none() => match request? {
                 Some(_) if !rate.takes(Instant::now()) => {
                     return Err(Status::resource_exhausted("too many requests; ask for what is used, and once"));
                 }
-                Some(request) => stream.take::<E>(&request)?,
+                Some(request) => read_at = stream.take::<E>(&request)?,
                 None => return Ok(()),
             },
             names = stream.mailbox.take() => lock(&stream.session).look_again(names),
+            () = pause(read_at), if read_at.is_some() => read_at = None,
+            () = pause(send_at), if send_at.is_some() => {}
         }
+    }
+}
+
+/// Waits until then.
+async fn pause(until: Option<Instant>) {
+    if let Some(until) = until {
+        sleep_until(until.into()).await;
     }
 }
 
@@ -96,10 +113,10 @@ impl Stream {
             address: peer.address,
             identity: peer.identity.as_ref().map(ToString::to_string),
         };
-        let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node))));
-        if !state.clients.join(id, introduction.clone(), session.clone()) {
-            return Err(Status::resource_exhausted("too many clients; run more replicas of the control plane"));
-        }
+        let account = state.accounts.open(Holder::of(peer), peer.address.ip().to_canonical(), Instant::now());
+        let account = account.map_err(|exhausted| Status::resource_exhausted(exhausted.to_string()))?;
+        let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node), account)));
+        state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
         if let Some(Admitted { left_out }) = state.client_lines.admits(Instant::now()) {
             tracing::info!(node, user_agent, %address, left_out, "xds: a client came");
@@ -108,7 +125,8 @@ impl Stream {
         Ok(Self { state, id, introduction, session, mailbox })
     }
 
-    fn take<E: Exchange>(&self, request: &E::Request) -> Result<(), Status> {
+    /// Takes in a request; says when the next one may be read, if not at once.
+    fn take<E: Exchange>(&self, request: &E::Request) -> Result<Option<Instant>, Status> {
         let catalog = self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let answer = E::take(&mut lock(&self.session), request, context);
@@ -117,7 +135,10 @@ impl Stream {
             Some((kind, Answer::Nack { names, why })) => self.refused(kind, &names, &why),
             Some((_, Answer::None)) | None => {}
         }
-        Ok(())
+        let now = Instant::now();
+        let cost = request.encoded_len() + E::names(request) * READ_BYTES_PER_NAME;
+        let wait = lock(&self.session).has_read(cost, now);
+        Ok(wait.map(|wait| now + wait))
     }
 
     fn refused(&self, kind: Kind, names: &[Arc<str>], why: &str) {
@@ -129,11 +150,24 @@ impl Stream {
         tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, left_out, "xds: a client refused resources");
     }
 
-    async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<(), Status> {
+    /// Sends responses that are due; says when the rest may be sent, if there may be more.
+    async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<Option<Instant>, Status> {
         loop {
             let catalog = self.state.catalog();
-            let Some(batch) = lock(&self.session).next(&catalog) else {
-                return Ok(());
+            let next = {
+                let mut session = lock(&self.session);
+                let now = Instant::now();
+                if let Some(wait) = session.must_pause(now) {
+                    return Ok(Some(now + wait.max(PAUSE_MIN)));
+                }
+                let next = session.next(&catalog);
+                if let Some(batch) = &next {
+                    session.has_sent_again(batch.again_bytes, now);
+                }
+                next
+            };
+            let Some(batch) = next else {
+                return Ok(None);
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
             let gone = |_| Status::cancelled("the client is gone");
@@ -145,7 +179,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        lock(&self.session).close(&self.state.subscribers);
+        let catalog = self.state.catalog();
+        let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
+        lock(&self.session).close(context);
         self.state.clients.leave(self.id);
         if let Some(Admitted { left_out }) = self.state.client_lines.admits(Instant::now()) {
             tracing::info!(node = self.introduction.node, left_out, "xds: a client left");

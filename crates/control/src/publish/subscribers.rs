@@ -12,6 +12,9 @@ use tokio::sync::Notify;
 use super::changes::Changes;
 use super::subject::Subject;
 
+/// Clients of a subject up to which there is room for exactly as many as there are.
+const FEW_WATCHERS: usize = 8;
+
 /// One stream of a client; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub(crate) u64);
@@ -56,16 +59,36 @@ pub(crate) struct Subscribers {
     inner: Mutex<Inner>,
 }
 
-/// Clients, each with the name that it used.
-type Watchers = BTreeSet<(ClientId, Arc<str>)>;
+/// Who is to hear of a subject, sorted by client and name. Most subjects that do not exist have one client, so there is no room
+/// for more than there are.
+type Watchers = Vec<Watcher>;
+
+/// A client's subscriptions to a subject by one name.
+#[derive(Debug)]
+struct Watcher {
+    client: ClientId,
+    name: Arc<str>,
+    /// The kinds of resources, a bit for each.
+    kinds: u8,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
-    /// By kind and subject.
-    subjects: [HashMap<Subject, Watchers>; 4],
+    subjects: HashMap<Subject, Watchers>,
     /// By kind: the clients that want all.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
+}
+
+impl Watcher {
+    fn key(&self) -> (ClientId, &str) {
+        (self.client, &self.name)
+    }
+}
+
+/// The bit of a kind.
+fn bit(kind: Kind) -> u8 {
+    1 << kind.index()
 }
 
 impl Subscribers {
@@ -84,18 +107,39 @@ impl Subscribers {
     }
 
     pub(crate) fn subscribe(&self, client: ClientId, kind: Kind, subject: Subject, name: Arc<str>) {
-        lock(&self.inner).subjects[kind.index()].entry(subject).or_default().insert((client, name));
-    }
-
-    pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: Arc<str>) {
         let mut inner = lock(&self.inner);
-        let subjects = &mut inner.subjects[kind.index()];
-        if let Some(clients) = subjects.get_mut(subject) {
-            clients.remove(&(client, name));
-            if clients.is_empty() {
-                subjects.remove(subject);
+        let watchers = inner.subjects.entry(subject).or_default();
+        match watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, &name))) {
+            Ok(place) => watchers.iter_mut().skip(place).take(1).for_each(|watcher| watcher.kinds |= bit(kind)),
+            Err(place) => {
+                if watchers.len() < FEW_WATCHERS {
+                    watchers.reserve_exact(1);
+                }
+                watchers.insert(place, Watcher { client, name, kinds: bit(kind) });
             }
         }
+    }
+
+    pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: &str) {
+        let mut inner = lock(&self.inner);
+        let Some(watchers) = inner.subjects.get_mut(subject) else { return };
+        let Ok(place) = watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, name))) else { return };
+        let Some(watcher) = watchers.get_mut(place) else { return };
+        watcher.kinds &= !bit(kind);
+        if watcher.kinds == 0 {
+            watchers.remove(place);
+        }
+        if watchers.is_empty() {
+            inner.subjects.remove(subject);
+            if inner.subjects.len() < inner.subjects.capacity() / 4 {
+                inner.subjects.shrink_to_fit();
+            }
+        }
+    }
+
+    /// Whether anybody is to hear of a subject, by any kind.
+    pub(crate) fn has(&self, subject: &Subject) -> bool {
+        lock(&self.inner).subjects.contains_key(subject)
     }
 
     /// Whether the client is to hear of everything of this kind.
@@ -114,7 +158,8 @@ impl Subscribers {
         let inner = lock(&self.inner);
         for kind in Kind::ALL {
             for subject in changes.of(kind) {
-                for (client, name) in inner.subjects[kind.index()].get(subject).into_iter().flatten() {
+                let watchers = inner.subjects.get(subject).into_iter().flatten();
+                for Watcher { client, name, .. } in watchers.filter(|watcher| watcher.kinds & bit(kind) != 0) {
                     if let Some(mailbox) = inner.mailboxes.get(client) {
                         mailbox.put(kind, name.clone());
                     }

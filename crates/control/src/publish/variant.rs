@@ -19,6 +19,9 @@ pub(crate) trait Exchange: 'static {
     /// Who the client says it is, in its first request at least.
     fn node(request: &Self::Request) -> Option<&Node>;
 
+    /// How many names are in a request.
+    fn names(request: &Self::Request) -> usize;
+
     /// Takes in a request; says what it acknowledged. `None` if it is of a kind that we have nothing of, which stays
     /// unanswered, as the protocol has it.
     ///

@@ -123,7 +123,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
                 workload: args.control_identity,
                 security: identity.as_ref().map_or(Security::Clear, |own| Security::Mutual(own.identity())),
             };
-            let discovery = Discovery::new(control_plane, &namespace, is_called, asked);
+            let discovery = Discovery::new(control_plane, &namespace, is_called, asked, &limits.relay);
             (Source::ControlPlane(Box::new(discovery)), Some(questions))
         }
     };

@@ -9,7 +9,7 @@ use leno_admin::logging::LogLevels;
 use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
 use leno_identity::upkeep::IdentityMetrics;
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{Changes, Mesh};
 use tokio::sync::watch;
 
 use crate::limits::Limits;
@@ -66,10 +66,17 @@ impl Shared {
         self.take(configuration);
     }
 
-    /// Takes in a mesh that the control plane has given.
-    pub(super) fn take_mesh(&self, mesh: Arc<Mesh>) {
+    /// Takes in what the control plane's answer has changed.
+    pub(super) fn change_mesh(&self, mesh: Arc<Mesh>, changes: Changes) {
         self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
-        self.take(Configuration::of_mesh(mesh));
+        if changes.is_empty() {
+            return;
+        }
+        let changes = Arc::new(changes);
+        for worker in &self.workers {
+            worker.change_mesh(mesh.clone(), changes.clone());
+        }
+        self.configuration.replace(Configuration::of_mesh(mesh));
     }
 
     fn take(&self, configuration: Configuration) {

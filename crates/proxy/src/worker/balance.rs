@@ -1,15 +1,16 @@
-//! Balance: which endpoint a call goes to, and what a new mesh changes.
+//! Balance: which endpoint a call goes to.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leno_http2::fields::Known;
 use leno_model::balance::{Balancer, Method};
 use leno_model::mesh::{Cluster, Mesh};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Worker;
-use super::cluster::{ClusterState, Pool, TargetKey, single};
+use super::cluster::{ClusterState, Pool, Standing, TargetKey, single};
 use super::hop::PoolKey;
 use super::reply::ProxyError;
 
@@ -39,7 +40,7 @@ impl Worker {
         Ok(self.add_cluster(target, cluster))
     }
 
-    fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
+    pub(super) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
         let known = mesh.endpoint_by_address(address);
         single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)))
     }
@@ -55,7 +56,7 @@ impl Worker {
             pools: FxHashMap::default(),
             routes: self.routes_to(&target),
             calls: 0,
-            removed: false,
+            standing: Standing::Known,
         };
         state.update(self.now, cluster);
         let index = self.clusters.insert(state);
@@ -66,15 +67,14 @@ impl Worker {
     /// Forgets addresses that nobody calls any more.
     pub(super) fn forget_idle_addresses(&mut self) {
         let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle();
-        let left: Vec<usize> =
+        let left: FxHashSet<usize> =
             self.clusters.iter().filter(|(_, state)| is_left(state)).map(|(index, _)| index).collect();
-        for index in left {
+        for &index in &left {
             if let Some(state) = self.clusters.try_remove(index) {
-                self.cluster_by_key.remove(&state.target);
-                // Routes that were looked up name it.
-                self.mesh_version += 1;
+                self.lose_target(&state.target, index);
             }
         }
+        self.forget_latest_routes(&left, &BTreeSet::new());
     }
 
     /// Chooses the endpoint of a call.
@@ -82,7 +82,7 @@ impl Worker {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
         let call = self.calls.get_mut(slot as usize).ok_or_else(gone)?;
         let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index)).ok_or_else(gone)?;
-        if cluster.removed {
+        if cluster.standing == Standing::Removed {
             return Err(gone());
         }
         // Copies of requests are together as one client.
@@ -129,66 +129,6 @@ impl Worker {
         }
         if let Some(call) = self.calls.get_mut(slot as usize) {
             call.traffic = Some(place);
-        }
-    }
-
-    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
-    pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
-        self.mesh_version += 1;
-        self.burst = true;
-        let indexes: Vec<usize> =
-            self.clusters.iter().filter(|(_, state)| !state.removed).map(|(index, _)| index).collect();
-        for index in indexes {
-            let Some(state) = self.clusters.get(index) else { continue };
-            let cluster = match &state.target {
-                TargetKey::Service(key) => mesh.cluster(key).cloned(),
-                TargetKey::Address(address) => Some(self.cluster_of_address(&mesh, *address)),
-                TargetKey::Local(_) => continue,
-            };
-            let Some(state) = self.clusters.get_mut(index) else { continue };
-            let gone = match cluster {
-                Some(cluster) => state.update(self.now, cluster),
-                None => {
-                    state.removed = true;
-                    self.cluster_by_key.remove(&state.target);
-                    state.balancer.set_endpoints(self.now, []);
-                    state.members.clear();
-                    std::mem::take(&mut state.pools).into_values().collect()
-                }
-            };
-            for pool in gone {
-                self.pool_gone(pool);
-            }
-            self.drop_cluster_if_unused(index);
-        }
-        self.mesh = mesh;
-        self.renew_routes();
-        self.take_answers();
-    }
-
-    /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.
-    fn pool_gone(&mut self, pool: Pool) {
-        for connection in pool.connections {
-            match self.upstreams.get_mut(connection) {
-                Some(upstream) if upstream.ready => upstream.retired = true,
-                _ => self.close_upstream(connection, "its endpoint has left"),
-            }
-        }
-        for id in pool.waiting {
-            self.send_again(id);
-        }
-    }
-
-    pub(super) fn call_left_cluster(&mut self, index: usize) {
-        if let Some(cluster) = self.clusters.get_mut(index) {
-            cluster.calls = cluster.calls.saturating_sub(1);
-        }
-        self.drop_cluster_if_unused(index);
-    }
-
-    fn drop_cluster_if_unused(&mut self, index: usize) {
-        if self.clusters.get(index).is_some_and(|cluster| cluster.removed && cluster.calls == 0) {
-            self.clusters.remove(index);
         }
     }
 

@@ -55,8 +55,18 @@ pub(super) struct ClusterState {
     pub(super) routes: Option<Box<Routes>>,
     /// Calls in flight.
     pub(super) calls: usize,
-    /// The mesh does not know it any more; it goes with its last call.
-    pub(super) removed: bool,
+    pub(super) standing: Standing,
+}
+
+/// Whether the mesh still knows a cluster. One that it does not know any more goes with its last call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Known,
+    /// It is not there any more: calls that waited for an endpoint fail.
+    Removed,
+    /// It was left alone for so long that the control plane is not asked about it any more. Calls that came in the same moment
+    /// are sent as if nothing had happened.
+    Forgotten,
 }
 
 /// An endpoint as the mesh knows it.

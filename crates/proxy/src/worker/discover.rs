@@ -17,7 +17,7 @@ use crate::limits::ms;
 pub(super) struct Question {
     since: Instant,
     /// The calls that wait for the answer; some may be over.
-    calls: Vec<CallId>,
+    pub(super) calls: Vec<CallId>,
 }
 
 impl Worker {
@@ -79,7 +79,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A new mesh is there: what waited for an answer that it has goes on.
+    /// A whole new mesh is there: what waited for an answer that it has goes on.
     pub(super) fn take_answers(&mut self) {
         let mesh = self.mesh.clone();
         let mut calls = Vec::new();

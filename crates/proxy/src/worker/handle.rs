@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{Changes, Mesh};
 use leno_model::policy::DefaultInboundPolicy;
 use leno_model::protocol::PortRanges;
 use mio::{Poll, Token, Waker};
@@ -21,6 +21,7 @@ use super::accept::{Door, Listener, MAX_LISTENERS};
 use super::budget::Budget;
 use super::link::Buffers;
 use super::timers::Timers;
+use super::usage::Usage;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
 use crate::access_log::AccessLog;
 use crate::failure::FailureLog;
@@ -90,8 +91,10 @@ pub struct EndpointExplanation {
 /// An order to a worker.
 pub(super) enum Command {
     SetMesh(Arc<Mesh>),
+    ChangeMesh(Arc<Mesh>, Arc<Changes>),
     SetIdentity(Arc<TlsIdentity>),
     Explain(oneshot::Sender<Vec<ClusterExplanation>>),
+    ReportUsage(oneshot::Sender<Usage>),
     Drain(Duration),
 }
 
@@ -150,6 +153,18 @@ impl WorkerHandle {
     /// Swaps the identity: connections that are made from now on use it.
     pub fn set_identity(&self, identity: Arc<TlsIdentity>) {
         self.order(Command::SetIdentity(identity));
+    }
+
+    /// Replaces the mesh by one that differs from the one before in what `changes` names, and costs as much as that.
+    pub fn change_mesh(&self, mesh: Arc<Mesh>, changes: Arc<Changes>) {
+        self.order(Command::ChangeMesh(mesh, changes));
+    }
+
+    /// Asks what calls use, and have used since this was asked last.
+    pub fn usage(&self) -> oneshot::Receiver<Usage> {
+        let (sender, receiver) = oneshot::channel();
+        self.order(Command::ReportUsage(sender));
+        receiver
     }
 
     /// Asks for the state of all clusters in use.
@@ -233,6 +248,7 @@ impl Worker {
             mesh_version: 0,
             discovery: config.discovery,
             questions: Default::default(),
+            used: Default::default(),
             clusters: Slab::new(),
             cluster_by_key: Default::default(),
             arrivals: Slab::new(),
@@ -274,12 +290,14 @@ impl Worker {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),
+                Command::ChangeMesh(mesh, changes) => self.change_mesh(mesh, &changes),
                 Command::SetIdentity(identity) => {
                     self.identity = Some(identity);
                     self.renew_routes();
                 }
                 // Whoever asked may have gone.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
+                Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),
                 Command::Drain(grace) => self.drain(grace),
             }
         }

@@ -3,7 +3,8 @@
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
 //! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `call`
-//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `filter`
+//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `usage` (which answers
+//! calls use), `change` (what a new mesh changes), `filter`
 //! (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is kept of what it
 //! is for), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
@@ -17,6 +18,7 @@ mod balance;
 mod budget;
 mod call;
 mod cancel;
+mod change;
 mod client;
 mod cluster;
 mod codec;
@@ -46,6 +48,7 @@ mod timers;
 pub mod tls;
 mod transfer;
 mod upstream;
+mod usage;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -84,6 +87,7 @@ use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
 pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
+pub use usage::Usage;
 
 const WAKER: Token = Token(0);
 /// Listeners have the tokens from here to the first link's.
@@ -117,6 +121,8 @@ struct Worker {
     /// Where questions go that the mesh has no answer to; none where it knows everything.
     discovery: Option<tokio_mpsc::Sender<Subject>>,
     questions: FxHashMap<Subject, Question>,
+    /// What calls were looked up by since the last report, and when.
+    used: FxHashMap<Subject, Instant>,
     clusters: Slab<ClusterState>,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 

@@ -42,6 +42,7 @@ impl Worker {
             Found::Address(target) => self.address_state(target)?,
             Found::Unanswered(subject) => return Ok(Routed::Later(subject)),
         };
+        self.note_use(client, &authority);
         let gate = self.clients.get(client).and_then(|client| self.gate(client, cluster));
         let Some(downstream) = self.clients.get_mut(client) else { return Ok(Routed::To(cluster)) };
         let is_inbound = downstream.origin.door.direction() == Direction::Inbound;

@@ -2,6 +2,7 @@
 
 use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
+use leno_model::mesh::Draft;
 use tokio::sync::mpsc;
 
 use crate::peer::{CALL, Server, answer, call, call_with, frame, headers, rst_stream};
@@ -122,4 +123,118 @@ fn who_calls_waits_until_it_is_known_who_may() {
     proxy.set_mesh(answer_to(&[subject], "echo", &[]));
     // It goes on to the next step, which knows no port for a connection that was not redirected here.
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
+}
+
+/// The question about `echo`, and a mesh that answers it.
+fn known_echo(proxy: &Proxy, asked: &mut mpsc::Receiver<Subject>, server: &Server) -> (Subject, Draft) {
+    let subject = question(asked);
+    let mesh = answer_to(&[], "echo", &[server.address()]);
+    let cluster = &mesh.clusters()[0];
+    let mut draft = Draft::new("default");
+    draft.set_cluster(&cluster.key, Some(cluster.clone()));
+    draft.set_answered(&subject, true);
+    proxy.change_mesh(&mut draft);
+    (subject, draft)
+}
+
+fn forget(proxy: &Proxy, draft: &mut Draft, subject: &Subject) {
+    let Subject::Service(key) = subject else { panic!("{subject} is no Service") };
+    draft.forget(subject);
+    draft.forget_cluster(key);
+    proxy.change_mesh(draft);
+}
+
+#[test]
+fn a_call_in_flight_goes_on_when_its_service_is_forgotten_and_the_next_one_asks_again() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let (subject, mut draft) = known_echo(&proxy, &mut asked, &server);
+    let mut endpoint = server.accept();
+    let stream = endpoint.expect(kind::HEADERS).stream;
+
+    forget(&proxy, &mut draft, &subject);
+    client.send(&call(3));
+    assert_eq!(question(&mut asked), subject, "it is asked about like any other");
+    endpoint.send(&answer(stream, "echo"));
+    assert_eq!(client.expect(kind::HEADERS).field("from"), "echo");
+
+    let mesh = answer_to(&[], "echo", &[server.address()]);
+    let cluster = &mesh.clusters()[0];
+    draft.set_cluster(&cluster.key, Some(cluster.clone()));
+    draft.set_answered(&subject, true);
+    proxy.change_mesh(&mut draft);
+    let mut again = server.accept();
+    let stream = again.expect(kind::HEADERS).stream;
+    again.send(&answer(stream, "again"));
+    assert_eq!(client.expect(kind::HEADERS).field("from"), "again");
+}
+
+#[test]
+fn a_call_that_waits_for_a_connection_is_sent_though_its_service_is_forgotten_meanwhile() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let (subject, mut draft) = known_echo(&proxy, &mut asked, &server);
+    // The connection has been accepted by the kernel, and its SETTINGS have not come.
+    forget(&proxy, &mut draft, &subject);
+    let mut endpoint = server.accept();
+    let stream = endpoint.expect(kind::HEADERS).stream;
+    endpoint.send(&answer(stream, "echo"));
+    assert_eq!(client.expect(kind::HEADERS).field("from"), "echo");
+}
+
+#[test]
+fn a_service_that_is_gone_is_no_route_though_calls_waited_for_its_endpoint() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let (subject, mut draft) = known_echo(&proxy, &mut asked, &server);
+    let mut endpoint = server.accept();
+    let stream = endpoint.expect(kind::HEADERS).stream;
+    endpoint.send(&answer(stream, "echo"));
+    client.expect(kind::HEADERS);
+    let Subject::Service(key) = &subject else { panic!("{subject} is no Service") };
+    draft.set_cluster(key, None);
+    draft.look_again(&subject);
+    proxy.change_mesh(&mut draft);
+    client.send(&call(3));
+    let error = client.expect(kind::HEADERS);
+    assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("12", "no-route"));
+}
+
+#[test]
+fn a_subject_is_in_use_while_a_call_waits_or_is_in_flight_and_was_used_after_that() {
+    let server = Server::start();
+    let (proxy, mut asked) = Proxy::start_asking(&[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let waiting = question(&mut asked);
+    assert!(proxy.usage().in_use.contains(&waiting));
+    // The call asks once only; what is known of it comes by another way.
+    let mesh = answer_to(&[], "echo", &[server.address()]);
+    let cluster = &mesh.clusters()[0];
+    let mut draft = Draft::new("default");
+    draft.set_cluster(&cluster.key, Some(cluster.clone()));
+    draft.set_answered(&waiting, true);
+    proxy.change_mesh(&mut draft);
+    let mut endpoint = server.accept();
+    let stream = endpoint.expect(kind::HEADERS).stream;
+    let usage = proxy.usage();
+    assert!(usage.in_use.contains(&waiting), "{usage:?}");
+    assert_eq!(usage.clusters.iter().map(ToString::to_string).collect::<Vec<_>>(), ["echo.default:80"]);
+
+    endpoint.send(&answer(stream, "echo"));
+    client.expect(kind::HEADERS);
+    let mut usage = proxy.usage();
+    eventually("the call is over", || {
+        usage = proxy.usage();
+        usage.in_use.is_empty() && usage.clusters.is_empty()
+    });
+    assert!(usage.used.iter().any(|(subject, _)| *subject == waiting), "{usage:?}");
+    drop(client);
+    eventually("the client is gone", || proxy.usage().used.is_empty());
 }

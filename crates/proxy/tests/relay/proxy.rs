@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{Draft, Mesh};
 use leno_model::policy::DefaultInboundPolicy;
 use leno_model::protocol::PortRanges;
 use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
-use leno_proxy::worker::{ClusterExplanation, Door, WorkerConfig, WorkerHandle};
+use leno_proxy::worker::{ClusterExplanation, Door, Usage, WorkerConfig, WorkerHandle};
 
 use tokio::sync::mpsc;
 
@@ -97,6 +97,17 @@ impl Proxy {
 
     pub(crate) fn set_mesh(&self, mesh: Arc<Mesh>) {
         self.worker.set_mesh(mesh);
+    }
+
+    /// Gives the worker what has changed in a mesh.
+    pub(crate) fn change_mesh(&self, draft: &mut Draft) {
+        let (mesh, changes) = draft.take();
+        self.worker.change_mesh(mesh, Arc::new(changes));
+    }
+
+    /// What the worker says that calls use.
+    pub(crate) fn usage(&self) -> Usage {
+        self.worker.usage().blocking_recv().expect("a worker that runs")
     }
 
     /// What the worker says of the one cluster in use.

@@ -1,38 +1,38 @@
 //! What the control plane has said so far, as a mesh: of what was asked, and of what the answers name.
 //!
-//! A route takes effect when all its backends are known: until then the one before it holds.
+//! A graph: subjects lead to clusters, and their routes to further clusters. A resource that comes changes its own part of the
+//! graph and of the mesh, and no other; what nothing leads to any more is forgotten. A route takes effect when all its
+//! backends are known: until then the one before it holds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
-use leno_model::mesh::{AttachedRoutes, Cluster, ClusterKey, Mesh};
-use leno_model::policy::AuthorizationPolicy;
-use leno_model::route::{BackendTarget, RouteTable};
-use leno_wire::endpoints::Endpoints;
+use leno_model::mesh::{Changes, ClusterKey, Draft, Mesh};
 use leno_wire::listener::{Lead, Target};
-use leno_wire::name::INBOUND;
+use leno_wire::name::{INBOUND, listener_subject};
 use leno_wire::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
 
-/// What may be asked for in all; beyond that, questions stay unanswered.
-pub(super) const SUBJECTS_MAX: usize = 10_000;
+use super::asked::{AskedSubjects, IsNew};
+use super::known::{KnownCluster, Routes, destinations};
+use super::wishes::{Wish, Wishes};
+use crate::worker::Usage;
 
 /// Everything that is known, and what has been asked.
 #[derive(Debug)]
 pub(super) struct Knowledge {
     /// Our own: routes of clients there are for us.
     namespace: Box<str>,
-    asked: BTreeSet<Subject>,
-    /// Those that select us; `None` until the control plane has said which.
-    policies: Option<Vec<Arc<AuthorizationPolicy>>>,
-    /// By name; `None` where the control plane says that there is nothing.
-    listeners: BTreeMap<String, Option<Target>>,
-    clusters: BTreeMap<ClusterKey, Option<Cluster>>,
-    endpoints: BTreeMap<ClusterKey, Option<Endpoints>>,
-    routes: BTreeMap<ClusterKey, Routes>,
-    /// Of the resources that are there, so that a new stream need not bring them again.
-    versions: BTreeMap<(Kind, String), String>,
+    asked: AskedSubjects,
+    clusters: BTreeMap<ClusterKey, KnownCluster>,
+    /// Of the resources that are there, by kind and name, so that a new stream need not bring them again.
+    versions: [BTreeMap<String, String>; Kind::ALL.len()],
+    wishes: Wishes,
+    draft: Draft,
+    /// What has changed since [`Knowledge::settle`].
+    touched_clusters: BTreeSet<ClusterKey>,
+    touched_subjects: BTreeSet<Subject>,
 }
 
 /// A resource as it came.
@@ -42,46 +42,103 @@ pub(super) struct Resource<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What is known of the routes of a cluster.
-#[derive(Debug, Default)]
-struct Routes {
-    /// In force. The inner one is `None` where the cluster has no routes.
-    current: Option<Option<Arc<RouteTable>>>,
-    /// Newer, with backends that are not known yet.
-    next: Option<Arc<RouteTable>>,
-}
-
 impl Knowledge {
-    /// Nothing, in a namespace.
-    pub(super) fn new(namespace: &str) -> Self {
+    /// Nothing, in a namespace, with room for so many subjects.
+    pub(super) fn new(namespace: &str, subjects_max: usize) -> Self {
         Self {
             namespace: namespace.into(),
-            asked: BTreeSet::new(),
-            policies: None,
-            listeners: BTreeMap::new(),
+            asked: AskedSubjects::new(subjects_max),
             clusters: BTreeMap::new(),
-            endpoints: BTreeMap::new(),
-            routes: BTreeMap::new(),
-            versions: BTreeMap::new(),
+            versions: Default::default(),
+            wishes: Wishes::default(),
+            draft: Draft::new(namespace),
+            touched_clusters: BTreeSet::new(),
+            touched_subjects: BTreeSet::new(),
         }
     }
 
-    /// Notes a question; `false` if there are [`SUBJECTS_MAX`] already.
-    pub(super) fn ask(&mut self, subject: Subject) -> bool {
-        let has_room = self.asked.len() < SUBJECTS_MAX || self.asked.contains(&subject);
-        if has_room {
-            self.asked.insert(subject);
+    /// Notes a question; `false` if it is new and there is no room.
+    pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> bool {
+        let asked = self.asked.ask(subject, now);
+        if asked == Some(IsNew(true)) {
+            self.wishes.note(Kind::Listener, subject.to_string(), Wish::Subscribe);
         }
-        has_room
+        asked.is_some()
+    }
+
+    /// How many subjects are known or asked about.
+    pub(super) fn subjects(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Notes what a worker uses at `now`, and what it has used.
+    pub(super) fn take_usage(&mut self, usage: &Usage, now: Instant) {
+        for (subject, at) in &usage.used {
+            self.asked.used(subject, *at);
+        }
+        for subject in &usage.in_use {
+            self.asked.used(subject, now);
+        }
+        for key in &usage.clusters {
+            let Some(cluster) = self.clusters.get(key) else { continue };
+            // A call in flight keeps its cluster known; a question that leads there is what keeps it.
+            if !self.asked.one_is_used(cluster.subjects(), now) {
+                for parent in cluster.parents.iter().filter_map(|parent| self.clusters.get(parent)) {
+                    self.asked.one_is_used(parent.subjects(), now);
+                }
+            }
+        }
+    }
+
+    /// Forgets the subjects that no call has used for as long as `idle`; returns how many.
+    pub(super) fn forget_idle(&mut self, now: Instant, idle: Duration) -> usize {
+        self.forget(&self.asked.idle(now, idle))
+    }
+
+    /// Forgets up to `most` subjects that are not in use at `now`, the least recently used first; returns how many.
+    pub(super) fn forget_least_recently_used(&mut self, most: usize, now: Instant) -> usize {
+        self.forget(&self.asked.least_recently_used(most, now))
+    }
+
+    fn forget(&mut self, subjects: &[Subject]) -> usize {
+        for subject in subjects {
+            let Some(asked) = self.asked.remove(subject) else { continue };
+            self.touched_subjects.remove(subject);
+            self.draft.forget(subject);
+            self.unwant(Kind::Listener, subject.to_string());
+            self.unlink(subject, asked.lead.flatten().as_ref());
+        }
+        self.settle();
+        subjects.len()
     }
 
     /// The names of the resources of a kind that are needed now.
     pub(super) fn wanted(&self, kind: Kind) -> BTreeSet<String> {
+        let clusters = self.clusters.iter();
         match kind {
             Kind::Listener => self.asked.iter().map(Subject::to_string).collect(),
-            Kind::Cluster | Kind::Endpoints => self.wanted_clusters().iter().map(ClusterKey::to_string).collect(),
-            Kind::Route => self.leads().filter(|(_, balances)| *balances).map(|(key, _)| key.to_string()).collect(),
+            Kind::Cluster | Kind::Endpoints => clusters.map(|(key, _)| key.to_string()).collect(),
+            Kind::Route => clusters.filter(|(_, it)| !it.balanced.is_empty()).map(|(key, _)| key.to_string()).collect(),
         }
+    }
+
+    /// Whether the resource of that name is needed.
+    pub(super) fn wants(&self, kind: Kind, name: &str) -> bool {
+        match kind {
+            Kind::Listener => self.subject(name).is_some_and(|subject| self.asked.get(&subject).is_some()),
+            Kind::Cluster | Kind::Endpoints => {
+                name::cluster_key(name).is_some_and(|key| self.clusters.contains_key(&key))
+            }
+            Kind::Route => {
+                let cluster = name::cluster_key(name).and_then(|key| self.clusters.get(&key));
+                cluster.is_some_and(|cluster| !cluster.balanced.is_empty())
+            }
+        }
+    }
+
+    /// What the control plane has not been told yet of the names of a kind: those to subscribe to, and those to end.
+    pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
+        self.wishes.take(kind)
     }
 
     /// Takes in a resource, or that there is none of that name; [`Knowledge::settle`] follows.
@@ -90,23 +147,49 @@ impl Knowledge {
     /// [`Unreadable`]; what was known before stays.
     pub(super) fn take(&mut self, kind: Kind, name: &str, resource: Option<Resource<'_>>) -> Result<(), Unreadable> {
         self.read(kind, name, resource.map(|resource| resource.bytes))?;
-        let place = (kind, name.to_owned());
-        match resource {
-            Some(resource) => self.versions.insert(place, resource.version.to_owned()),
-            None => self.versions.remove(&place),
-        };
+        if let Some(versions) = self.versions.get_mut(kind.index()) {
+            match resource {
+                Some(resource) => versions.insert(name.to_owned(), resource.version.to_owned()),
+                None => versions.remove(name),
+            };
+        }
         Ok(())
     }
 
-    /// Draws the conclusions of all that was taken in: once for a response, since it looks at everything.
+    /// Draws the conclusions of all that was taken in: once for a response, so that what comes together takes effect together.
     pub(super) fn settle(&mut self) {
-        self.settle_routes();
-        self.forget_unwanted();
+        let touched = std::mem::take(&mut self.touched_clusters);
+        let mut routed = touched.clone();
+        for key in &touched {
+            routed.extend(self.settle_cluster(key));
+        }
+        for key in &routed {
+            self.settle_routes(key);
+        }
+        for subject in std::mem::take(&mut self.touched_subjects) {
+            let is_answered = self.is_answered(&subject);
+            self.draft.set_answered(&subject, is_answered);
+        }
     }
 
     /// The versions of the resources of a kind that are there, by name.
     pub(super) fn versions(&self, kind: Kind) -> impl Iterator<Item = (&String, &String)> {
-        self.versions.iter().filter(move |((of, _), _)| *of == kind).map(|((_, name), version)| (name, version))
+        self.versions.get(kind.index()).into_iter().flatten()
+    }
+
+    /// The mesh as far as it is known.
+    pub(super) fn mesh(&self) -> &Mesh {
+        self.draft.mesh()
+    }
+
+    /// The mesh, and what is different since this was last called.
+    pub(super) fn take_mesh(&mut self) -> (Arc<Mesh>, Changes) {
+        self.draft.take()
+    }
+
+    /// The subject that a Listener's name stands for; `None` if we ask for it by another name.
+    fn subject(&self, name: &str) -> Option<Subject> {
+        listener_subject(name, &self.namespace).filter(|subject| subject.to_string() == name)
     }
 
     fn read(&mut self, kind: Kind, name: &str, resource: Option<&[u8]>) -> Result<(), Unreadable> {
@@ -115,146 +198,184 @@ impl Knowledge {
             Kind::Listener if name == INBOUND => {
                 // Always there: a control plane that has none does not know of policies.
                 let missing = || Unreadable::new(name, "removed_resources", "every workload has this one");
-                self.policies = Some(inbound::read(resource.ok_or_else(missing)?)?);
+                self.draft.set_policies(inbound::read(resource.ok_or_else(missing)?)?);
+                self.draft.set_answered(&Subject::Inbound, true);
             }
             Kind::Listener => {
                 let lead = resource.map(listener::read).transpose()?;
-                self.listeners.insert(name.to_owned(), lead.map(|Lead { target, .. }| target));
+                let subject =
+                    self.subject(name).ok_or_else(|| Unreadable::new(name, "name", "names nothing to call"))?;
+                self.lead(subject, lead.map(|Lead { target, .. }| target));
             }
             Kind::Cluster => {
                 let key = key()?;
                 let cluster = resource.map(cluster::read).transpose()?;
-                self.clusters.insert(key, cluster);
+                self.change(key, |known| known.cluster = Some(cluster));
             }
             Kind::Endpoints => {
                 let key = key()?;
                 let endpoints = resource.map(endpoints::read).transpose()?;
-                self.endpoints.insert(key, endpoints);
+                self.change(key, |known| known.endpoints = Some(endpoints));
             }
             Kind::Route => {
                 let key = key()?;
                 let table = resource.map(routes::read).transpose()?.and_then(|routes| routes.table).map(Arc::new);
-                let routes = self.routes.entry(key).or_default();
-                match table {
+                self.change_routes(&key, |routes| match table {
                     None => *routes = Routes { current: Some(None), next: None },
                     Some(table) => routes.next = Some(table),
-                }
+                });
+                self.touched_clusters.insert(key);
             }
         }
         Ok(())
     }
 
-    /// The mesh as far as it is known.
-    pub(super) fn mesh(&self) -> Mesh {
-        let clusters = self.clusters.iter().filter_map(|(key, cluster)| {
-            let mut cluster = cluster.clone()?;
-            let known = self.endpoints.get(key).and_then(Option::as_ref);
-            if let Some(known) = known {
-                cluster.endpoints = known.ready.clone();
-                cluster.unready_endpoints = known.unready.clone();
+    /// Takes in where a subject leads.
+    fn lead(&mut self, subject: Subject, target: Option<Target>) {
+        let Some(asked) = self.asked.get_mut(&subject) else { return };
+        let before = asked.lead.replace(target.clone());
+        if before.as_ref() == Some(&target) {
+            return;
+        }
+        let balanced = match &target {
+            Some(Target::Cluster(key)) => Some(key),
+            Some(Target::Endpoint(_)) | None => None,
+        };
+        if let Subject::Address(address) = &subject {
+            self.draft.set_address(*address, balanced);
+        }
+        // The new one first: what both lead to is not forgotten in between.
+        match &target {
+            Some(Target::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
+            Some(Target::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
+            None => {}
+        }
+        self.unlink(&subject, before.flatten().as_ref());
+        self.draft.look_again(&subject);
+        self.touched_subjects.insert(subject);
+    }
+
+    /// A subject leads no longer there.
+    fn unlink(&mut self, subject: &Subject, target: Option<&Target>) {
+        match target {
+            Some(Target::Cluster(key)) => {
+                let Some(known) = self.clusters.get_mut(key) else { return };
+                known.balanced.remove(subject);
+                if known.balanced.is_empty() {
+                    self.forget_routes(key);
+                }
+                self.forget_if_unwanted(key);
             }
-            Some(Arc::new(cluster))
-        });
-        let addresses = self.asked.iter().filter_map(|subject| match (subject, self.lead(subject)?.as_ref()?) {
-            (Subject::Address(address), Target::Cluster(key)) => Some((*address, key.clone())),
-            _ => None,
-        });
-        let routes = self.routes.iter().filter_map(|(key, routes)| {
-            let table = routes.current.as_ref()?.clone()?;
-            Some(AttachedRoutes { cluster: key.clone(), namespace: self.namespace.clone(), table })
-        });
-        let addresses: Vec<(SocketAddr, ClusterKey)> = addresses.collect();
-        let policies = self.policies.clone().unwrap_or_default();
-        let mesh = Mesh::new(&self.namespace, clusters.collect(), addresses, policies, routes.collect());
-        mesh.answering(self.asked.iter().filter(|subject| self.is_answered(subject)).cloned())
+            Some(Target::Endpoint(key)) => {
+                let Some(known) = self.clusters.get_mut(key) else { return };
+                known.dialled.remove(subject);
+                self.forget_if_unwanted(key);
+            }
+            None => {}
+        }
     }
 
-    fn lead(&self, subject: &Subject) -> Option<&Option<Target>> {
-        self.listeners.get(&subject.to_string())
+    /// Something leads to a cluster, as `link` notes.
+    fn want_cluster(&mut self, key: &ClusterKey, link: impl FnOnce(&mut KnownCluster) -> bool) {
+        let is_new = !self.clusters.contains_key(key);
+        let known = self.clusters.entry(key.clone()).or_default();
+        let had_routes = !known.balanced.is_empty();
+        link(known);
+        let has_routes = !known.balanced.is_empty();
+        if is_new {
+            self.wishes.note(Kind::Cluster, key.to_string(), Wish::Subscribe);
+            self.wishes.note(Kind::Endpoints, key.to_string(), Wish::Subscribe);
+        }
+        if has_routes && !had_routes {
+            self.wishes.note(Kind::Route, key.to_string(), Wish::Subscribe);
+        }
     }
 
-    /// The clusters that questions lead to, and whether calls to each are balanced, and so routed.
-    fn leads(&self) -> impl Iterator<Item = (&ClusterKey, bool)> {
-        self.asked.iter().filter_map(|subject| match self.lead(subject)?.as_ref()? {
-            Target::Cluster(key) => Some((key, true)),
-            Target::Endpoint(key) => Some((key, false)),
-        })
+    fn unwant(&mut self, kind: Kind, name: String) {
+        if let Some(versions) = self.versions.get_mut(kind.index()) {
+            versions.remove(&name);
+        }
+        self.wishes.note(kind, name, Wish::Unsubscribe);
     }
 
-    /// Those clusters, and the ones that their routes lead to.
-    fn wanted_clusters(&self) -> BTreeSet<ClusterKey> {
-        let mut wanted = BTreeSet::new();
-        for (key, _) in self.leads() {
-            wanted.insert(key.clone());
-            if let Some(routes) = self.routes.get(key) {
-                let tables = routes.current.iter().flatten().chain(&routes.next);
-                wanted.extend(tables.flat_map(|table| destinations(table)).cloned());
+    fn change(&mut self, key: ClusterKey, change: impl FnOnce(&mut KnownCluster)) {
+        if let Some(known) = self.clusters.get_mut(&key) {
+            change(known);
+            self.touched_clusters.insert(key);
+        }
+    }
+
+    /// Changes the routes of a cluster, and with them which clusters they lead to.
+    fn change_routes(&mut self, key: &ClusterKey, change: impl FnOnce(&mut Routes)) {
+        let Some(known) = self.clusters.get_mut(key) else { return };
+        let before = known.routes.destinations();
+        change(&mut known.routes);
+        let after = known.routes.destinations();
+        for backend in after.difference(&before) {
+            self.want_cluster(backend, |known| known.parents.insert(key.clone()));
+        }
+        for backend in before.difference(&after) {
+            if let Some(known) = self.clusters.get_mut(backend) {
+                known.parents.remove(key);
+                self.forget_if_unwanted(backend);
             }
         }
-        wanted
+    }
+
+    /// Forgets the routes of a cluster whose calls are not balanced any more.
+    fn forget_routes(&mut self, key: &ClusterKey) {
+        self.unwant(Kind::Route, key.to_string());
+        self.change_routes(key, |routes| *routes = Routes::default());
+        self.draft.set_routes(key, &self.namespace, None);
+    }
+
+    fn forget_if_unwanted(&mut self, key: &ClusterKey) {
+        if self.clusters.get(key).is_some_and(KnownCluster::is_unwanted) {
+            self.clusters.remove(key);
+            self.touched_clusters.remove(key);
+            self.draft.forget_cluster(key);
+            self.unwant(Kind::Cluster, key.to_string());
+            self.unwant(Kind::Endpoints, key.to_string());
+        }
+    }
+
+    /// Brings into the mesh what is known of a cluster; gives the clusters whose routes may have waited for it.
+    fn settle_cluster(&mut self, key: &ClusterKey) -> Vec<ClusterKey> {
+        let Some(known) = self.clusters.get(key) else { return Vec::new() };
+        let cluster = known.joined();
+        if self.draft.mesh().cluster(key).is_some() != cluster.is_some() {
+            known.subjects().for_each(|subject| self.draft.look_again(subject));
+            known.parents.iter().for_each(|parent| self.draft.renew_routes(parent));
+        }
+        self.draft.set_cluster(key, cluster);
+        self.touched_subjects.extend(known.subjects().cloned());
+        known.parents.iter().cloned().collect()
+    }
+
+    /// Puts the routes of a cluster into force if all their backends are known.
+    fn settle_routes(&mut self, key: &ClusterKey) {
+        let Some(known) = self.clusters.get(key) else { return };
+        let is_known = |backend| self.clusters.get(backend).is_some_and(KnownCluster::is_known);
+        if known.routes.next.as_ref().is_some_and(|table| destinations(table).all(is_known)) {
+            self.touched_subjects.extend(known.subjects().cloned());
+            self.change_routes(key, |routes| routes.current = Some(routes.next.take()));
+        }
+        let current = self.clusters.get(key).and_then(|known| known.routes.current.clone());
+        self.draft.set_routes(key, &self.namespace, current.flatten());
     }
 
     fn is_answered(&self, subject: &Subject) -> bool {
         if *subject == Subject::Inbound {
-            return self.policies.is_some();
+            return self.draft.mesh().answers(subject);
         }
-        match self.lead(subject) {
+        let known = |key: &ClusterKey| self.clusters.get(key).filter(|known| known.is_known());
+        match self.asked.get(subject).and_then(|asked| asked.lead.as_ref()) {
             None => false,
             Some(None) => true,
-            Some(Some(Target::Endpoint(key))) => self.is_known(key),
-            Some(Some(Target::Cluster(key))) => {
-                self.is_known(key) && self.routes.get(key).is_some_and(|routes| routes.current.is_some())
-            }
+            Some(Some(Target::Endpoint(key))) => known(key).is_some(),
+            Some(Some(Target::Cluster(key))) => known(key).is_some_and(KnownCluster::has_routes),
         }
     }
-
-    /// Whether it is known of a cluster where its endpoints are, or that there is no such cluster.
-    fn is_known(&self, key: &ClusterKey) -> bool {
-        match self.clusters.get(key) {
-            None => false,
-            Some(None) => true,
-            Some(Some(_)) => self.endpoints.contains_key(key),
-        }
-    }
-
-    /// Forgets what no question leads to any more: nobody would tell of its changes.
-    fn forget_unwanted(&mut self) {
-        let clusters = self.wanted_clusters();
-        self.clusters.retain(|key, _| clusters.contains(key));
-        self.endpoints.retain(|key, _| clusters.contains(key));
-        let routed: BTreeSet<ClusterKey> =
-            self.leads().filter(|(_, balances)| *balances).map(|(key, _)| key.clone()).collect();
-        self.routes.retain(|key, _| routed.contains(key));
-        let wanted = Kind::ALL.map(|kind| self.wanted(kind));
-        self.versions.retain(|(kind, name), _| wanted.get(kind.index()).is_some_and(|wanted| wanted.contains(name)));
-    }
-
-    /// Puts routes into force whose backends are all known.
-    fn settle_routes(&mut self) {
-        let is_ready = |routes: &Routes| {
-            routes.next.as_ref().is_some_and(|table| destinations(table).all(|key| self.is_known(key)))
-        };
-        let ready: Vec<ClusterKey> =
-            self.routes.iter().filter(|(_, routes)| is_ready(routes)).map(|(key, _)| key.clone()).collect();
-        for key in ready {
-            if let Some(routes) = self.routes.get_mut(&key) {
-                routes.current = Some(routes.next.take());
-            }
-        }
-    }
-}
-
-/// Every cluster that a table's rules lead to.
-fn destinations(table: &RouteTable) -> impl Iterator<Item = &ClusterKey> {
-    table.entries().iter().flat_map(|entry| {
-        let rule = &entry.rule;
-        let backends = rule.backends.iter().filter_map(|backend| match &backend.to {
-            BackendTarget::Cluster(key) => Some(key),
-            BackendTarget::Invalid(_) => None,
-        });
-        let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
-        backends.chain(filters.flat_map(|filters| &filters.mirrors).map(|mirror| &mirror.to))
-    })
 }
 
 #[cfg(test)]

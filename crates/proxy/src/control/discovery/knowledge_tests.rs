@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
@@ -6,6 +7,10 @@ use leno_wire::{Kind, Unreadable};
 
 use super::super::fixtures::{ECHO, Server, service};
 use super::{Knowledge, Resource};
+use crate::worker::Usage;
+
+/// Subjects that there is room for, unless a test says otherwise.
+const SUBJECTS_MAX: usize = 100;
 
 /// Gives all that is wanted, kind by kind, until nothing more is; the server has everything.
 fn learn(knowledge: &mut Knowledge, server: &Server) {
@@ -37,10 +42,10 @@ fn subject(mesh: &Mesh, authority: &str) -> Option<Subject> {
 
 /// Knowledge of somebody in the namespace `default` who has asked for these.
 fn asked(authorities: &[&str]) -> Knowledge {
-    let mut knowledge = Knowledge::new("default");
+    let mut knowledge = Knowledge::new("default", SUBJECTS_MAX);
     for authority in authorities {
-        let subject = subject(&knowledge.mesh(), authority).expect("a question");
-        assert!(knowledge.ask(subject));
+        let subject = subject(knowledge.mesh(), authority).expect("a question");
+        assert!(knowledge.ask(&subject, Instant::now()));
     }
     knowledge
 }
@@ -56,15 +61,15 @@ fn a_service_is_answered_when_its_cluster_endpoints_and_routes_are_there() {
     let mut knowledge = asked(&["echo:50051"]);
     let steps = [Kind::Listener, Kind::Cluster, Kind::Endpoints, Kind::Route];
     for kind in steps {
-        assert!(subject(&knowledge.mesh(), "echo:50051").is_some(), "before {kind:?}");
+        assert!(subject(knowledge.mesh(), "echo:50051").is_some(), "before {kind:?}");
         let wanted = knowledge.wanted(kind);
         assert_eq!(Vec::from_iter(&wanted), ["echo.default:50051"]);
         let resource = server.resource(kind, "echo.default:50051").expect("the server has it");
         take(&mut knowledge, kind, "echo.default:50051", Some(&resource)).expect("it can be read");
     }
     let mesh = knowledge.mesh();
-    assert_eq!(subject(&mesh, "echo:50051"), None);
-    assert_eq!(endpoints(&mesh, "echo:50051"), ["127.0.0.1:50061", "127.0.0.2:50061"]);
+    assert_eq!(subject(mesh, "echo:50051"), None);
+    assert_eq!(endpoints(mesh, "echo:50051"), ["127.0.0.1:50061", "127.0.0.2:50061"]);
 }
 
 #[test]
@@ -102,7 +107,7 @@ spec:
     learn(&mut knowledge, &before);
     let table = |knowledge: &Knowledge| {
         let mesh = knowledge.mesh();
-        assert_eq!(subject(&mesh, "echo:50051"), None, "what has been answered stays answered");
+        assert_eq!(subject(mesh, "echo:50051"), None, "what has been answered stays answered");
         let cluster = mesh.cluster_by_authority(b"echo:50051").expect("a Service").key.clone();
         mesh.routes(&cluster, "default").map(Arc::clone)
     };
@@ -118,7 +123,7 @@ spec:
     );
     learn(&mut knowledge, &after);
     assert_eq!(table(&knowledge).map(|table| table.entries().len()), Some(1));
-    assert_eq!(endpoints(&knowledge.mesh(), "v2.default:80"), ["127.0.1.2:8080"]);
+    assert_eq!(endpoints(knowledge.mesh(), "v2.default:80"), ["127.0.1.2:8080"]);
 
     learn(&mut knowledge, &before);
     assert!(table(&knowledge).is_none(), "the route has gone");
@@ -140,7 +145,7 @@ fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
         let cluster = mesh.cluster_by_address("10.96.0.10:50051".parse().expect("an address")).expect("echo");
         let table = mesh.routes(&cluster.key, "default").expect("a table");
         assert_eq!(table.kind().name(), kind);
-        assert_eq!(endpoints(&mesh, "v1.default:80"), ["127.0.1.1:8080"], "{kind}");
+        assert_eq!(endpoints(mesh, "v1.default:80"), ["127.0.1.1:8080"], "{kind}");
     }
 }
 
@@ -153,7 +158,7 @@ fn a_resource_that_cannot_be_read_leaves_what_was_known() {
         assert!(take(&mut knowledge, kind, "echo.default:50051", Some(b"\xff\xff")).is_err(), "{kind:?}");
     }
     assert!(knowledge.take(Kind::Cluster, "no cluster's name", None).is_err());
-    assert_eq!(endpoints(&knowledge.mesh(), "echo:50051").len(), 2);
+    assert_eq!(endpoints(knowledge.mesh(), "echo:50051").len(), 2);
 }
 
 #[test]
@@ -163,7 +168,7 @@ fn a_service_that_is_gone_is_no_longer_known() {
     learn(&mut knowledge, &server);
     learn(&mut knowledge, &Server::new(&[]));
     let mesh = knowledge.mesh();
-    assert_eq!(subject(&mesh, "echo:50051"), None);
+    assert_eq!(subject(mesh, "echo:50051"), None);
     assert!(mesh.cluster_by_authority(b"echo:50051").is_err());
 }
 
@@ -177,15 +182,128 @@ fn what_nothing_leads_to_any_more_is_forgotten_with_its_version() {
     assert!(knowledge.mesh().clusters().is_empty());
 }
 
+fn address(number: usize) -> Subject {
+    Subject::Address(([10, 0, (number >> 8) as u8, number as u8], 80).into())
+}
+
+/// What one worker uses.
+fn usage(in_use: &[Subject], used: &[(Subject, Instant)], clusters: &[&str]) -> Usage {
+    let key = |text: &&str| leno_wire::name::cluster_key(text).expect("a cluster's key");
+    let (in_use, used) = (in_use.iter().cloned().collect(), used.to_vec());
+    Usage { in_use, used, clusters: clusters.iter().map(key).collect() }
+}
+
+fn asked_names(knowledge: &Knowledge) -> Vec<String> {
+    knowledge.wanted(Kind::Listener).into_iter().collect()
+}
+
 #[test]
-fn there_are_no_more_questions_than_are_answered() {
-    let mut knowledge = Knowledge::new("default");
-    let address = |n: usize| Subject::Address(([10, 0, (n >> 8) as u8, n as u8], 80).into());
-    for n in 0..super::SUBJECTS_MAX {
-        assert!(knowledge.ask(address(n)));
+fn a_question_has_no_room_only_while_every_other_subject_is_in_use() {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let mut knowledge = Knowledge::new("default", 3);
+    assert!(knowledge.ask(&Subject::Inbound, at(0)));
+    assert!(knowledge.ask(&address(1), at(1)) && knowledge.ask(&address(2), at(2)));
+    assert!(!knowledge.ask(&address(3), at(3)));
+    assert!(knowledge.ask(&address(1), at(4)), "it was asked before");
+
+    knowledge.take_usage(&usage(&[address(1), address(2)], &[], &[]), at(5));
+    assert_eq!(knowledge.forget_least_recently_used(9, at(5)), 0, "both are in use, and policies always are");
+    knowledge.take_usage(&usage(&[address(1)], &[(address(2), at(6))], &[]), at(7));
+    assert_eq!(knowledge.forget_least_recently_used(9, at(7)), 1);
+    assert!(knowledge.ask(&address(3), at(8)));
+    assert_eq!(asked_names(&knowledge), ["10.0.0.1:80", "10.0.0.3:80", "inbound"]);
+}
+
+#[test]
+fn the_least_recently_used_subject_is_forgotten_first() {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let mut knowledge = Knowledge::new("default", 10);
+    for number in 0..10 {
+        assert!(knowledge.ask(&address(number), at(number as u64)));
     }
-    assert!(!knowledge.ask(address(super::SUBJECTS_MAX)));
-    assert!(knowledge.ask(address(0)), "it was asked before");
+    knowledge.take_usage(&usage(&[], &[(address(0), at(20)), (address(2), at(21))], &[]), at(30));
+    assert_eq!(knowledge.forget_least_recently_used(7, at(30)), 7);
+    assert_eq!(asked_names(&knowledge), ["10.0.0.0:80", "10.0.0.2:80", "10.0.0.9:80"]);
+}
+
+#[test]
+fn what_no_call_uses_is_forgotten_with_its_cluster_and_asked_again_when_it_is_called_again() {
+    const IDLE: Duration = Duration::from_secs(300);
+    let server = Server::new(&[ECHO]);
+    let mut knowledge = asked(&["echo:50051", "10.96.0.10:50051", "192.0.2.1:443"]);
+    assert!(knowledge.ask(&Subject::Inbound, Instant::now()));
+    learn(&mut knowledge, &server);
+    for kind in Kind::ALL {
+        knowledge.take_wishes(kind);
+    }
+    let (before, _) = knowledge.take_mesh();
+    let start = Instant::now();
+    let service = subject(&Mesh::empty().answering([]), "echo:50051").expect("a question");
+    knowledge.take_usage(&usage(std::slice::from_ref(&service), &[], &[]), start + IDLE);
+    assert_eq!(knowledge.forget_idle(start + IDLE, IDLE), 2);
+    assert_eq!(asked_names(&knowledge), ["echo.default:50051", "inbound"]);
+    assert_eq!(endpoints(knowledge.mesh(), "echo:50051").len(), 2, "the Service is in use");
+    let gone = vec!["10.96.0.10:50051".to_owned(), "192.0.2.1:443".to_owned()];
+    assert_eq!(knowledge.take_wishes(Kind::Listener), (Vec::new(), gone));
+
+    assert_eq!(knowledge.forget_idle(start + IDLE * 2, IDLE), 1);
+    let name = "echo.default:50051".to_owned();
+    for kind in Kind::ALL {
+        assert_eq!(knowledge.take_wishes(kind), (Vec::new(), vec![name.clone()]), "{kind:?}");
+    }
+    let (mesh, changes) = knowledge.take_mesh();
+    assert!(mesh.clusters().is_empty() && !mesh.answers(&service) && mesh.answers(&Subject::Inbound));
+    assert!(changes.forgotten.contains(&service) && changes.forgotten_clusters.len() == 1);
+    assert_eq!(endpoints(&before, "echo:50051").len(), 2, "a mesh that is in use somewhere does not change");
+    assert_eq!(knowledge.versions(Kind::Cluster).count(), 0);
+
+    assert!(knowledge.ask(&service, start));
+    assert_eq!(knowledge.take_wishes(Kind::Listener), (vec![name], Vec::new()));
+    learn(&mut knowledge, &server);
+    assert_eq!(endpoints(knowledge.mesh(), "echo:50051").len(), 2);
+}
+
+#[test]
+fn a_call_in_flight_keeps_its_cluster_known_and_a_backends_keeps_its_parents() {
+    const IDLE: Duration = Duration::from_secs(300);
+    let route = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: canary, namespace: default}
+spec:
+  parentRefs: [{group: '', kind: Service, name: echo}]
+  rules: [{backendRefs: [{name: v1, port: 80}]}]
+";
+    let server = Server::new(&[ECHO, route, &service("v1", "10.96.0.11", "127.0.1.1")]);
+    let mut knowledge = asked(&["echo:50051", "10.96.0.10:50051"]);
+    learn(&mut knowledge, &server);
+    for round in 1..5 {
+        let now = Instant::now() + IDLE * round;
+        knowledge.take_usage(&usage(&[], &[], &["v1.default:80"]), now);
+        knowledge.forget_idle(now, IDLE);
+        assert_eq!(asked_names(&knowledge).len(), 1, "one question leads there, and is enough");
+        assert_eq!(endpoints(knowledge.mesh(), "v1.default:80"), ["127.0.1.1:8080"]);
+    }
+    let now = Instant::now() + IDLE * 6;
+    assert_eq!(knowledge.forget_idle(now, IDLE), 1);
+    assert!(knowledge.mesh().clusters().is_empty());
+}
+
+#[test]
+fn an_answer_changes_its_own_part_of_the_mesh_only() {
+    let server = Server::new(&[ECHO, &service("other", "10.96.0.11", "127.0.1.1")]);
+    let mut knowledge = asked(&["other:80"]);
+    learn(&mut knowledge, &server);
+    knowledge.take_mesh();
+    let question = subject(knowledge.mesh(), "echo:50051").expect("a question");
+    assert!(knowledge.ask(&question, Instant::now()));
+    learn(&mut knowledge, &server);
+    let (_, changes) = knowledge.take_mesh();
+    let clusters: Vec<_> = changes.clusters.iter().map(ToString::to_string).collect();
+    assert_eq!((clusters, changes.answered.len()), (vec!["echo.default:50051".to_owned()], 1));
+    assert!(changes.changed_answers.is_empty() && changes.routes.is_empty() && !changes.policies, "{changes:?}");
 }
 
 fn policy(name: &str) -> String {
@@ -202,7 +320,7 @@ fn policies(knowledge: &Knowledge) -> Option<Vec<String>> {
 #[test]
 fn it_is_not_known_who_may_call_until_the_control_plane_has_said_so_and_then_it_is_followed() {
     let mut knowledge = asked(&["echo:50051"]);
-    assert!(knowledge.ask(Subject::Inbound));
+    assert!(knowledge.ask(&Subject::Inbound, Instant::now()));
     assert!(knowledge.wanted(Kind::Listener).contains("inbound"));
     let server = Server::new(&[ECHO, &policy("a"), &policy("b")]);
     let listener = server.resource(Kind::Listener, "echo.default:50051").expect("a Service");
@@ -220,7 +338,7 @@ fn it_is_not_known_who_may_call_until_the_control_plane_has_said_so_and_then_it_
 #[test]
 fn policies_that_cannot_be_read_or_are_taken_away_leave_those_in_force() {
     let mut knowledge = asked(&[]);
-    knowledge.ask(Subject::Inbound);
+    knowledge.ask(&Subject::Inbound, Instant::now());
     assert!(take(&mut knowledge, Kind::Listener, "inbound", None).is_err());
     assert_eq!(policies(&knowledge), None, "a control plane without policies is none that has said who may call");
     learn(&mut knowledge, &Server::new(&[&policy("a")]));

@@ -1,16 +1,23 @@
 //! Discovery: asks the control plane what workers do not know, over incremental xDS, and gives them the mesh that answers.
 //!
-//! `knowledge` is what has been asked and answered, `session` one stream's exchange. While the control plane cannot be
-//! reached what is known holds, and questions wait until it can.
+//! `knowledge` is what has been asked and answered (`asked` the questions, `known` each cluster), `wishes` what the control plane
+//! has yet to be told, `session` one stream's exchange. While the control plane cannot be reached what is known holds, and
+//! questions wait until it can.
+//!
+//! What calls do not use any more is forgotten, after a while or when room is needed. Workers know what they use; they are
+//! asked before anything is forgotten, never call by call.
 
+mod asked;
 #[cfg(test)]
 mod fixtures;
 mod knowledge;
+mod known;
 mod session;
+mod wishes;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::core::v3::{Node, node::UserAgentVersionType};
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
@@ -20,14 +27,16 @@ use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_wire::facts::node_metadata;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
 
-use knowledge::{Knowledge, SUBJECTS_MAX};
+use knowledge::Knowledge;
 use session::Session;
 
 use super::connect::ControlPlane;
 use super::retry::Retry;
 use super::shared::Shared;
+use crate::limits::{RelayLimits, ms};
+use crate::worker::WorkerHandle;
 
 /// Questions that wait to be taken up.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
@@ -38,6 +47,14 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// A stream that lasted this long was a good one: the next wait is short again.
 const GOOD_STREAM: Duration = Duration::from_secs(30);
+/// How often workers are asked what they use, at the longest; five times in `discovery_idle_ms` if that is less.
+const USAGE_EVERY: Duration = Duration::from_secs(60);
+/// How long workers have to say what they use. Without an answer nothing is forgotten.
+const USAGE_MAX: Duration = Duration::from_millis(500);
+/// Of a full table, the part that is forgotten at once, so that workers are not asked for each new question.
+const ROOM_SHARE: usize = 16;
+/// How long not to look for room again, nor to warn again, when every subject was in use.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Keeps workers' meshes complete for what they use.
 pub(super) struct Discovery {
@@ -45,6 +62,10 @@ pub(super) struct Discovery {
     node: Node,
     questions: mpsc::Receiver<Subject>,
     knowledge: Knowledge,
+    /// How long a subject that no call uses is kept.
+    idle: Duration,
+    /// When every subject was in use last, so that a question found no room.
+    full_since: Option<Instant>,
 }
 
 impl Discovery {
@@ -55,17 +76,19 @@ impl Discovery {
         namespace: &str,
         is_called: bool,
         questions: mpsc::Receiver<Subject>,
+        limits: &RelayLimits,
     ) -> Self {
-        let mut knowledge = Knowledge::new(namespace);
+        let mut knowledge = Knowledge::new(namespace, limits.max_subjects as usize);
         if is_called {
-            knowledge.ask(Subject::Inbound);
+            knowledge.ask(&Subject::Inbound, Instant::now());
         }
-        Self { control_plane, node: node(namespace), questions, knowledge }
+        let idle = ms(limits.discovery_idle_ms);
+        Self { control_plane, node: node(namespace), questions, knowledge, idle, full_since: None }
     }
 
     /// What is known at the start: nothing, so that everything is asked.
     pub(super) fn mesh(&self) -> Arc<Mesh> {
-        Arc::new(self.knowledge.mesh())
+        Arc::new(self.knowledge.mesh().clone())
     }
 
     /// Asks and listens for as long as the proxy runs.
@@ -84,10 +107,12 @@ impl Discovery {
         }
     }
 
-    /// Notes what is asked meanwhile.
+    /// Notes what is asked meanwhile. Nothing is forgotten: it could not be asked about again.
     async fn note_questions(&mut self) {
         while let Some(subject) = self.questions.recv().await {
-            self.ask(subject);
+            if !self.knowledge.ask(&subject, Instant::now()) {
+                self.warn_of_no_room(&subject);
+            }
         }
         // Workers have ended.
         sleep(RETRY_MAX).await;
@@ -102,16 +127,19 @@ impl Discovery {
         let mut responses = response.await.map_err(|status| status.message().to_owned())?.into_inner();
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         let mut session = Session::new(self.node.clone());
+        let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
+        let mut look = interval_at(tokio::time::Instant::now() + period, period);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            for request in session.requests(&self.knowledge) {
+            for request in session.requests(&mut self.knowledge) {
                 sender.send(request).await.map_err(|_| "the stream has ended".to_owned())?;
             }
             tokio::select! {
                 Some(subject) = self.questions.recv() => {
-                    self.ask(subject);
+                    self.ask(&subject, shared).await;
                     // Questions that were asked together go out together.
                     while let Ok(subject) = self.questions.try_recv() {
-                        self.ask(subject);
+                        self.ask(&subject, shared).await;
                     }
                 }
                 response = responses.message() => {
@@ -119,16 +147,65 @@ impl Discovery {
                     let response = response.ok_or("the control plane has ended the stream")?;
                     let answer = session.respond(&response, &mut self.knowledge);
                     sender.send(answer).await.map_err(|_| "the stream has ended".to_owned())?;
-                    shared.take_mesh(Arc::new(self.knowledge.mesh()));
+                    let (mesh, changes) = self.knowledge.take_mesh();
+                    shared.change_mesh(mesh, changes);
+                }
+                _ = look.tick() => {
+                    self.forget(shared, |knowledge, now, idle| knowledge.forget_idle(now, idle)).await;
                 }
             }
         }
     }
 
-    fn ask(&mut self, subject: Subject) {
-        if !self.knowledge.ask(subject) {
-            tracing::warn!("{SUBJECTS_MAX} names and addresses have been asked for: no more are");
+    /// Notes a question; where there is no room for it, the least recently used subjects are forgotten.
+    async fn ask(&mut self, subject: &Subject, shared: &Shared) {
+        if self.knowledge.ask(subject, Instant::now()) {
+            return;
         }
+        if self.full_since.is_none_or(|since| since.elapsed() >= FULL_PAUSE) {
+            let share = (self.knowledge.subjects() / ROOM_SHARE).max(1);
+            self.forget(shared, |knowledge, now, _| knowledge.forget_least_recently_used(share, now)).await;
+        }
+        if !self.knowledge.ask(subject, Instant::now()) {
+            self.warn_of_no_room(subject);
+        }
+    }
+
+    /// Asks workers what they use, and forgets some of the rest.
+    async fn forget(&mut self, shared: &Shared, some: impl FnOnce(&mut Knowledge, Instant, Duration) -> usize) {
+        let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::usage).collect();
+        let deadline = tokio::time::Instant::now() + USAGE_MAX;
+        let mut usages = Vec::with_capacity(asked.len());
+        for answer in asked {
+            match tokio::time::timeout_at(deadline, answer).await {
+                Ok(Ok(usage)) => usages.push(usage),
+                // What a worker uses that does not say so must not be forgotten.
+                Ok(Err(_)) | Err(_) => return,
+            }
+        }
+        let now = Instant::now();
+        for usage in &usages {
+            self.knowledge.take_usage(usage, now);
+        }
+        let forgotten = some(&mut self.knowledge, now, self.idle);
+        if forgotten > 0 {
+            tracing::debug!(forgotten, known = self.knowledge.subjects(), "forgot what calls do not use");
+            let (mesh, changes) = self.knowledge.take_mesh();
+            shared.change_mesh(mesh, changes);
+        }
+    }
+
+    /// Says, once in a while, that a question found no room.
+    fn warn_of_no_room(&mut self, subject: &Subject) {
+        if self.full_since.is_some_and(|since| since.elapsed() < FULL_PAUSE) {
+            return;
+        }
+        self.full_since = Some(Instant::now());
+        let subjects = self.knowledge.subjects();
+        tracing::warn!(
+            "{subject} is not asked about: all {subjects} subjects that there is room for are in use or cannot be asked \
+             about again; raise --limit max_subjects, or close connections"
+        );
     }
 }
 

@@ -1,7 +1,5 @@
 //! One stream of incremental xDS, from the client's side: requests out, responses in. No sockets, no clock.
 
-use std::collections::BTreeSet;
-
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
@@ -17,38 +15,42 @@ const INVALID_ARGUMENT: i32 = 3;
 pub(super) struct Session {
     /// Sent with the first request only.
     node: Option<Node>,
-    subscribed: [BTreeSet<String>; Kind::ALL.len()],
+    /// The kinds of which something was asked for.
+    begun: [bool; Kind::ALL.len()],
 }
 
 impl Session {
     /// A stream on which nothing has been said.
     pub(super) fn new(node: Node) -> Self {
-        Self { node: Some(node), subscribed: Default::default() }
+        Self { node: Some(node), begun: Default::default() }
     }
 
-    /// Asks for what is needed now and has not been asked for on this stream.
-    pub(super) fn requests(&mut self, knowledge: &Knowledge) -> Vec<DeltaDiscoveryRequest> {
+    /// Asks for what is needed now and has not been asked for on this stream, and gives up what is not needed any more. Costs
+    /// as much as that is, but for the first request of a kind, which names all.
+    pub(super) fn requests(&mut self, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
         Kind::ALL.into_iter().filter_map(|kind| self.request(kind, knowledge)).collect()
     }
 
-    fn request(&mut self, kind: Kind, knowledge: &Knowledge) -> Option<DeltaDiscoveryRequest> {
-        let wanted = knowledge.wanted(kind);
-        let subscribed = self.subscribed.get_mut(kind.index())?;
-        let added: Vec<String> = wanted.difference(subscribed).cloned().collect();
-        let removed: Vec<String> = subscribed.difference(&wanted).cloned().collect();
-        if added.is_empty() && removed.is_empty() {
+    fn request(&mut self, kind: Kind, knowledge: &mut Knowledge) -> Option<DeltaDiscoveryRequest> {
+        let (mut subscribe, mut unsubscribe) = knowledge.take_wishes(kind);
+        let begun = self.begun.get_mut(kind.index())?;
+        let is_first = !*begun;
+        if is_first {
+            subscribe = knowledge.wanted(kind).into_iter().collect();
+            unsubscribe.clear();
+        }
+        if subscribe.is_empty() && unsubscribe.is_empty() {
             return None;
         }
+        *begun = true;
         // Only the first request of a kind says what is there from an earlier stream.
-        let have = subscribed.is_empty().then(|| knowledge.versions(kind));
-        let initial_resource_versions = have.into_iter().flatten().map(|(n, v)| (n.clone(), v.clone())).collect();
-        *subscribed = wanted;
+        let have = is_first.then(|| knowledge.versions(kind));
         Some(DeltaDiscoveryRequest {
             node: self.node.take(),
             type_url: kind.type_url().to_owned(),
-            resource_names_subscribe: added,
-            resource_names_unsubscribe: removed,
-            initial_resource_versions,
+            resource_names_subscribe: subscribe,
+            resource_names_unsubscribe: unsubscribe,
+            initial_resource_versions: have.into_iter().flatten().map(|(n, v)| (n.clone(), v.clone())).collect(),
             ..Default::default()
         })
     }
@@ -74,19 +76,20 @@ impl Session {
 
 /// Takes in the resources of a response; says what is wrong with the first one that is refused.
 fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
-    let wanted = knowledge.wanted(kind);
     let mut problem = None;
     for resource in &response.resources {
         // A resource that nobody asked for is no answer to anything, and must not fill our memory.
-        let Some(any) = resource.resource.as_ref().filter(|_| wanted.contains(&resource.name)) else { continue };
+        let Some(any) = resource.resource.as_ref().filter(|_| knowledge.wants(kind, &resource.name)) else { continue };
         let taken = Resource { version: &resource.version, bytes: &any.value };
         if let Err(unreadable) = knowledge.take(kind, &resource.name, Some(taken)) {
             tracing::warn!("the control plane's {} is refused: {unreadable}", kind.name());
             problem.get_or_insert_with(|| unreadable.to_string());
         }
     }
-    for name in response.removed_resources.iter().filter(|name| wanted.contains(*name)) {
-        if let Err(unreadable) = knowledge.take(kind, name, None) {
+    for name in &response.removed_resources {
+        if knowledge.wants(kind, name)
+            && let Err(unreadable) = knowledge.take(kind, name, None)
+        {
             problem.get_or_insert_with(|| unreadable.to_string());
         }
     }

@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Resource};
 use envoy_types::pb::google::protobuf::Any;
 use leno_model::discovery::Subject;
@@ -10,9 +12,9 @@ use super::Session;
 const ECHO_PORT: &str = "echo.default:50051";
 
 fn knowledge() -> Knowledge {
-    let mut knowledge = Knowledge::new("default");
+    let mut knowledge = Knowledge::new("default", 100);
     let question = knowledge.mesh().unanswered_authority(b"echo:50051").expect("a question");
-    knowledge.ask(question);
+    knowledge.ask(&question, Instant::now());
     knowledge
 }
 
@@ -53,17 +55,17 @@ fn each_kind_is_asked_for_once_its_names_are_known_and_nothing_twice() {
     let asked = exchange(&mut session, &mut knowledge, &server);
     assert_eq!(asked, [Kind::Listener, Kind::Cluster, Kind::Endpoints, Kind::Route]);
     assert_eq!(knowledge.mesh().unanswered_authority(b"echo:50051"), None);
-    assert!(session.requests(&knowledge).is_empty());
+    assert!(session.requests(&mut knowledge).is_empty());
 }
 
 #[test]
 fn only_the_first_request_of_a_stream_says_who_we_are() {
     let node = super::Node { id: "cart-1".to_owned(), ..Default::default() };
     let (mut session, mut knowledge) = (Session::new(node), knowledge());
-    let first = session.requests(&knowledge);
+    let first = session.requests(&mut knowledge);
     assert_eq!(first[0].node.as_ref().map(|node| node.id.as_str()), Some("cart-1"));
-    knowledge.ask(Subject::Address(([10, 0, 0, 1], 80).into()));
-    let second = session.requests(&knowledge);
+    knowledge.ask(&Subject::Address(([10, 0, 0, 1], 80).into()), Instant::now());
+    let second = session.requests(&mut knowledge);
     assert_eq!(
         (&second[0].node, second[0].resource_names_subscribe.as_slice()),
         (&None, &["10.0.0.1:80".to_owned()][..])
@@ -75,7 +77,7 @@ fn a_new_stream_says_what_is_there_from_the_one_before() {
     let mut knowledge = knowledge();
     let server = Server::new(&[ECHO]);
     exchange(&mut Session::new(Default::default()), &mut knowledge, &server);
-    let requests = Session::new(Default::default()).requests(&knowledge);
+    let requests = Session::new(Default::default()).requests(&mut knowledge);
     assert_eq!(requests.len(), 4);
     for request in requests {
         assert_eq!(request.resource_names_subscribe, [ECHO_PORT]);
@@ -84,9 +86,34 @@ fn a_new_stream_says_what_is_there_from_the_one_before() {
 }
 
 #[test]
+fn a_subject_that_is_forgotten_is_unsubscribed_from_and_subscribed_to_again_when_it_is_asked_for_again() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
+    let server = Server::new(&[ECHO]);
+    exchange(&mut session, &mut knowledge, &server);
+    let later = Instant::now() + Duration::from_secs(3_600);
+    assert_eq!(knowledge.forget_idle(later, Duration::from_secs(60)), 1);
+    let requests = session.requests(&mut knowledge);
+    assert_eq!(requests.len(), Kind::ALL.len());
+    for request in &requests {
+        assert_eq!(request.resource_names_unsubscribe, [ECHO_PORT]);
+        assert!(request.resource_names_subscribe.is_empty() && request.initial_resource_versions.is_empty());
+    }
+    // What was on its way is no answer any more.
+    let late = response(Kind::Listener, ECHO_PORT, server.resource(Kind::Listener, ECHO_PORT).expect("it has it"));
+    assert_eq!(session.respond(&late, &mut knowledge).error_detail, None);
+    assert_eq!(knowledge.versions(Kind::Listener).count(), 0);
+
+    let question = knowledge.mesh().unanswered_authority(b"echo:50051").expect("a question");
+    knowledge.ask(&question, later);
+    let asked = exchange(&mut session, &mut knowledge, &server);
+    assert_eq!(asked, [Kind::Listener, Kind::Cluster, Kind::Endpoints, Kind::Route]);
+    assert_eq!(knowledge.mesh().unanswered_authority(b"echo:50051"), None);
+}
+
+#[test]
 fn what_cannot_be_read_is_refused_with_the_reason_and_what_nobody_asked_for_is_passed_over() {
     let (mut session, mut knowledge) = (Session::new(Default::default()), knowledge());
-    session.requests(&knowledge);
+    session.requests(&mut knowledge);
     let bad = response(Kind::Listener, ECHO_PORT, b"\xff\xff".to_vec());
     let refusal = session.respond(&bad, &mut knowledge).error_detail.expect("a refusal");
     assert_eq!(refusal.code, 3);
@@ -116,8 +143,8 @@ fn a_resource_that_is_removed_is_forgotten_with_its_version() {
 
 #[test]
 fn policies_that_are_taken_away_are_refused() {
-    let (mut session, mut knowledge) = (Session::new(Default::default()), Knowledge::new("default"));
-    knowledge.ask(Subject::Inbound);
+    let (mut session, mut knowledge) = (Session::new(Default::default()), Knowledge::new("default", 100));
+    knowledge.ask(&Subject::Inbound, Instant::now());
     assert_eq!(exchange(&mut session, &mut knowledge, &Server::new(&[])), [Kind::Listener]);
     let gone = DeltaDiscoveryResponse {
         type_url: Kind::Listener.type_url().to_owned(),

@@ -1,0 +1,206 @@
+//! What each client may have of the control plane's memory: streams and subscriptions, counted by identity over all its
+//! connections.
+//!
+//! One rule for both: a holder may have as many as it leaves free. So one that takes all it can leaves half, two leave a third,
+//! and a newcomer always finds room; all of them together never exceed the [`Capacity`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use leno_model::spiffe::SpiffeId;
+
+use super::limits::Capacity;
+use super::pace::Paces;
+use crate::accept::Peer;
+
+/// Who is answerable for streams and subscriptions: every Pod of a service account together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Holder {
+    /// Whoever has certificates of this identity.
+    Identity(SpiffeId),
+    /// Whoever connects from this address and has no certificate.
+    Address(IpAddr),
+}
+
+/// All accounts.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    capacity: Capacity,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    all: Holding,
+    holders: HashMap<Holder, Holding>,
+    /// The streams of each holder from each address, and how fast these may ask.
+    sources: HashMap<(Holder, IpAddr), (usize, Arc<Mutex<Paces>>)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Holding {
+    streams: usize,
+    names: usize,
+}
+
+/// One stream's part in its holder's account; what it holds goes back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Account {
+    accounts: Arc<Accounts>,
+    holder: Holder,
+    address: IpAddr,
+    paces: Arc<Mutex<Paces>>,
+    names: usize,
+}
+
+/// Why a client gets no more: what it has, and the limit.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Exhausted {
+    #[error(
+        "{holder} has {own} streams, as many as are left for others (streams_max = {max}, of all clients); use one stream per \
+         client, or give the control plane more memory or replicas"
+    )]
+    Streams { holder: Holder, own: usize, max: usize },
+    #[error(
+        "{holder} has {own} subscriptions over all its streams, as many as are left for others (names_max = {max}, of all clients); \
+         subscribe to what is used only, or give the control plane more memory or replicas"
+    )]
+    Names { holder: Holder, own: usize, max: usize },
+}
+
+impl Holder {
+    /// Who is answerable for a connection.
+    pub(crate) fn of(peer: &Peer) -> Self {
+        match &peer.identity {
+            Some(identity) => Self::Identity(identity.clone()),
+            None => Self::Address(peer.address.ip().to_canonical()),
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Identity(identity) => identity.fmt(f),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Accounts {
+    /// No clients, and so much room for them.
+    pub(crate) fn new(capacity: Capacity) -> Arc<Self> {
+        Arc::new(Self { capacity, inner: Mutex::default() })
+    }
+
+    /// A new stream of a holder, from an address.
+    ///
+    /// # Errors
+    /// [`Exhausted::Streams`].
+    pub(crate) fn open(self: &Arc<Self>, holder: Holder, address: IpAddr, now: Instant) -> Result<Account, Exhausted> {
+        let max = self.capacity.streams_max;
+        let mut inner = self.lock();
+        let own = inner.holders.get(&holder).map_or(0, |holding| holding.streams);
+        if !leaves_room(own, 1, inner.all.streams, max) {
+            return Err(Exhausted::Streams { holder, own, max });
+        }
+        inner.all.streams += 1;
+        inner.holders.entry(holder.clone()).or_default().streams += 1;
+        let source = inner.sources.entry((holder.clone(), address));
+        let (streams, paces) = source.or_insert_with(|| (0, Arc::new(Mutex::new(Paces::new(now)))));
+        *streams += 1;
+        let paces = paces.clone();
+        drop(inner);
+        Ok(Account { accounts: self.clone(), holder, address, paces, names: 0 })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a holder that has `own` of `all` may take `more`: as many as it then leaves free, and the first one in any case
+/// while there is one.
+fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
+    let free = max.saturating_sub(all.saturating_add(more));
+    let mine = own.saturating_add(more);
+    mine <= free || (mine == 1 && all < max)
+}
+
+impl Account {
+    /// Takes room for subscriptions.
+    ///
+    /// # Errors
+    /// [`Exhausted::Names`]; nothing is taken then.
+    pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
+        let max = self.accounts.capacity.names_max;
+        let mut inner = self.accounts.lock();
+        let all = inner.all.names;
+        let own = inner.holders.get_mut(&self.holder).map_or(0, |holding| holding.names);
+        if !leaves_room(own, more, all, max) {
+            return Err(Exhausted::Names { holder: self.holder.clone(), own, max });
+        }
+        inner.add(&self.holder, more);
+        self.names += more;
+        Ok(())
+    }
+
+    /// Says how many names the stream holds after all: those of a client that wants all resources come and go with the mesh.
+    pub(crate) fn set_names(&mut self, names: usize) {
+        if names != self.names {
+            let mut inner = self.accounts.lock();
+            inner.remove(&self.holder, self.names);
+            inner.add(&self.holder, names);
+            self.names = names;
+        }
+    }
+
+    /// How fast clients of this holder at this address may ask.
+    pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
+        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn add(&mut self, holder: &Holder, names: usize) {
+        self.all.names += names;
+        if let Some(holding) = self.holders.get_mut(holder) {
+            holding.names += names;
+        }
+    }
+
+    fn remove(&mut self, holder: &Holder, names: usize) {
+        self.all.names = self.all.names.saturating_sub(names);
+        if let Some(holding) = self.holders.get_mut(holder) {
+            holding.names = holding.names.saturating_sub(names);
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut inner = self.accounts.lock();
+        inner.remove(&self.holder, self.names);
+        inner.all.streams = inner.all.streams.saturating_sub(1);
+        if let Some(holding) = inner.holders.get_mut(&self.holder) {
+            holding.streams = holding.streams.saturating_sub(1);
+            if holding.streams == 0 {
+                inner.holders.remove(&self.holder);
+            }
+        }
+        let source = (self.holder.clone(), self.address);
+        if let Some((streams, _)) = inner.sources.get_mut(&source) {
+            *streams = streams.saturating_sub(1);
+            if *streams == 0 {
+                inner.sources.remove(&source);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "accounts_tests.rs"]
+mod tests;

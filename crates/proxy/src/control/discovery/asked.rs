@@ -1,0 +1,107 @@
+//! The subjects that workers have asked about, and when calls last used each, so that the least recently used ones go first.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use leno_model::discovery::Subject;
+use leno_wire::listener::Target;
+
+/// Every subject that was asked about and not forgotten since.
+#[derive(Debug)]
+pub(super) struct AskedSubjects {
+    by_subject: BTreeMap<Subject, Asked>,
+    max: usize,
+}
+
+/// A subject that was asked about.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Where it leads. The outer `None`: the control plane has not said yet; the inner one: there is no such thing.
+    pub(super) lead: Option<Option<Target>>,
+    /// When a worker last asked about it or said that calls use it.
+    used: Instant,
+}
+
+impl AskedSubjects {
+    /// No subjects, and room for `max` of them.
+    pub(super) fn new(max: usize) -> Self {
+        Self { by_subject: BTreeMap::new(), max }
+    }
+
+    /// Adds a subject, or notes that an old one was asked about again. `None` if it is new and there is no room.
+    pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> Option<IsNew> {
+        if let Some(asked) = self.by_subject.get_mut(subject) {
+            asked.used = now;
+            return Some(IsNew(false));
+        }
+        if self.is_full() {
+            return None;
+        }
+        self.by_subject.insert(subject.clone(), Asked { lead: None, used: now });
+        Some(IsNew(true))
+    }
+
+    /// Whether a new subject has no room.
+    pub(super) fn is_full(&self) -> bool {
+        self.by_subject.len() >= self.max
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_subject.len()
+    }
+
+    pub(super) fn get(&self, subject: &Subject) -> Option<&Asked> {
+        self.by_subject.get(subject)
+    }
+
+    pub(super) fn get_mut(&mut self, subject: &Subject) -> Option<&mut Asked> {
+        self.by_subject.get_mut(subject)
+    }
+
+    pub(super) fn remove(&mut self, subject: &Subject) -> Option<Asked> {
+        self.by_subject.remove(subject)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Subject> {
+        self.by_subject.keys()
+    }
+
+    /// Notes that calls used a subject at that time.
+    pub(super) fn used(&mut self, subject: &Subject, at: Instant) {
+        if let Some(asked) = self.by_subject.get_mut(subject) {
+            asked.used = asked.used.max(at);
+        }
+    }
+
+    /// Notes that one of these subjects, which lead to the same cluster, is in use: the latest, unless one is known to be.
+    pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
+        let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
+        let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };
+        self.used(latest, now);
+        true
+    }
+
+    /// The subjects that no call has used for as long as `idle`.
+    pub(super) fn idle(&self, now: Instant, idle: Duration) -> Vec<Subject> {
+        let is_idle = |asked: &Asked| now.saturating_duration_since(asked.used) >= idle;
+        let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && is_idle(asked));
+        may_go.map(|(subject, _)| subject.clone()).collect()
+    }
+
+    /// Up to `most` subjects that are not in use at `now`, the least recently used first.
+    pub(super) fn least_recently_used(&self, most: usize, now: Instant) -> Vec<Subject> {
+        let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && asked.used < now);
+        let mut may_go: Vec<(Instant, &Subject)> = may_go.map(|(subject, asked)| (asked.used, subject)).collect();
+        may_go.sort_unstable();
+        may_go.into_iter().take(most).map(|(_, subject)| subject.clone()).collect()
+    }
+}
+
+/// Whether a subject was not there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IsNew(pub(super) bool);
+
+/// The policies of the own application are needed for as long as the proxy runs.
+fn may_be_forgotten(subject: &Subject) -> bool {
+    *subject != Subject::Inbound
+}

@@ -1,0 +1,91 @@
+//! What is known of one cluster, and why anything is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use leno_model::discovery::Subject;
+use leno_model::mesh::{Cluster, ClusterKey};
+use leno_model::route::{BackendTarget, RouteTable};
+use leno_wire::endpoints::Endpoints;
+
+/// A cluster that questions or routes lead to.
+#[derive(Debug, Default)]
+pub(super) struct KnownCluster {
+    /// The subjects whose calls are balanced over it, and so follow its routes.
+    pub(super) balanced: BTreeSet<Subject>,
+    /// The subjects that lead to one of its endpoints each.
+    pub(super) dialled: BTreeSet<Subject>,
+    /// The clusters whose routes lead here.
+    pub(super) parents: BTreeSet<ClusterKey>,
+    /// The outer `None`: the control plane has not said yet; the inner one: there is no such cluster.
+    pub(super) cluster: Option<Option<Cluster>>,
+    /// In the same way.
+    pub(super) endpoints: Option<Option<Endpoints>>,
+    pub(super) routes: Routes,
+}
+
+/// What is known of the routes of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    /// In force. The inner one is `None` where the cluster has no routes.
+    pub(super) current: Option<Option<Arc<RouteTable>>>,
+    /// Newer, with backends that are not known yet.
+    pub(super) next: Option<Arc<RouteTable>>,
+}
+
+impl KnownCluster {
+    /// Whether nothing leads to it any more: nobody would tell of its changes.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
+    }
+
+    /// The subjects that lead to it.
+    pub(super) fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        self.balanced.iter().chain(&self.dialled)
+    }
+
+    /// Whether it is known where its endpoints are, or that there is no such cluster.
+    pub(super) fn is_known(&self) -> bool {
+        match &self.cluster {
+            None => false,
+            Some(None) => true,
+            Some(Some(_)) => self.endpoints.is_some(),
+        }
+    }
+
+    /// Whether it is known how calls are balanced over it.
+    pub(super) fn has_routes(&self) -> bool {
+        self.routes.current.is_some()
+    }
+
+    /// The cluster with its endpoints, as far as they are known.
+    pub(super) fn joined(&self) -> Option<Arc<Cluster>> {
+        let mut cluster = self.cluster.clone()??;
+        if let Some(Some(known)) = &self.endpoints {
+            cluster.endpoints = known.ready.clone();
+            cluster.unready_endpoints = known.unready.clone();
+        }
+        Some(Arc::new(cluster))
+    }
+}
+
+impl Routes {
+    /// Every cluster that routes lead to, those in force and those that are to be.
+    pub(super) fn destinations(&self) -> BTreeSet<ClusterKey> {
+        let tables = self.current.iter().flatten().chain(&self.next);
+        tables.flat_map(|table| destinations(table)).cloned().collect()
+    }
+}
+
+/// Every cluster that a table's rules lead to.
+pub(super) fn destinations(table: &RouteTable) -> impl Iterator<Item = &ClusterKey> {
+    table.entries().iter().flat_map(|entry| {
+        let rule = &entry.rule;
+        let backends = rule.backends.iter().filter_map(|backend| match &backend.to {
+            BackendTarget::Cluster(key) => Some(key),
+            BackendTarget::Invalid(_) => None,
+        });
+        let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
+        backends.chain(filters.flat_map(|filters| &filters.mirrors).map(|mirror| &mirror.to))
+    })
+}

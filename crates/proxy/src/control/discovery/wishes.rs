@@ -1,0 +1,37 @@
+//! What the control plane has yet to be told: names that are wanted since the last request, and names that are not any more.
+
+use std::collections::BTreeMap;
+
+use leno_wire::Kind;
+
+/// Names to subscribe to and to unsubscribe from, by kind.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    by_kind: [BTreeMap<String, Wish>; Kind::ALL.len()],
+}
+
+/// What is to be said of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Subscribe,
+    Unsubscribe,
+}
+
+impl Wishes {
+    /// Notes a wish, which replaces an earlier one about that name: a name that is given up and wanted again is subscribed to
+    /// again, so that its resource, which was forgotten meanwhile, is sent again.
+    pub(super) fn note(&mut self, kind: Kind, name: String, wish: Wish) {
+        if let Some(wishes) = self.by_kind.get_mut(kind.index()) {
+            wishes.insert(name, wish);
+        }
+    }
+
+    /// Gives all wishes of a kind: names to subscribe to, and names to unsubscribe from.
+    pub(super) fn take(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
+        let wishes = self.by_kind.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
+        let (subscribe, unsubscribe): (Vec<_>, Vec<_>) =
+            wishes.into_iter().partition(|(_, wish)| *wish == Wish::Subscribe);
+        let names = |wishes: Vec<(String, Wish)>| wishes.into_iter().map(|(name, _)| name).collect();
+        (names(subscribe), names(unsubscribe))
+    }
+}

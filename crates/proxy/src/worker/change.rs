@@ -1,0 +1,200 @@
+//! Change: what a new mesh changes for a worker: clusters, routes, calls that waited for an answer.
+//!
+//! A mesh that replaces another as a whole is compared with everything that the worker has. One that comes with its changes costs
+//! as much as those are, however much else is known.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use leno_model::discovery::Subject;
+use leno_model::mesh::{Changes, Cluster, ClusterKey, Mesh, canonical};
+use rustc_hash::FxHashSet;
+
+use super::Worker;
+use super::accept::{Arrival, Door};
+use super::cluster::{Pool, Standing, TargetKey};
+
+impl Worker {
+    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
+    pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
+        self.mesh_version += 1;
+        self.burst = true;
+        let is_known = |state: &super::cluster::ClusterState| state.standing == Standing::Known;
+        let known: Vec<_> = self.clusters.iter().filter(|(_, state)| is_known(state)).collect();
+        let known: Vec<_> = known.into_iter().map(|(index, state)| (index, state.target.clone())).collect();
+        self.mesh = mesh.clone();
+        for (index, target) in known {
+            match &target {
+                TargetKey::Service(key) => match mesh.cluster(key) {
+                    Some(cluster) => self.update_cluster(index, cluster.clone()),
+                    None => self.lose_cluster(index, Standing::Removed),
+                },
+                TargetKey::Address(address) => self.update_cluster(index, self.cluster_of_address(&mesh, *address)),
+                TargetKey::Local(_) => {}
+            }
+        }
+        self.renew_routes();
+        self.take_answers();
+    }
+
+    /// Takes over a mesh that differs from the one before in what `changes` names.
+    pub(super) fn change_mesh(&mut self, mesh: Arc<Mesh>, changes: &Changes) {
+        self.burst |= !changes.forgotten.is_empty();
+        if changes.policies {
+            // What decides over inbound calls is another for every client.
+            self.mesh_version += 1;
+        }
+        let before = std::mem::replace(&mut self.mesh, mesh.clone());
+        let mut lost = FxHashSet::default();
+        for subject in &changes.forgotten {
+            if let Subject::Address(address) = subject {
+                lost.extend(self.lose_target_of(TargetKey::Address(*address), Standing::Forgotten));
+            }
+        }
+        for key in &changes.clusters {
+            lost.extend(self.change_cluster(key, changes.forgotten_clusters.contains(key)));
+            let endpoints = [&before, &mesh].into_iter().filter_map(|mesh| mesh.cluster(key));
+            self.change_addresses(endpoints.map(Arc::as_ref));
+        }
+        for key in &changes.routes {
+            let target = TargetKey::Service(key.clone());
+            let routes = self.routes_to(&target);
+            let state = self.cluster_by_key.get(&target).and_then(|&index| self.clusters.get_mut(index));
+            if let Some(state) = state {
+                state.routes = routes;
+            }
+        }
+        self.forget_latest_routes(&lost, &changes.changed_answers);
+        self.take_changed_answers(changes);
+    }
+
+    /// Brings a Service's cluster up to date; gives its index if the mesh does not know it any more.
+    fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<usize> {
+        let target = TargetKey::Service(key.clone());
+        if let Some(cluster) = self.mesh.cluster(key).cloned() {
+            let index = *self.cluster_by_key.get(&target)?;
+            self.update_cluster(index, cluster);
+            return None;
+        }
+        let standing = if is_forgotten { Standing::Forgotten } else { Standing::Removed };
+        self.lose_target_of(target, standing)
+    }
+
+    /// Brings up to date what is known of addresses that calls dial and that are endpoints of these clusters.
+    fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
+        for endpoint in clusters.flat_map(Cluster::all_endpoints) {
+            let address = canonical(endpoint.address);
+            if let Some(&index) = self.cluster_by_key.get(&TargetKey::Address(address)) {
+                let cluster = self.cluster_of_address(&self.mesh, address);
+                self.update_cluster(index, cluster);
+            }
+        }
+    }
+
+    fn update_cluster(&mut self, index: usize, cluster: Arc<Cluster>) {
+        let now = self.now;
+        let gone = self.clusters.get_mut(index).map(|state| state.update(now, cluster));
+        for pool in gone.into_iter().flatten() {
+            self.pool_gone(pool);
+        }
+    }
+
+    /// New calls do not find a target's cluster any more; gives its index, if there is one.
+    fn lose_target_of(&mut self, target: TargetKey, standing: Standing) -> Option<usize> {
+        let index = *self.cluster_by_key.get(&target)?;
+        self.lose_cluster(index, standing);
+        Some(index)
+    }
+
+    /// The mesh does not know a cluster any more: it goes with its last call.
+    fn lose_cluster(&mut self, index: usize, standing: Standing) {
+        let Some(state) = self.clusters.get_mut(index) else { return };
+        state.standing = standing;
+        let target = state.target.clone();
+        let mut pools = Vec::new();
+        if standing == Standing::Removed {
+            state.balancer.set_endpoints(self.now, []);
+            state.members.clear();
+            pools.extend(std::mem::take(&mut state.pools).into_values());
+        }
+        self.lose_target(&target, index);
+        for pool in pools {
+            self.pool_gone(pool);
+        }
+        self.drop_cluster_if_unused(index);
+    }
+
+    /// A target has no cluster any more, unless it has another one by now.
+    pub(super) fn lose_target(&mut self, target: &TargetKey, index: usize) {
+        if self.cluster_by_key.get(target) == Some(&index) {
+            self.cluster_by_key.remove(target);
+        }
+    }
+
+    /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.
+    fn pool_gone(&mut self, pool: Pool) {
+        for connection in pool.connections {
+            match self.upstreams.get_mut(connection) {
+                Some(upstream) if upstream.ready => upstream.retired = true,
+                _ => self.close_upstream(connection, "its endpoint has left"),
+            }
+        }
+        for id in pool.waiting {
+            self.send_again(id);
+        }
+    }
+
+    pub(super) fn call_left_cluster(&mut self, index: usize) {
+        if let Some(cluster) = self.clusters.get_mut(index) {
+            cluster.calls = cluster.calls.saturating_sub(1);
+        }
+        self.drop_cluster_if_unused(index);
+    }
+
+    fn drop_cluster_if_unused(&mut self, index: usize) {
+        let is_over = |state: &super::cluster::ClusterState| state.standing != Standing::Known && state.calls == 0;
+        if !self.clusters.get(index).is_some_and(is_over) {
+            return;
+        }
+        let pools = self.clusters.get_mut(index).map(|state| std::mem::take(&mut state.pools));
+        for pool in pools.into_iter().flat_map(|pools| pools.into_values()) {
+            self.pool_gone(pool);
+        }
+        self.clusters.try_remove(index);
+    }
+
+    /// Clients look up again what their calls are for, where that was one of these clusters, or an answer that has changed.
+    pub(super) fn forget_latest_routes(&mut self, clusters: &FxHashSet<usize>, answers: &BTreeSet<Subject>) {
+        if clusters.is_empty() && answers.is_empty() {
+            return;
+        }
+        let mesh = self.mesh.clone();
+        for (_, client) in &mut self.clients {
+            let Some(latest) = &client.latest_route else { continue };
+            let has_changed = || client.subject(&mesh).is_some_and(|subject| answers.contains(&subject));
+            if clusters.contains(&latest.cluster) || (!answers.is_empty() && has_changed()) {
+                client.latest_route = None;
+            }
+        }
+    }
+
+    /// What waited for an answer that is there now goes on.
+    fn take_changed_answers(&mut self, changes: &Changes) {
+        let mut calls = Vec::new();
+        for subject in &changes.answered {
+            if let Some(question) = self.questions.remove(subject) {
+                calls.extend(question.calls);
+            }
+        }
+        for id in calls {
+            self.enter(id);
+        }
+        // What is to be found out of a connection depends on the cluster that it is for.
+        let concerns_all = !changes.clusters.is_empty() || !changes.routes.is_empty();
+        let concerns = |arrival: &Arrival| {
+            let subject = arrival.origin.original_destination.map(Subject::Address);
+            subject.is_some_and(|it| changes.answered.contains(&it) || changes.changed_answers.contains(&it))
+        };
+        self.review_arrivals(|arrival| arrival.origin.door == Door::Outbound && (concerns_all || concerns(arrival)));
+    }
+}
