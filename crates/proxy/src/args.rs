@@ -90,6 +90,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) opaque_ports: Option<PortRanges>,
 
+    /// Tell the own application of verified clients in x-forwarded-client-cert too, beside leno-client-id
+    #[arg(long, requires = "identity")]
+    pub(crate) forwarded_client_cert: bool,
+
     /// Log each call in this form [default: calls are not logged]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) access_log: Option<access_log::Format>,

@@ -132,7 +132,8 @@ impl Worker {
         }
     }
 
-    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
+    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, and calls under way finish unless its
+    /// policies deny them.
     pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
         self.mesh_version += 1;
         self.burst = true;
@@ -161,8 +162,12 @@ impl Worker {
             }
             self.drop_cluster_if_unused(index);
         }
+        let has_new_policies = !mesh.has_policies_of(&self.mesh);
         self.mesh = mesh;
         self.renew_routes();
+        if has_new_policies {
+            self.review_calls();
+        }
         self.take_answers();
     }
 

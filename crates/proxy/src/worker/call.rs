@@ -80,6 +80,8 @@ pub(super) struct Call {
     /// What its application speaks.
     pub(super) protocol: Protocol,
     pub(super) is_grpc: bool,
+    /// Policy allows it only because it asks for a workload's health.
+    pub(super) is_health_check: bool,
     /// Its response has no content, ours neither.
     pub(super) is_head: bool,
     pub(super) response: Response,
@@ -117,6 +119,7 @@ impl Call {
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             request,
+            is_health_check: false,
             body: Vec::new(),
             trailers: None,
             request_ended,

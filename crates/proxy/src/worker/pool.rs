@@ -49,6 +49,17 @@ impl Worker {
         }
     }
 
+    /// Replaces a connection on which we have shown an old certificate. One with streams is replaced at once: the server is
+    /// shown the new certificate before the old one ends, and lets the streams stay.
+    pub(super) fn replace_outdated(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get(index) else { return };
+        let (cluster, key, is_used) = (upstream.cluster, upstream.key, upstream.link.codec.stream_count() > 0);
+        self.retire(index);
+        if is_used {
+            self.connect(cluster, key);
+        }
+    }
+
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.end_upstream(index, &ConnectionFailure::Connect { error: why.to_owned() });
