@@ -155,6 +155,7 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
         args.push("--forwarded-client-cert".to_owned());
     }
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
+    option(&mut args, "--http-ports", &settings.http_ports);
     args
 }
 

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::annotations::{
-    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, FORWARDED_CLIENT_CERT, INBOUND_PORT, INJECT, Mistake,
-    OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY,
-    PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS,
-    SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
+    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, FORWARDED_CLIENT_CERT, HTTP_PORTS, INBOUND_PORT,
+    INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE,
+    PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST,
+    PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
 };
 
 /// Most worker threads of a proxy.
@@ -51,6 +51,8 @@ pub struct Settings {
     pub forwarded_client_cert: bool,
     /// Ports of the Pod whose bytes are carried unread.
     pub opaque_ports: String,
+    /// Ports of the Pod that speak HTTP and nothing else.
+    pub http_ports: String,
     /// Ports of the Pod that others reach without the proxy.
     pub skip_inbound_ports: String,
     /// Ports that the application calls without the proxy.
@@ -84,6 +86,7 @@ impl Default for Settings {
             default_inbound_policy: "all-unauthenticated".to_owned(),
             forwarded_client_cert: false,
             opaque_ports: none(),
+            http_ports: none(),
             skip_inbound_ports: none(),
             skip_outbound_ports: none(),
             skip_subnets: none(),
@@ -127,6 +130,7 @@ impl Settings {
             INJECT => drop(one_of(value, &["enabled", "disabled"])?),
             FORWARDED_CLIENT_CERT => self.forwarded_client_cert = one_of(value, &["true", "false"])? == "true",
             OPAQUE_PORTS => self.opaque_ports = ports(value)?,
+            HTTP_PORTS => self.http_ports = ports(value)?,
             SKIP_INBOUND_PORTS => self.skip_inbound_ports = ports(value)?,
             SKIP_OUTBOUND_PORTS => self.skip_outbound_ports = ports(value)?,
             SKIP_SUBNETS => self.skip_subnets = subnets(value)?,

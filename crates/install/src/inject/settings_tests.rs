@@ -22,6 +22,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
     let examples = [
         (INJECT, "enabled"),
         (OPAQUE_PORTS, "3306, 9000-9010"),
+        (HTTP_PORTS, "8080"),
         (SKIP_INBOUND_PORTS, "22"),
         (SKIP_OUTBOUND_PORTS, "25,1000-2000"),
         (SKIP_SUBNETS, "192.168.0.0/16, fd00::/8"),

@@ -136,6 +136,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         discovery: questions,
         default_policy: args.default_inbound_policy,
         opaque_ports: &args.opaque_ports.unwrap_or_default(),
+        http_ports: &args.http_ports.unwrap_or_default(),
         forwarded_client_cert: args.forwarded_client_cert,
         access_log: access_log.as_ref(),
         limits: &limits,

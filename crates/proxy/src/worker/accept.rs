@@ -237,12 +237,17 @@ impl Worker {
         self.review_arrival(index);
     }
 
-    /// Whether a connection from another workload is for a port that is declared to speak HTTP. What is none is rejected there:
-    /// a server may well take it for HTTP, whose requests policy has not seen.
-    pub(super) fn is_http(&self, origin: &Origin) -> bool {
-        let Some(original) = origin.original_destination.filter(|_| origin.door == Door::Inbound) else { return false };
-        let of_endpoint = self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
-        matches!(of_endpoint, Some(Protocol::Http1 | Protocol::Http2))
+    /// Which HTTP a connection's port is declared to speak, if it is. Nothing else is carried there: a server may well take for
+    /// HTTP what the proxy does not, and its requests would pass unseen by policy.
+    pub(super) fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
+        let original = origin.original_destination?;
+        if origin.door == Door::Inbound && self.http_ports.contains(original.port()) {
+            return Some(Protocol::Http1);
+        }
+        let of_service = self.mesh.cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
+        let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
+        let declared = of_service.or_else(of_endpoint)?.protocol;
+        matches!(declared, Protocol::Http1 | Protocol::Http2).then_some(declared)
     }
 
     /// What is to be found out of a connection, by what is said of where it was going.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use leno_http2::{Connection, Role};
+use leno_model::protocol::Protocol;
 use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
@@ -129,7 +130,9 @@ impl Worker {
             }
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
-            (Detected::Opaque, _) if self.is_http(&arrival.origin) => Step::Refuse(ConnectionFailure::NotHttp),
+            (Detected::Opaque, Door::Inbound) if self.declared_http(&arrival.origin).is_some() => {
+                Step::Refuse(ConnectionFailure::NotHttp)
+            }
             (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
         }
     }
@@ -296,13 +299,15 @@ impl Worker {
         self.admit_undetected(index);
     }
 
-    /// The client has not shown in time what it speaks: its bytes are opaque, unless the port is known to speak HTTP.
+    /// The client has not shown what it speaks, and it is not waited for any longer. Its bytes are opaque, unless the port is
+    /// declared to speak HTTP: then it is a connection without a request so far.
     fn admit_undetected(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get(index) else { return };
-        if !begins_tls(&arrival.first) && self.is_http(&arrival.origin) {
-            return self.refuse(index, ConnectionFailure::NotHttp);
+        match self.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
+            Some(Protocol::Http2) => self.admit_client(index, Speaks::Http2),
+            Some(_) => self.admit_client(index, Speaks::Http1),
+            None => self.admit_opaque(index),
         }
-        self.admit_opaque(index);
     }
 
     /// Says why, and forgets the connection.

@@ -44,6 +44,8 @@ pub struct WorkerConfig {
     pub default_policy: DefaultInboundPolicy,
     /// Ports of the own application whose bytes are carried unread.
     pub opaque_ports: PortRanges,
+    /// Ports of the own application that speak HTTP and nothing else.
+    pub http_ports: PortRanges,
     /// Whether the application is told of verified clients in `x-forwarded-client-cert` too.
     pub forwarded_client_cert: bool,
     /// Where calls are logged.
@@ -243,6 +245,7 @@ impl Worker {
             identity: config.identity,
             default_policy: config.default_policy,
             opaque_ports: config.opaque_ports,
+            http_ports: config.http_ports,
             tells_client_cert: config.forwarded_client_cert,
             access_log: config.access_log,
             failures: FailureLog::default(),

@@ -117,6 +117,7 @@ struct Worker {
     identity: Option<Arc<TlsIdentity>>,
     default_policy: DefaultInboundPolicy,
     opaque_ports: PortRanges,
+    http_ports: PortRanges,
     /// Whether `x-forwarded-client-cert` is written.
     tells_client_cert: bool,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.

@@ -49,11 +49,13 @@ impl Worker {
         }
     }
 
-    /// Replaces a connection on which we have shown an old certificate. One with streams is replaced at once: the server is
-    /// shown the new certificate before the old one ends, and lets the streams stay.
+    /// Replaces a connection on which we have shown an old certificate. One with streams is replaced at once, also if it was
+    /// retired before: the server is shown the new certificate before the old one ends, and lets the streams stay.
     pub(super) fn replace_outdated(&mut self, index: usize) {
-        let Some(upstream) = self.upstreams.get(index) else { return };
-        let (cluster, key, is_used) = (upstream.cluster, upstream.key, upstream.link.codec.stream_count() > 0);
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        upstream.is_outdated = false;
+        let is_used = upstream.link.codec.stream_count() > 0;
+        let (cluster, key) = (upstream.cluster, upstream.key);
         self.retire(index);
         if is_used {
             self.connect(cluster, key);

@@ -143,8 +143,8 @@ impl Worker {
             return true;
         }
         let member = self.doors.member(id);
-        let later = self.standing.expiry_of(member, client.origin.peer.ip(), now, |_| true);
-        if let Some(later) = later.filter(|later| *later > stay.expiry) {
+        let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
+        if let Some(later) = self.standing.expiry_of(member, client.origin.peer.ip(), stay.expiry, is_good) {
             self.extend_stay(index, later);
         } else if now >= stay.expiry {
             self.withdraw(index, ConnectionFailure::Expired);

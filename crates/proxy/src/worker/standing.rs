@@ -53,15 +53,19 @@ impl Standing {
         }
     }
 
-    /// Until when the best certificate of a workload at an address is good, if it is at `now` and passes `verify`.
+    /// Until when the best certificate of a workload at an address is good, if that is after `then` and it passes `verify`.
     pub(super) fn expiry_of(
         &self,
         member: Member,
         address: IpAddr,
-        now: SystemTime,
+        then: SystemTime,
         verify: impl FnOnce(&[CertificateDer<'static>]) -> bool,
     ) -> Option<SystemTime> {
-        let shown = self.shown.get(&(member, address)).filter(|shown| shown.expiry > now)?;
+        let shown = self.shown.get(&(member, address)).filter(|shown| shown.expiry > then)?;
         verify(&shown.chain).then_some(shown.expiry)
     }
 }
+
+#[cfg(test)]
+#[path = "standing_tests.rs"]
+mod tests;

@@ -167,7 +167,7 @@ impl Worker {
         let now = self.now;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
         let Some(upstream) = self.upstreams.get(index) else { return Verdict::Keep };
-        let opened = Some(upstream.link.opened);
+        let (opened, is_outdated) = (Some(upstream.link.opened), upstream.is_outdated);
         let settings = match self.clusters.get(upstream.cluster) {
             Some(state) => state.cluster.settings.clone(),
             None => Default::default(),
@@ -182,7 +182,8 @@ impl Worker {
         }
         if past(opened, settings.max_connection_age.unwrap_or(Duration::MAX)) {
             self.retire(index);
-        } else if upstream.is_outdated && !upstream.retired {
+        }
+        if is_outdated {
             self.replace_outdated(index);
         }
         let relay = &self.limits.relay;

@@ -80,7 +80,14 @@ impl Worker {
                 let what = "this connection was not redirected here, so nothing tells which port it is for";
                 Err(ProxyError::NoRoute(format!("{what}; call the application's port")))
             }
-            (Door::Tunnel, _) => self.local_target(tunnel_target(authority, local)?, local),
+            (Door::Tunnel, _) => {
+                let target = tunnel_target(authority, local)?;
+                if self.http_ports.contains(target.port()) {
+                    let what = "this port speaks HTTP only (--http-ports); send requests to the proxy's inbound port";
+                    return Err(ProxyError::NoRoute(format!("CONNECT {target}: {what}")));
+                }
+                self.local_target(target, local)
+            }
         }
     }
 
@@ -184,3 +191,7 @@ pub(super) fn tell_identity(client: &Client, request: &mut FieldSection) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

@@ -84,6 +84,7 @@ impl Proxy {
             discovery,
             default_policy: DefaultInboundPolicy::default(),
             opaque_ports: PortRanges::default(),
+            http_ports: PortRanges::default(),
             forwarded_client_cert: false,
             access_log: AccessLog::off(),
             limits: Arc::new(set),
