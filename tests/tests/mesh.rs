@@ -2,11 +2,13 @@
 
 mod connections;
 mod databases;
+mod doors;
 mod example;
 mod grpc;
 mod http1;
 mod opaque;
 mod policy;
+mod review;
 mod strangers;
 mod websocket;
 mod wire;

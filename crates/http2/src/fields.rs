@@ -53,6 +53,26 @@ pub struct FieldLine<'a> {
     pub(crate) hash: u32,
 }
 
+/// A field that was examined once, to be appended to many sections at the cost of a copy.
+#[derive(Debug, Clone)]
+pub struct PreparedField {
+    /// The name and then the value.
+    text: Box<[u8]>,
+    name_len: usize,
+    facts: Facts,
+}
+
+impl PreparedField {
+    /// A field of a known name, which is not a pseudo-header field's.
+    pub fn new(known: Known, value: &[u8]) -> Self {
+        debug_assert!(!known.is_pseudo(), "pseudo-header fields have their place at the front");
+        let name = known.name().as_bytes();
+        let text = [name, value].concat().into_boxed_slice();
+        let facts = Facts::of_field(Facts::of_name(name), &text, name.len());
+        Self { text, name_len: name.len(), facts }
+    }
+}
+
 impl FieldSection {
     /// An empty section, which allocates nothing yet.
     pub fn new() -> Self {
@@ -99,6 +119,11 @@ impl FieldSection {
     /// Appends a field that no hop may put in a compression table (RFC 7541 section 7.1.3).
     pub fn push_never_indexed(&mut self, name: &[u8], value: &[u8]) {
         self.push_with(name, value, true);
+    }
+
+    /// Appends a field that is already examined.
+    pub fn push_prepared(&mut self, field: &PreparedField) {
+        self.append(&field.text, field.name_len, field.facts, usize::MAX);
     }
 
     /// The fields in order.

@@ -135,3 +135,15 @@ fn defects_of_all_fields_add_up() {
 fn new_section_allocates_nothing() {
     assert_eq!(FieldSection::new().capacity_bytes(), 0);
 }
+
+#[test]
+fn a_prepared_field_is_the_same_as_one_that_is_pushed() {
+    let (mut pushed, mut prepared) = (section(&[("x", "1")]), section(&[("x", "1")]));
+    pushed.push(b"leno-client-id", b"spiffe://a/ns/b/sa/c");
+    prepared.push_prepared(&PreparedField::new(Known::LenoClientId, b"spiffe://a/ns/b/sa/c"));
+    assert_eq!(lines(&prepared), lines(&pushed));
+    assert_eq!(prepared.get(Known::LenoClientId), pushed.get(Known::LenoClientId));
+    assert_eq!(prepared.list_size(), pushed.list_size());
+    let hashes = |section: &FieldSection| section.iter().map(|field| field.hash).collect::<Vec<_>>();
+    assert_eq!(hashes(&prepared), hashes(&pushed));
+}

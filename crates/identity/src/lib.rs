@@ -25,6 +25,6 @@ mod x509;
 mod fixtures;
 
 pub use explain::{explain, explain_io, innermost};
-pub use peer::{PeerIdError, peer_id};
+pub use peer::{PeerIdError, peer_expiry, peer_id};
 pub use tls::TlsIdentity;
 pub use x509::Validity;

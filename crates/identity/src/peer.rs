@@ -3,10 +3,13 @@
 //! A workload's certificate has exactly one URI, its SPIFFE id (X509-SVID section 2).
 
 use std::fmt;
+use std::time::SystemTime;
 
 use leno_model::spiffe::{BadName, SpiffeId, TrustDomain};
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
+
+use crate::x509::validity;
 
 /// How many URIs of a certificate an error shows.
 const SHOWN_MAX_URIS: usize = 4;
@@ -69,7 +72,13 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
     }
 }
 
-/// The same, of one trust domain only.
+/// When the first of a peer's certificates that are valid at `now` expires, its own or one that vouches for it: from then on
+/// the same certificates pass no handshake. `None` if no date can be read.
+pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
+    certificates.iter().filter_map(validity).map(|validity| validity.not_after).filter(|end| *end >= now).min()
+}
+
+/// As [`peer_id`], of one trust domain only.
 pub(crate) fn peer_id_in(
     trust_domain: &TrustDomain,
     certificate: &CertificateDer<'_>,

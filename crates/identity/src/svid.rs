@@ -12,7 +12,7 @@ use rustls::sign::CertifiedKey;
 use crate::bundle::TrustBundle;
 use crate::peer::{PeerIdError, peer_id};
 use crate::tls::provider;
-use crate::verify::{ClientVerifier, ServerVerifier};
+use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 use crate::x509::validity;
 
 /// How many certificates a chain may have.
@@ -139,7 +139,7 @@ impl Svid {
         let end_entity = self.certified_key.end_entity_cert()?;
         let intermediates = self.certified_key.cert.get(1..).unwrap_or_default();
         ServerVerifier::new(trust_domain.clone(), bundle, &provider).verify(end_entity, intermediates, now)?;
-        ClientVerifier::new(trust_domain.clone(), bundle, &provider)
+        ClientVerifier::new(trust_domain.clone(), bundle, &provider, WithoutCertificate::Accept)
             .verify_client_cert(end_entity, intermediates, now)
             .map(drop)
     }

@@ -10,6 +10,7 @@ use leno_model::spiffe::{SpiffeId, TrustDomain};
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::pki_types::CertificateDer;
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS13;
@@ -17,7 +18,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use crate::bundle::TrustBundle;
 use crate::svid::Svid;
-use crate::verify::{ClientVerifier, ServerVerifier};
+use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 
 /// What is spoken inside, by its ALPN name (RFC 9113 section 3.2).
 pub const ALPN: &[u8] = b"h2";
@@ -27,12 +28,18 @@ pub const ALPN: &[u8] = b"h2";
 pub struct TlsIdentity {
     /// Who we are; its trust domain is the one that peers must be of.
     pub id: SpiffeId,
-    /// For connections that come in. A client certificate is asked for and not required; one that is sent is checked.
+    /// For connections that come in where policy decides about clients without a certificate. A certificate that a client
+    /// sends is checked.
     pub server: Arc<ServerConfig>,
+    /// For connections that come in where only proxies of the mesh connect: the handshake with a client that sends no
+    /// certificate fails.
+    pub strict_server: Arc<ServerConfig>,
     /// For connections that go out. Give it any server name: the peer's SPIFFE id is what the caller has to compare.
     pub client: Arc<ClientConfig>,
     /// When the SVID expires.
     pub not_after: SystemTime,
+    /// The anchors that peers are checked against.
+    pub bundle: TrustBundle,
 }
 
 impl TlsIdentity {
@@ -41,15 +48,35 @@ impl TlsIdentity {
         let provider = provider();
         Self {
             id: svid.id.clone(),
-            server: Arc::new(server_config(svid, bundle, &provider)),
+            server: Arc::new(server_config(svid, bundle, &provider, WithoutCertificate::Accept)),
+            strict_server: Arc::new(server_config(svid, bundle, &provider, WithoutCertificate::Reject)),
             client: Arc::new(client_config(svid, bundle, &provider)),
             not_after: svid.not_after,
+            bundle: bundle.clone(),
         }
+    }
+
+    /// Whether every anchor that `before` trusts is trusted still, so that every peer checked then would pass now.
+    pub fn trusts_all_anchors_of(&self, before: &Self) -> bool {
+        before.bundle.anchors().iter().all(|anchor| self.bundle.anchors().contains(anchor))
+    }
+
+    /// Checks again that an anchor vouches at `now` for the certificates that a peer showed in its handshake, its own first.
+    ///
+    /// # Errors
+    /// As [`TrustBundle::verify`].
+    pub fn verify_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), rustls::Error> {
+        self.bundle.verify(chain, now)
     }
 }
 
-fn server_config(svid: &Svid, bundle: &TrustBundle, provider: &Arc<CryptoProvider>) -> ServerConfig {
-    let verifier = ClientVerifier::new(svid.id.trust_domain.clone(), bundle, provider);
+fn server_config(
+    svid: &Svid,
+    bundle: &TrustBundle,
+    provider: &Arc<CryptoProvider>,
+    without: WithoutCertificate,
+) -> ServerConfig {
+    let verifier = ClientVerifier::new(svid.id.trust_domain.clone(), bundle, provider, without);
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&TLS13])
         .expect("the provider has TLS 1.3")

@@ -4,11 +4,12 @@ use std::time::SystemTime;
 use leno_model::spiffe::SpiffeId;
 use rcgen::{BasicConstraints, IsCa, KeyPair, SanType};
 use rustls::crypto::SupportedKxGroup;
-use rustls::{AlertDescription, Error, NamedGroup, ProtocolVersion, ServerConnection};
+use rustls::{AlertDescription, ClientConfig, Error, NamedGroup, ProtocolVersion, ServerConnection};
 
 use crate::authority::{Authority, SVID_LIFETIME};
 use crate::fixtures::{HOUR, Handshake, authority, bundle, handshake, id, identity, svid, svid_from};
-use crate::{TlsIdentity, explain, peer_id};
+use crate::tls::anonymous_client;
+use crate::{TlsIdentity, explain, peer_expiry, peer_id};
 
 /// A hello that offers TLS 1.2 and nothing newer, with one cipher suite and no extension but the signatures'.
 const CLIENT_HELLO_TLS12: &[u8] = &[
@@ -83,6 +84,37 @@ fn a_server_of_the_mesh_gives_no_ticket_to_a_client_that_would_take_one() {
     eager.resumption = rustls::client::Resumption::in_memory_sessions(8);
     let ends = handshake(&Arc::new(eager), &server.server);
     assert_eq!(ends.client.expect("the client's end").tls13_tickets_received(), 0);
+}
+
+/// A client that trusts the mesh's anchors and has no certificate.
+fn without_certificate(ca: &Authority) -> Arc<ClientConfig> {
+    Arc::new(anonymous_client(&"example.org".parse().expect("a trust domain"), &bundle(&[ca])))
+}
+
+#[test]
+fn a_strict_server_rejects_a_client_without_a_certificate_within_the_handshake() {
+    let ca = authority("example.org");
+    let (client, server) = (without_certificate(&ca), identity(&ca, "web"));
+    assert!(handshake(&client, &server.server).server.is_ok(), "policy decides there");
+    let error = handshake(&client, &server.strict_server).server.expect_err("it is rejected");
+    assert_eq!(error, Error::NoCertificatesPresented);
+    let ends = handshake(&identity(&ca, "cart").client, &server.strict_server);
+    assert_eq!(peer_id(ends.server.expect("a member").peer_certificates().unwrap_or_default()), Ok(id("cart")));
+}
+
+#[test]
+fn a_peers_certificates_pass_again_only_while_their_anchor_is_trusted_and_they_are_valid() {
+    let (old, new) = (authority("example.org"), authority("example.org"));
+    let svid = svid(&old, &id("cart"));
+    let now = SystemTime::now();
+    let [before, both, after] =
+        [&[&old][..], &[&old, &new], &[&new]].map(|anchors| TlsIdentity::new(&svid, &bundle(anchors)));
+    assert!(both.trusts_all_anchors_of(&before) && !after.trusts_all_anchors_of(&both));
+    assert_eq!(both.verify_again(svid.chain(), now), Ok(()));
+    assert!(after.verify_again(svid.chain(), now).is_err());
+    let expiry = peer_expiry(svid.chain(), now).expect("it has dates");
+    assert_eq!(expiry, svid.not_after);
+    assert!(both.verify_again(svid.chain(), expiry + HOUR).is_err());
 }
 
 #[test]

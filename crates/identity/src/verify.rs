@@ -43,7 +43,16 @@ pub(crate) struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// How a server checks a client that sends a certificate; one that sends none is let in, for policy to decide.
+/// What a server does with a client that sends no certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutCertificate {
+    /// Accept it: policy decides about its calls.
+    Accept,
+    /// Reject it within the handshake.
+    Reject,
+}
+
+/// How a server checks a client's certificate.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     trust_domain: TrustDomain,
@@ -69,14 +78,20 @@ impl ServerVerifier {
 }
 
 impl ClientVerifier {
-    pub(crate) fn new(trust_domain: TrustDomain, bundle: &TrustBundle, provider: &Arc<CryptoProvider>) -> Self {
+    pub(crate) fn new(
+        trust_domain: TrustDomain,
+        bundle: &TrustBundle,
+        provider: &Arc<CryptoProvider>,
+        without: WithoutCertificate,
+    ) -> Self {
         // No hints of which anchors we trust: a workload has one certificate, and hints would cost bytes only.
-        let chain = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
-            .allow_unauthenticated()
-            .clear_root_hint_subjects()
-            .build()
-            .expect("a trust bundle has an anchor");
-        Self { trust_domain, chain }
+        let builder = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
+            .clear_root_hint_subjects();
+        let builder = match without {
+            WithoutCertificate::Accept => builder.allow_unauthenticated(),
+            WithoutCertificate::Reject => builder,
+        };
+        Self { trust_domain, chain: builder.build().expect("a trust bundle has an anchor") }
     }
 }
 

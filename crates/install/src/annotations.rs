@@ -17,10 +17,12 @@ pub const INJECT: &str = "leno.dev/inject";
 pub const INJECTED_LABEL: &str = "leno.dev/injected";
 
 pub(crate) const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
+pub(crate) const HTTP_PORTS: &str = "leno.dev/http-ports";
 pub(crate) const SKIP_INBOUND_PORTS: &str = "leno.dev/skip-inbound-ports";
 pub(crate) const SKIP_OUTBOUND_PORTS: &str = "leno.dev/skip-outbound-ports";
 pub(crate) const SKIP_SUBNETS: &str = "leno.dev/skip-subnets";
 pub(crate) const DEFAULT_INBOUND_POLICY: &str = "leno.dev/default-inbound-policy";
+pub(crate) const FORWARDED_CLIENT_CERT: &str = "leno.dev/forwarded-client-cert";
 pub(crate) const PROXY_IMAGE: &str = "leno.dev/proxy-image";
 pub(crate) const PROXY_VERSION: &str = "leno.dev/proxy-version";
 pub(crate) const PROXY_IMAGE_PULL_POLICY: &str = "leno.dev/proxy-image-pull-policy";
@@ -38,9 +40,10 @@ pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, what it may be, and what it says.
-pub const ALL: [(&str, &str, &str); 21] = [
+pub const ALL: [(&str, &str, &str); 23] = [
     (INJECT, "enabled, disabled", "whether Pods get a proxy"),
     (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
+    (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod where what is no HTTP is rejected"),
     (SKIP_INBOUND_PORTS, "ports and ranges, as 22,1000-2000", "ports of the Pod that others reach without the proxy"),
     (SKIP_OUTBOUND_PORTS, "ports and ranges, as 25,1000-2000", "ports that the application calls without the proxy"),
     (SKIP_SUBNETS, "networks, as 192.168.0.0/16,fd00::/8", "networks that the application calls without the proxy"),
@@ -49,6 +52,7 @@ pub const ALL: [(&str, &str, &str); 21] = [
         "all-unauthenticated, all-authenticated, cluster-authenticated, deny, audit",
         "who may call where no AuthorizationPolicy is enforced",
     ),
+    (FORWARDED_CLIENT_CERT, "true, false", "whether the application is told of clients in x-forwarded-client-cert"),
     (PROXY_IMAGE, "an image without its tag", "the image of the proxy"),
     (PROXY_VERSION, "a tag, as 0.1.0", "the tag of the proxy's image"),
     (PROXY_IMAGE_PULL_POLICY, "Always, IfNotPresent, Never", "when the proxy's image is pulled"),

@@ -315,6 +315,14 @@ impl Mesh {
         &self.policies
     }
 
+    /// Whether its policies are those of `other`, equal and in force alike. Cheap where the two share their policies.
+    pub fn has_policies_of(&self, other: &Self) -> bool {
+        let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
+        self.unanswered_inbound() == other.unanswered_inbound()
+            && self.policies.len() == other.policies.len()
+            && self.policies.iter().zip(&other.policies).all(is_same)
+    }
+
     /// The policy of that name.
     pub fn policy(&self, namespace: &str, name: &str) -> Option<&Arc<AuthorizationPolicy>> {
         let order = |policy: &Arc<AuthorizationPolicy>| (&*policy.namespace, &*policy.name).cmp(&(namespace, name));

@@ -90,6 +90,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) opaque_ports: Option<PortRanges>,
 
+    /// Ports of the own application that speak HTTP, as 8080,9000-9010: what is no HTTP is rejected there
+    #[arg(long, value_name = "PORTS", requires = "identity")]
+    pub(crate) http_ports: Option<PortRanges>,
+
+    /// Tell the own application of verified clients in x-forwarded-client-cert too, beside leno-client-id
+    #[arg(long, requires = "identity")]
+    pub(crate) forwarded_client_cert: bool,
+
     /// Log each call in this form [default: calls are not logged]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) access_log: Option<access_log::Format>,

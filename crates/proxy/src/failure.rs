@@ -53,8 +53,29 @@ pub(crate) enum ConnectionFailure {
         /// What the endpoint must be.
         expected: SpiffeId,
     },
+    /// There is no place for another connection of the client's.
+    NoPlace,
+    /// Another client needed the connection's place more.
+    Yielded,
     /// The tunnel takes mutual TLS only, and the client began without.
     PlaintextInTunnel,
+    /// The port speaks HTTP and the client does not.
+    NotHttp,
+    /// The client's certificate has expired since it connected.
+    Expired,
+    /// No anchor that is trusted now vouches for the peer's certificate.
+    NoLongerTrusted(rustls::Error),
+    /// Policy allowed it once and does not any more.
+    Withdrawn {
+        /// The client's identity, if it proved one.
+        client: Option<SpiffeId>,
+        /// Our own, if we have one.
+        server: Option<SpiffeId>,
+        /// The application's port.
+        port: u16,
+        /// What decided, and how.
+        reason: String,
+    },
     /// Policy does not allow it.
     Denied {
         /// The client's identity, if it proved one.
@@ -85,7 +106,13 @@ impl ConnectionFailure {
             Self::NoIdentity => "no-identity",
             Self::BadPeerId(_) => "certificate-identity",
             Self::WrongIdentity { .. } => "wrong-identity",
+            Self::NoPlace => "no-place",
+            Self::Yielded => "yielded",
             Self::PlaintextInTunnel => "plaintext-in-tunnel",
+            Self::NotHttp => "not-http",
+            Self::Expired => "expired",
+            Self::NoLongerTrusted(_) => "no-longer-trusted",
+            Self::Withdrawn { .. } => "withdrawn",
             Self::Denied { .. } => "denied",
             Self::Connect { .. } => "connect-failed",
         }
@@ -129,8 +156,35 @@ impl fmt::Display for ConnectionFailure {
                 "the server is {found} and must be {expected}; correct the endpoint if its service account has changed, \
                  or else find out what listens there"
             ),
+            Self::NoPlace => f.write_str(
+                "all places for connections are taken and this client has most of them; have it close some, or raise \
+                 max_outbound_connections, max_inbound_connections or max_identified_connections",
+            ),
+            Self::Yielded => f.write_str(
+                "another client needed its place; if clients are well-behaved, raise max_outbound_connections, \
+                 max_inbound_connections or max_identified_connections",
+            ),
             Self::PlaintextInTunnel => f.write_str(
                 "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
+            ),
+            Self::NotHttp => f.write_str(
+                "the port is declared to speak HTTP and the client's first bytes are no HTTP; correct the client, or the \
+                 appProtocol of the Service's port",
+            ),
+            Self::Expired => f.write_str(
+                "the client's certificate has expired since it connected; have it connect again with a new certificate",
+            ),
+            Self::NoLongerTrusted(error) => write!(
+                f,
+                "the trust bundle has changed since it connected: {}",
+                Quoted(&leno_identity::explain(error))
+            ),
+            Self::Withdrawn { client, server, port, reason } => write!(
+                f,
+                "a change of policy ends what {} had open to port {port} of {}: {}; add a rule if it should stay",
+                OrUnknown(client.as_ref(), "a client without identity"),
+                OrUnknown(server.as_ref(), "this workload"),
+                Quoted(reason)
             ),
             Self::Denied { client, server, port, reason } => write!(
                 f,

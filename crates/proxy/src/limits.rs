@@ -24,8 +24,12 @@ pub struct Limits {
 /// What the relay holds and for how long; per worker where not said otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
-    /// Connections from clients.
-    pub max_client_connections: u32,
+    /// Connections that the own application opens.
+    pub max_outbound_connections: u32,
+    /// Connections of other clients that have shown no certificate, or none yet.
+    pub max_inbound_connections: u32,
+    /// Connections of clients that have shown a certificate.
+    pub max_identified_connections: u32,
     /// Calls in flight.
     pub max_calls: u32,
     /// Services and addresses that calls were sent to and that are not forgotten yet.
@@ -59,11 +63,14 @@ pub struct RelayLimits {
     pub max_mirror_bytes: u32,
     /// How long a copy may go on when the call itself is over.
     pub mirror_timeout_ms: u32,
-    /// Responses that one client has not taken yet. A tunnel has no such limit: each of its streams is held back by itself.
+    /// Responses that one client has not taken yet. A tunnel's streams are held back instead, see `max_tunnel_bytes_per_client`.
     pub max_buffered_bytes_per_client: u32,
     /// What peers may make all workers hold, in KiB; each worker has an equal part. 0: half of the container's memory, or
     /// 512 MiB where it has no limit.
     pub memory_budget_kib: u32,
+    /// Bytes of the own application that one tunnel's streams together hold for its client. With more than half of them each
+    /// stream may hold an equal share.
+    pub max_tunnel_bytes_per_client: u32,
     /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
     pub max_cancelled_calls_per_client: u32,
     /// Cancelled calls that an endpoint's connection is told of at once; backends take more for an attack.
@@ -103,7 +110,9 @@ pub struct RelayLimits {
 impl Default for RelayLimits {
     fn default() -> Self {
         Self {
-            max_client_connections: 16_000,
+            max_outbound_connections: 16_000,
+            max_inbound_connections: 8_000,
+            max_identified_connections: 16_000,
             max_calls: 100_000,
             max_targets: 10_000,
             max_questions: 1_000,
@@ -122,6 +131,7 @@ impl Default for RelayLimits {
             mirror_timeout_ms: 10_000,
             max_buffered_bytes_per_client: 16 << 20,
             memory_budget_kib: 0,
+            max_tunnel_bytes_per_client: 16 << 20,
             max_cancelled_calls_per_client: 512,
             max_resets_per_tick: 16,
             reset_burst: 500,
@@ -252,7 +262,9 @@ static SPECS: &[Spec] = specs! {
     "http1_content_window_bytes" http1_client.content_window_bytes 1_024..=1 << 30, "HTTP/1 request content that has not gone on";
     "endpoint_http1_max_header_list_bytes" http1_endpoint.max_header_list_bytes 1_024..=1 << 20, "an HTTP/1 response's header section";
     "endpoint_http1_content_window_bytes" http1_endpoint.content_window_bytes 1_024..=1 << 30, "HTTP/1 response content that has not gone on";
-    "max_client_connections" relay.max_client_connections 1..=1_000_000, "connections from clients, per worker";
+    "max_outbound_connections" relay.max_outbound_connections 1..=1_000_000, "connections that the own application opens, per worker";
+    "max_inbound_connections" relay.max_inbound_connections 1..=1_000_000, "connections of other clients without a certificate, per worker";
+    "max_identified_connections" relay.max_identified_connections 1..=1_000_000, "connections of clients with a certificate, per worker";
     "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
     "max_questions" relay.max_questions 1..=100_000, "questions to the control plane without an answer, per worker";
@@ -271,6 +283,7 @@ static SPECS: &[Spec] = specs! {
     "mirror_timeout_ms" relay.mirror_timeout_ms TIME, "how long a copy may go on when the call itself is over";
     "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";
     "memory_budget_kib" relay.memory_budget_kib ANY, "what peers may make all workers hold; 0 is half of the container's memory";
+    "max_tunnel_bytes_per_client" relay.max_tunnel_bytes_per_client 65_536..=1 << 30, "bytes of the application that one tunnel's streams together hold";
     "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client that endpoints do not know of yet";
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
     "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
@@ -316,6 +329,14 @@ impl Limits {
         *(spec.place)(self) =
             number.ok_or_else(|| LimitError::OutOfRange { value: value.to_owned(), range: spec.range.clone() })?;
         Ok(())
+    }
+
+    /// Lowers the limits of others' connections, so that these, and as many connections to the own application, leave a
+    /// quarter of the `files` that the process may open to what the own application calls.
+    pub(crate) fn fit_open_files(&mut self, files: u64, workers: u16) {
+        let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
+        self.relay.max_inbound_connections = self.relay.max_inbound_connections.min(share(8));
+        self.relay.max_identified_connections = self.relay.max_identified_connections.min(share(4));
     }
 
     /// All limits.

@@ -224,27 +224,36 @@ async fn a_client_whose_certificate_is_no_good_is_told_so_and_calls_nobody() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_without_a_certificate_is_denied_where_policy_wants_one() {
-    let authority = Authority::new();
-    let strict = ["--default-inbound-policy", "cluster-authenticated"];
-    let server = ServerSide::start(&authority, "echo", Default::default(), &strict).await;
-    let url = format!("https://50051.leno.internal:{}/test.Test/Echo", server.inbound().port());
-    let to = format!("50051.leno.internal:{}:{}", server.inbound().port(), server.inbound().ip());
-    // curl checks names that DNS knows, and this one has a SPIFFE id.
-    let call = ["-sSik", "--http2", "--max-time", "5", "--resolve", &to, &url];
-    let plain = programs::run_well("curl", &call, PATIENCE);
-    assert!(plain.starts_with("HTTP/2 403") && plain.contains("leno-proxy-error: denied"), "{plain}");
-    let grpc = [&call[..], &["-H", "content-type: application/grpc", "-d", ""]].concat();
-    let grpc = programs::run_well("curl", &grpc, PATIENCE);
-    assert!(grpc.starts_with("HTTP/2 200") && grpc.contains("grpc-status: 7"), "{grpc}");
+/// Connects with TLS and without a certificate, and waits for the end.
+fn connect_without_certificate(to: SocketAddr) -> String {
+    let mut command = Command::new("timeout");
+    command.arg(PATIENCE.as_secs().to_string()).args(["openssl", "s_client", "-alpn", "h2", "-ign_eof", "-servername"]);
+    command.args(["50051.leno.internal", "-connect", &to.to_string()]).stdin(Stdio::null());
+    programs::text(&command.output().expect("timeout (coreutils) runs"))
+}
 
-    let id = format!("spiffe://{TRUST_DOMAIN}/ns/default/sa/echo");
-    let line = server.proxy().wait_for_log(&["inbound connection from", "without identity", "port 50051", &id]);
-    assert!(line.contains("add a rule"), "{line}");
-    assert_eq!(server.backend.calls(), 0);
-    let scrape = server.proxy().scrape();
-    let denied = [r#"direction="inbound""#, r#"why="denied""#];
-    assert_eq!(scrape.sum("leno_proxy_errors_total", &denied), 2.0);
-    assert_eq!(scrape.sum("leno_connections_failed_total", &denied), 2.0);
+/// The policy is the default one, which allows clients without an identity. It decides about the port that a client has
+/// connected to, and neither the tunnel nor a server name may lead such a client to another port.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tunnel_and_named_ports_reject_a_client_without_a_certificate_within_the_handshake() {
+    let authority = Authority::new();
+    for door in [ServerSide::tunnel, ServerSide::inbound] {
+        let server = ServerSide::start(&authority, "echo", Default::default(), &[]).await;
+        let output = connect_without_certificate(door(&server));
+        assert!(output.contains("alert certificate required"), "{output}");
+        assert_told(server.proxy(), "inbound", "no-certificate", &["the peer sent no certificate", "behind a proxy"]);
+        assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+}
+
+/// `leno identity` looks at a proxy's certificate and has none itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_inbound_sides_own_port_shows_its_certificate_to_all_and_leads_nowhere() {
+    let authority = Authority::new();
+    let server = ServerSide::start(&authority, "echo", Default::default(), &[]).await;
+    let own = server.inbound();
+    let url = format!("https://{}.leno.internal:{}/test.Test/Echo", own.port(), own.port());
+    let to = format!("{}.leno.internal:{}:{}", own.port(), own.port(), own.ip());
+    let answer = programs::run_well("curl", &["-sSik", "--http2", "--max-time", "5", "--resolve", &to, &url], PATIENCE);
+    assert!(answer.starts_with("HTTP/2 508") && answer.contains("leno-proxy-error: loop"), "{answer}");
 }

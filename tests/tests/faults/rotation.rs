@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use leno_tests::backend::Settings;
+use leno_tests::client::{Call, Client};
 use leno_tests::load::{Clients, Load};
 use leno_tests::manifests::ECHO;
 use leno_tests::proxy::{Proxy, wait_for};
@@ -133,4 +134,78 @@ async fn an_issuer_whose_files_are_spoilt_later_takes_nobody_out_of_the_mesh() {
     load.finish().await.assert_nothing_lost();
     let told = proxy.log().lines().filter(|line| line.contains("trust bundle cannot be read")).count();
     assert_eq!(told, 1, "{}", proxy.log());
+}
+
+/// Two authorities of one trust domain, each with a trust bundle of both anchors.
+fn two_that_trust_each_other() -> [Authority; 2] {
+    let both = [Authority::new(), Authority::new()];
+    let anchors: String = both.iter().map(|authority| read(&authority.path().join("ca.crt"))).collect();
+    both.iter().for_each(|authority| replace(authority, "trust-bundle.pem", &anchors));
+    both
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_removal_of_an_anchor_ends_the_calls_of_the_clients_that_it_vouched_for() {
+    let [ours, theirs] = two_that_trust_each_other();
+    let server = ServerSide::start(&ours, "echo", Settings::default(), &[]).await;
+    let (servers, call) = ([server], Call::new("Hang"));
+    let [stays, goes] = [&ours, &theirs].map(|authority| client_side(authority, &[echo(&servers)], &[]));
+    let clients = [Client::connect(stays.outbound(), ECHO).await, Client::connect(goes.outbound(), ECHO).await];
+    let [stays, goes] = clients;
+    let mut staying = tokio::spawn({
+        let call = call.clone();
+        async move { stays.call(&call, b"").await }
+    });
+    let going = tokio::spawn(async move { goes.call(&call, b"").await });
+    wait_for("both calls hang", SOON, || (servers[0].backend.calls() == 2).then_some(()));
+
+    replace(&ours, "trust-bundle.pem", &read(&ours.path().join("ca.crt")));
+    let answer = tokio::time::timeout(SOON, going).await.expect("it is ended").expect("no panic");
+    // 7 is PERMISSION_DENIED.
+    assert_eq!(answer.grpc_status(), Some(7), "{answer:?}");
+    servers[0]
+        .proxy()
+        .wait_for_log(&["the trust bundle has changed since it connected", "no anchor of our trust bundle"]);
+    let distrusted = [r#"direction="inbound""#, r#"why="no-longer-trusted""#];
+    assert_eq!(servers[0].proxy().scrape().sum("leno_connections_failed_total", &distrusted), 1.0);
+    let still = tokio::time::timeout(Duration::from_secs(2), &mut staying).await;
+    assert!(still.is_err(), "the other call goes on: {still:?}");
+}
+
+/// Begins HTTP/2 on the mesh's TLS with a certificate, and says nothing more; the end of the connection is the program's.
+fn hold_connection(certificate: &Path, to: std::net::SocketAddr) -> std::process::Child {
+    let preface = "printf 'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0'; sleep 60";
+    let client = format!(
+        "({preface}) | openssl s_client -quiet -alpn h2 -servername 50051.leno.internal -connect {to} -cert '{0}/tls.crt' \
+         -key '{0}/tls.key' >/dev/null 2>&1",
+        certificate.display()
+    );
+    std::process::Command::new("sh").args(["-c", &client]).spawn().expect("sh runs")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_ends_with_the_certificate_that_opened_it() {
+    let authority = Authority::new();
+    let server = ServerSide::start(&authority, "echo", Settings::default(), &[]).await;
+    let certificate = authority.issue("ns/default/sa/web", &["--lifetime", "10s"]);
+    let mut client = hold_connection(&certificate, server.inbound());
+    let line = server.proxy().wait_for_log(&["inbound connection from", "has expired since it connected"]);
+    assert!(line.contains("with a new certificate"), "{line}");
+    let expired = [r#"direction="inbound""#, r#"why="expired""#];
+    assert_eq!(server.proxy().scrape().sum("leno_connections_failed_total", &expired), 1.0);
+    client.kill().ok();
+    client.wait().ok();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_with() {
+    let authority = Authority::new();
+    // Longer than any certificate lasts here: the client's proxy has shown others since.
+    let settings = Settings { delay: Duration::from_secs(25), ..Settings::default() };
+    let servers = [ServerSide::start(&authority, "echo", settings, &LIFETIME).await];
+    let proxy = client_side(&authority, &[echo(&servers)], &LIFETIME);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+    assert_nothing_failed(&[&proxy, servers[0].proxy()]);
 }

@@ -63,6 +63,11 @@ fn a_strict_default_lets_in_whoever_has_an_identity_and_nobody_else() {
     assert_eq!((&line["tls"], &line["proxy_error"]), (&"no_identity".into(), &"denied".into()), "{line}");
     let denied = [r#"authz_kind="default""#, r#"authz_name="cluster-authenticated""#];
     assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 1.0);
+    // The mesh's TLS without a certificate is no better than plaintext, to a port that was connected to itself.
+    let to = format!("{PORT}.leno.internal:{PORT}:{}", shop.web.address());
+    let url = format!("https://{PORT}.leno.internal:{PORT}/hello");
+    let answer = shop.stranger.run_well("curl", &["-sSik", "--http2", "--resolve", &to, &url]);
+    assert!(answer.starts_with("HTTP/2 403") && answer.contains("leno-proxy-error: denied"), "{answer}");
     let own = shop.web.spiffe_id();
     shop.web.proxy().wait_for_output(&["WARN", &shop.stranger.address().to_string(), &own]);
 }
@@ -99,13 +104,20 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     assert_eq!(shop.status(&shop.batch, "/hello"), "403");
     assert_eq!(shop.status(&shop.stranger, "/hello"), "403");
     let (batch, web) = (shop.batch.spiffe_id(), shop.web.spiffe_id());
+    // Members of the mesh hear which policy denies them; others hear neither that nor who the workload is.
+    let answer =
+        |caller: &Workload, host: &str| caller.run_well("curl", &["-sSi", &format!("http://{host}:{PORT}/hello")]);
+    let told = answer(&shop.batch, "web");
+    assert!(told.contains(&web) && told.contains("AuthorizationPolicy default/web"), "{told}");
+    let told = answer(&shop.stranger, &shop.web.address().to_string());
+    assert!(told.contains("denied: policy") && !told.contains("spiffe") && !told.contains("default/web"), "{told}");
     shop.web.proxy().wait_for_output(&["WARN", &batch, &web]);
     let line = shop.web.wait_for_access(&[("status", "403"), ("client_id", &batch)]);
     assert_eq!(line["tls"], "true", "{line}");
     // The caller's own proxy knows who has denied it.
     shop.batch.wait_for_access(&[("status", "403"), ("server_id", &web)]);
     let denied = [r#"authz_kind="authorizationpolicy""#, r#"authz_name="default/web""#];
-    assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 2.0);
+    assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 4.0);
 
     shop.apply("  allow: [{identities: [ns/default/sa/batch]}]\n");
     assert_eq!(shop.status(&shop.cart, "/hello"), "403");

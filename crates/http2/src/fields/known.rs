@@ -77,7 +77,9 @@ known_names! {
     IfRange "if-range",
     IfUnmodifiedSince "if-unmodified-since",
     KeepAlive "keep-alive",
+    L5dClientId "l5d-client-id",
     LastModified "last-modified",
+    LenoClientId "leno-client-id",
     LenoOrigProto "leno-orig-proto",
     LenoProxyError "leno-proxy-error",
     LenoUpgrade "leno-upgrade",
@@ -104,6 +106,7 @@ known_names! {
     Vary "vary",
     Via "via",
     WwwAuthenticate "www-authenticate",
+    XForwardedClientCert "x-forwarded-client-cert",
     XForwardedFor "x-forwarded-for",
     XRequestId "x-request-id",
 }

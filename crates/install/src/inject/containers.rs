@@ -136,10 +136,12 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
         format!("--trust-bundle={IDENTITY_DIR}/{ANCHORS}"),
         format!("--trust-domain={}", options.trust_domain),
         "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
-        format!("--inbound=0.0.0.0:{}", settings.inbound_port),
+        // Both families, as the redirection has them; where a node has no IPv6 the proxy does without.
+        format!("--inbound=[::]:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
-        format!("--tunnel=0.0.0.0:{}", Settings::TUNNEL_PORT),
-        format!("--admin=0.0.0.0:{}", settings.admin_port),
+        format!("--outbound=[::1]:{}", settings.outbound_port),
+        format!("--tunnel=[::]:{}", Settings::TUNNEL_PORT),
+        format!("--admin=[::]:{}", settings.admin_port),
         format!("--default-inbound-policy={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
         format!("--log={}", settings.log_level),
@@ -149,7 +151,11 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
     if settings.access_log != "off" {
         args.push(format!("--access-log={}", settings.access_log));
     }
+    if settings.forwarded_client_cert {
+        args.push("--forwarded-client-cert".to_owned());
+    }
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
+    option(&mut args, "--http-ports", &settings.http_ports);
     args
 }
 

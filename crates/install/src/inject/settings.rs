@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::annotations::{
-    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS,
-    OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT,
-    PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE,
-    SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
+    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, FORWARDED_CLIENT_CERT, HTTP_PORTS, INBOUND_PORT,
+    INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE,
+    PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST,
+    PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
 };
 
 /// Most worker threads of a proxy.
@@ -47,8 +47,12 @@ pub struct Settings {
     pub shutdown_grace: String,
     /// Who may call where no AuthorizationPolicy is enforced.
     pub default_inbound_policy: String,
+    /// Whether the application is told of verified clients in x-forwarded-client-cert too.
+    pub forwarded_client_cert: bool,
     /// Ports of the Pod whose bytes are carried unread.
     pub opaque_ports: String,
+    /// Ports of the Pod that speak HTTP and nothing else.
+    pub http_ports: String,
     /// Ports of the Pod that others reach without the proxy.
     pub skip_inbound_ports: String,
     /// Ports that the application calls without the proxy.
@@ -80,7 +84,9 @@ impl Default for Settings {
             access_log: "off".to_owned(),
             shutdown_grace: "30s".to_owned(),
             default_inbound_policy: "all-unauthenticated".to_owned(),
+            forwarded_client_cert: false,
             opaque_ports: none(),
+            http_ports: none(),
             skip_inbound_ports: none(),
             skip_outbound_ports: none(),
             skip_subnets: none(),
@@ -122,7 +128,9 @@ impl Settings {
         let value = value.trim();
         match name {
             INJECT => drop(one_of(value, &["enabled", "disabled"])?),
+            FORWARDED_CLIENT_CERT => self.forwarded_client_cert = one_of(value, &["true", "false"])? == "true",
             OPAQUE_PORTS => self.opaque_ports = ports(value)?,
+            HTTP_PORTS => self.http_ports = ports(value)?,
             SKIP_INBOUND_PORTS => self.skip_inbound_ports = ports(value)?,
             SKIP_OUTBOUND_PORTS => self.skip_outbound_ports = ports(value)?,
             SKIP_SUBNETS => self.skip_subnets = subnets(value)?,

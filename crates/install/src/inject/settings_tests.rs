@@ -22,10 +22,12 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
     let examples = [
         (INJECT, "enabled"),
         (OPAQUE_PORTS, "3306, 9000-9010"),
+        (HTTP_PORTS, "8080"),
         (SKIP_INBOUND_PORTS, "22"),
         (SKIP_OUTBOUND_PORTS, "25,1000-2000"),
         (SKIP_SUBNETS, "192.168.0.0/16, fd00::/8"),
         (DEFAULT_INBOUND_POLICY, "deny"),
+        (FORWARDED_CLIENT_CERT, "true"),
         (PROXY_IMAGE, "registry.example:5000/mesh/leno-proxy"),
         (PROXY_VERSION, "0.2.0-rc.1"),
         (PROXY_IMAGE_PULL_POLICY, "Never"),
@@ -66,6 +68,7 @@ fn what_does_not_work_is_told_in_one_line_with_what_would() {
 fn values_that_almost_work_do_not() {
     let wrong = [
         (OPAQUE_PORTS, "3306;25"),
+        (FORWARDED_CLIENT_CERT, "yes"),
         (SKIP_INBOUND_PORTS, "2000-1000"),
         (SKIP_SUBNETS, "10.0.0.1"),
         (SKIP_SUBNETS, ""),

@@ -34,7 +34,7 @@ use tokio::time::{sleep, timeout};
 use crate::args::{Args, IssuerPlace};
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
-use crate::worker::{Door, WorkerHandle};
+use crate::worker::{Door, WorkerHandle, usable};
 pub(crate) use certify::IdentityService;
 use connect::{ControlPlane, Security};
 use discovery::{Discovery, QUESTIONS_MAX};
@@ -94,7 +94,10 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let access_log = start_access_log(&args)?;
     let log = logging::start(args.log, args.log_format)?;
     let mut signals = Signals::new()?;
-    raise_open_files_limit();
+    let mut limits = limits;
+    if let Some(files) = raise_open_files_limit() {
+        limits.fit_open_files(files, args.workers);
+    }
 
     let namespace = own.as_ref().map_or_else(|| "default".into(), |(workload, _)| workload.namespace.clone());
     let directory = args.config.as_deref().map(Source::open).transpose()?;
@@ -136,6 +139,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         discovery: questions,
         default_policy: args.default_inbound_policy,
         opaque_ports: &args.opaque_ports.unwrap_or_default(),
+        http_ports: &args.http_ports.unwrap_or_default(),
+        forwarded_client_cert: args.forwarded_client_cert,
         access_log: access_log.as_ref(),
         limits: &limits,
         mesh: &configuration.mesh,
@@ -241,17 +246,19 @@ impl Signals {
     }
 }
 
-/// Lets the process open as many sockets as it may: the usual 1,024 are too few for a proxy.
-fn raise_open_files_limit() {
+/// Lets the process open as many sockets as it may: the usual 1,024 are too few for a proxy. Returns how many that are;
+/// `None` where there is no limit.
+fn raise_open_files_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
+    getrlimit(Resource::Nofile).current
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
-    leno_accept::listen(address).map_err(|source| ControlError::Admin { address, source })
+    leno_accept::listen(usable(address)).map_err(|source| ControlError::Admin { address, source })
 }
 
 /// Gets the first certificate. An authority on this machine that gives none is a mistake; a control plane is waited for.

@@ -1,7 +1,7 @@
 //! Accept: a socket, where it was going, and what is to be found out of it before it carries calls.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use leno_model::mesh::canonical;
@@ -13,6 +13,8 @@ use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 use super::Worker;
 use super::link::{LinkId, Wire};
+use super::places::Seat;
+use crate::failure::ConnectionFailure;
 
 /// Connections accepted in one turn of the loop.
 const MAX_ACCEPTS: usize = 64;
@@ -55,12 +57,16 @@ impl Listener {
     /// Checks that nobody listens at an address: the kernel lets whoever sets SO_REUSEPORT share a port, be it for another
     /// door or in another process, and deals connections out between them.
     pub(super) fn check_free(address: SocketAddr) -> io::Result<()> {
+        let address = usable(address);
         stream_socket(address)?.bind(&address.into())
     }
 
     /// Binds, with SO_REUSEPORT so that all workers share the port. Clients that say nothing for as long as `keepalive` are
     /// asked whether they are still there.
+    ///
+    /// `[::]` takes both families, and IPv4 alone where the system has no IPv6.
     pub(super) fn bind(door: Door, address: SocketAddr, keepalive: Duration) -> io::Result<Self> {
+        let address = usable(address);
         let socket = stream_socket(address)?;
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
@@ -85,7 +91,27 @@ impl Listener {
 fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // Whatever net.ipv6.bindv6only says.
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
     Ok(socket)
+}
+
+/// The address to listen on: `[::]` means `0.0.0.0` where the system has no IPv6.
+pub(crate) fn usable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() && !has_ipv6() => {
+            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), v6.port())
+        }
+        _ => address,
+    }
+}
+
+/// Whether listeners of IPv6 can be had: the kernel may be without, or have it disabled (net.ipv6.conf.*.disable_ipv6).
+pub(super) fn has_ipv6() -> bool {
+    let any_port = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);
+    stream_socket(any_port).and_then(|socket| socket.bind(&any_port.into())).is_ok()
 }
 
 /// How the kernel looks after a peer that is silent: probes after this time, every third of it, three at most.
@@ -105,6 +131,7 @@ pub(super) struct Arrival {
     pub(super) first: Vec<u8>,
     /// The port that a proxy named that was not redirected here.
     pub(super) named_port: Option<u16>,
+    pub(super) seat: Seat,
 }
 
 /// What is to be found out of a connection before it is relayed.
@@ -179,13 +206,14 @@ impl Worker {
     }
 
     fn add_arrival(&mut self, door: Door, socket: TcpStream, peer: SocketAddr) {
-        if self.clients.len() + self.arrivals.len() >= self.limits.relay.max_client_connections as usize {
-            self.metrics.count_abuse("client_connections");
-            return;
-        }
         let _ = socket.set_nodelay(true);
         // A socket without an address has been reset already.
         let Ok(origin) = Origin::of(door, peer, &socket) else { return };
+        let link = LinkId::arrival(self.arrivals.vacant_key());
+        let Ok(seat) = self.take_place(door, origin.peer.ip(), link) else {
+            self.metrics.count_abuse("client_connections");
+            return self.report(origin, ConnectionFailure::NoPlace);
+        };
         let arrival = Arrival {
             wire: Wire::new(socket, None, self.now),
             origin,
@@ -193,8 +221,10 @@ impl Worker {
             is_held: door == Door::Outbound && self.asks_first(&origin),
             first: Vec::new(),
             named_port: None,
+            seat,
         };
         let index = self.arrivals.insert(arrival);
+        self.doors.rename(seat, LinkId::arrival(index));
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = match self.arrivals.get_mut(index) {
             Some(new) => self.poll.registry().register(&mut new.wire.socket, LinkId::arrival(index).token(), interest),
@@ -205,6 +235,19 @@ impl Worker {
             return self.drop_arrival(index);
         }
         self.review_arrival(index);
+    }
+
+    /// Which HTTP a connection's port is declared to speak, if it is. Nothing else is carried there: a server may well take for
+    /// HTTP what the proxy does not, and its requests would pass unseen by policy.
+    pub(super) fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
+        let original = origin.original_destination?;
+        if origin.door == Door::Inbound && self.http_ports.contains(original.port()) {
+            return Some(Protocol::Http1);
+        }
+        let of_service = self.mesh.cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
+        let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
+        let declared = of_service.or_else(of_endpoint)?.protocol;
+        matches!(declared, Protocol::Http1 | Protocol::Http2).then_some(declared)
     }
 
     /// What is to be found out of a connection, by what is said of where it was going.

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use leno_http2::{Connection, Role};
+use leno_model::protocol::Protocol;
 use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
@@ -13,6 +15,9 @@ use super::codec::Codec;
 use super::detect::{Detected, begins_tls, detect};
 use super::link::{Fill, Link, LinkError, LinkId};
 use super::opaque::{Contents, Opaque};
+use super::places::Full;
+use super::review::Stay;
+use super::target::Told;
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::limits::ms;
@@ -51,7 +56,7 @@ impl Worker {
             return;
         };
         let (mut ended, mut more) = (false, false);
-        let mut outcome = match arrival.wire.read(&mut buffers) {
+        let mut outcome = match arrival.wire.read(usize::MAX, &mut buffers) {
             Ok(Fill::Bytes { bytes, more: follows }) => {
                 arrival.first.extend_from_slice(bytes);
                 more = follows;
@@ -83,7 +88,7 @@ impl Worker {
             Step::Wait if ended && self.is_in_handshake(index) => self.refuse(index, ConnectionFailure::HandshakeCut),
             Step::Wait if ended && nothing_came => self.drop_arrival(index),
             // The client has said all, and it is no protocol that we know.
-            Step::Wait if ended => self.admit_opaque(index),
+            Step::Wait if ended => self.admit_undetected(index),
             Step::Wait => {
                 if more {
                     self.mark_unfinished(LinkId::arrival(index));
@@ -116,15 +121,18 @@ impl Worker {
         match (detect(first), arrival.origin.door) {
             (Detected::Undecided, _) => Step::Wait,
             (Detected::Tls { server_name }, Door::Inbound) if is_ours(server_name.as_deref()) => {
-                self.begin(server_name.as_deref())
+                self.begin(&arrival.origin, server_name.as_deref())
             }
-            (Detected::Tls { server_name }, Door::Tunnel) => self.begin(server_name.as_deref()),
+            (Detected::Tls { server_name }, Door::Tunnel) => self.begin(&arrival.origin, server_name.as_deref()),
             (_, Door::Tunnel) => Step::Refuse(ConnectionFailure::PlaintextInTunnel),
             (Detected::Tls { server_name }, _) => {
                 Step::Admit(Speaks::Opaque(Contents::Tls(server_name.map(Into::into))))
             }
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
+            (Detected::Opaque, Door::Inbound) if self.declared_http(&arrival.origin).is_some() => {
+                Step::Refuse(ConnectionFailure::NotHttp)
+            }
             (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
         }
     }
@@ -159,11 +167,26 @@ impl Worker {
         arrival.wire.tls.is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
     }
 
-    fn begin(&self, server_name: Option<&str>) -> Step {
+    fn begin(&self, origin: &Origin, server_name: Option<&str>) -> Step {
         let Some(identity) = &self.identity else { return Step::Refuse(ConnectionFailure::NoIdentity) };
-        match Tls::accept(&identity.server) {
-            Ok(tls) => Step::Begin { tls: Box::new(tls), port: server_name.and_then(target_port) },
+        let port = server_name.and_then(target_port);
+        let config = if self.is_for_members(origin, port) { &identity.strict_server } else { &identity.server };
+        match Tls::accept(config) {
+            Ok(tls) => Step::Begin { tls: Box::new(tls), port },
             Err(error) => Step::Refuse(ConnectionFailure::Handshake(error)),
+        }
+    }
+
+    /// Whether a connection could reach ports of the application that the network does not show to its client: then the
+    /// client must have a certificate. A connection that netfilter redirected reaches the port that it was opened to, as it
+    /// would without a proxy. One to our own port leads nowhere, but shows our certificate, as `leno identity` wants.
+    fn is_for_members(&self, origin: &Origin, named_port: Option<u16>) -> bool {
+        let local = origin.local.ip();
+        let leads_nowhere = || named_port.is_none_or(|port| self.is_own(SocketAddr::new(local, port), local));
+        match origin.door {
+            Door::Tunnel => true,
+            Door::Inbound => origin.original_destination.is_none() && !leads_nowhere(),
+            Door::Outbound => false,
         }
     }
 
@@ -194,9 +217,11 @@ impl Worker {
         // As an arrival it stands in the worker's list no more.
         arrival.wire.unfinished = false;
         let origin = arrival.origin;
-        let peer_id = match self.peer_of(arrival.wire.tls.as_deref()) {
+        let seat = arrival.seat;
+        let peer_id = match self.place_of_peer(&arrival) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
+                self.doors.leave(seat);
                 return self.report(origin, failure);
             }
         };
@@ -223,8 +248,33 @@ impl Worker {
         link.held = std::mem::take(&mut arrival.first);
         link.opened = arrival.since;
         let serial = self.take_serial();
-        let client = self.clients.insert(Client::new(link, origin, target, peer_id, serial, self.now));
+        let mut client = Client::new(link, origin, target, peer_id, serial, seat, self.now);
+        self.note_standing(&mut client);
+        let client = self.clients.insert(client);
+        self.doors.rename(seat, LinkId::client(client));
         self.watch_client(client);
+    }
+
+    /// Notes how long a client's certificate is good, and what the application is told of it.
+    fn note_standing(&mut self, client: &mut Client) {
+        let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
+        let (now, chain) = (SystemTime::now(), tls.peer_certificates());
+        client.told = self.identity.as_ref().map(|own| Box::new(Told::of(id, &own.id, self.tells_client_cert)));
+        let Some(expiry) = leno_identity::peer_expiry(chain, now) else { return };
+        client.stay = Some(Stay::until(expiry, now));
+        self.standing.note(self.doors.member(id), client.origin.peer.ip(), (expiry, now), chain);
+    }
+
+    /// Who is at the other end of a connection whose handshake, if it has one, is over, and its place among others.
+    fn place_of_peer(&mut self, arrival: &Arrival) -> Result<Option<SpiffeId>, ConnectionFailure> {
+        let peer_id = self.peer_of(arrival.wire.tls.as_deref())?;
+        match &peer_id {
+            Some(id) => self.take_member_place(arrival.seat, id).map_err(|Full| ConnectionFailure::NoPlace)?,
+            // A handshake is something whole, also without a certificate.
+            None if arrival.wire.tls.is_some() => self.doors.settle(arrival.seat),
+            None => {}
+        }
+        Ok(peer_id)
     }
 
     /// The SPIFFE id in the certificate of whoever is at the other end; none if it shows no certificate.
@@ -246,7 +296,18 @@ impl Worker {
             self.metrics.count_abuse("detect_timeout");
             return self.refuse(index, ConnectionFailure::Silent);
         }
-        self.admit_opaque(index);
+        self.admit_undetected(index);
+    }
+
+    /// The client has not shown what it speaks, and it is not waited for any longer. Its bytes are opaque, unless the port is
+    /// declared to speak HTTP: then it is a connection without a request so far.
+    fn admit_undetected(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get(index) else { return };
+        match self.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
+            Some(Protocol::Http2) => self.admit_client(index, Speaks::Http2),
+            Some(_) => self.admit_client(index, Speaks::Http1),
+            None => self.admit_opaque(index),
+        }
     }
 
     /// Says why, and forgets the connection.
@@ -268,7 +329,10 @@ impl Worker {
     }
 
     pub(super) fn drop_arrival(&mut self, index: usize) {
-        self.burst |= self.arrivals.try_remove(index).is_some();
+        if let Some(arrival) = self.arrivals.try_remove(index) {
+            self.doors.leave(arrival.seat);
+            self.burst = true;
+        }
     }
 }
 

@@ -6,12 +6,13 @@ use leno_http2::fields::Known;
 use leno_model::policy::{Caller, Decision, PortPolicy, Reason, Request};
 
 use super::Worker;
+use super::call::Call;
 use super::client::Client;
 use super::cluster::TargetKey;
 use super::hop::Protocol;
 use super::reply::ProxyError;
 use crate::failure::ConnectionFailure;
-use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy};
+use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy, Decisions};
 
 /// What decides over a client's calls to one port of the application.
 #[derive(Debug)]
@@ -19,6 +20,41 @@ pub(super) struct Gate {
     policy: PortPolicy,
     port: u16,
     metrics: Arc<AuthorizationMetrics>,
+    /// What is decided of the client whatever it asks for. Only health checks can be allowed beyond it, so that a client
+    /// which is allowed costs no look at the policy for each call.
+    standing: Decision,
+}
+
+impl Gate {
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Counts something that was not allowed, or is not any more.
+    pub(super) fn count_denied(&self, is_opaque: bool) {
+        self.counts(is_opaque).denied.add(1);
+    }
+
+    fn counts(&self, is_opaque: bool) -> &Decisions {
+        if is_opaque { &self.metrics.tcp } else { &self.metrics.http }
+    }
+
+    /// What is decided of a client's call. A call whose request is not kept is taken for no health check.
+    pub(super) fn decide(&self, client: &Client, call: &Call) -> Decision {
+        if self.standing == Decision::Allow || call.protocol == Protocol::Opaque || call.request.is_empty() {
+            return self.standing.clone();
+        }
+        let request = Request {
+            method: call.request.get(Known::Method).unwrap_or_default(),
+            path: call.request.get(Known::Path).unwrap_or_default(),
+            upgrade: call.request.contains(Known::LenoUpgrade),
+        };
+        self.policy.authorize(&caller(client), Some(&request))
+    }
+}
+
+fn caller(client: &Client) -> Caller<'_> {
+    Caller { identity: client.peer_id.as_deref(), address: client.origin.peer.ip() }
 }
 
 impl Worker {
@@ -34,37 +70,31 @@ impl Worker {
         };
         let traffic = target.traffic_labels(client.tls_label());
         let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });
-        Some(Gate { policy, port: address.port(), metrics })
+        let standing = policy.authorize(&caller(client), None);
+        Some(Gate { policy, port: address.port(), metrics, standing })
     }
 
     /// Asks the policy about a call that has been routed.
     pub(super) fn authorize(&mut self, client: usize, slot: u32) -> Result<(), ProxyError> {
-        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
+        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get_mut(slot as usize)) else {
             return Ok(());
         };
         let Some(gate) = downstream.latest_route.as_ref().and_then(|route| route.gate.as_ref()) else { return Ok(()) };
-        let caller = Caller { identity: downstream.peer_id.as_deref(), address: downstream.origin.peer.ip() };
-        let request = Request {
-            method: call.request.get(Known::Method).unwrap_or_default(),
-            path: call.request.get(Known::Path).unwrap_or_default(),
-            upgrade: call.request.contains(Known::LenoUpgrade),
-        };
         let is_opaque = call.protocol == Protocol::Opaque;
-        let decision = gate.policy.authorize(&caller, (!is_opaque).then_some(&request));
-        let counts = if is_opaque { &gate.metrics.tcp } else { &gate.metrics.http };
-        match decision {
+        match gate.decide(downstream, call) {
             Decision::Allow => {
-                counts.allowed.add(1);
+                call.is_health_check = gate.standing != Decision::Allow;
+                gate.counts(is_opaque).allowed.add(1);
                 Ok(())
             }
             Decision::AllowAudited(reason) => {
-                counts.audited.add(1);
+                gate.counts(is_opaque).audited.add(1);
                 tracing::info!("audited: {}", self.describe(downstream, gate.port, &reason));
                 Ok(())
             }
             Decision::Deny(reason) => {
-                counts.denied.add(1);
-                let text = self.describe(downstream, gate.port, &reason);
+                gate.count_denied(is_opaque);
+                let text = self.denial(downstream, gate.port, &reason);
                 let why = ConnectionFailure::Denied {
                     client: downstream.peer_id.as_deref().cloned(),
                     server: self.identity.as_ref().map(|identity| identity.id.clone()),
@@ -75,6 +105,15 @@ impl Worker {
                 self.report(origin, why);
                 Err(ProxyError::Denied(text))
             }
+        }
+    }
+
+    /// What a client is told that is not allowed something. Who the workload is, and which policies it has, is for members of
+    /// the mesh only; our own log tells it of all clients.
+    pub(super) fn denial(&self, client: &Client, port: u16, reason: &Reason) -> String {
+        match client.peer_id {
+            Some(_) => self.describe(client, port, reason),
+            None => "denied: policy does not allow this call; ask the owner of the workload for access".to_owned(),
         }
     }
 

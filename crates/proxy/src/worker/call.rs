@@ -82,6 +82,8 @@ pub(super) struct Call {
     /// What its application speaks.
     pub(super) protocol: Protocol,
     pub(super) is_grpc: bool,
+    /// Policy allows it only because it asks for a workload's health.
+    pub(super) is_health_check: bool,
     /// Its response has no content, ours neither.
     pub(super) is_head: bool,
     pub(super) response: Response,
@@ -120,6 +122,7 @@ impl Call {
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             request_list_bytes: u32::try_from(request.list_size()).unwrap_or(u32::MAX),
             request,
+            is_health_check: false,
             body: Vec::new(),
             trailers: None,
             request_ended,

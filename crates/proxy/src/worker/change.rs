@@ -15,13 +15,15 @@ use super::accept::{Arrival, Door};
 use super::cluster::{Pool, Standing, TargetKey};
 
 impl Worker {
-    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
+    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, and calls under way finish unless
+    /// its policies deny them.
     pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
         self.mesh_version += 1;
         self.burst = true;
         let is_known = |state: &super::cluster::ClusterState| state.standing == Standing::Known;
         let known: Vec<_> = self.clusters.iter().filter(|(_, state)| is_known(state)).collect();
         let known: Vec<_> = known.into_iter().map(|(index, state)| (index, state.target.clone())).collect();
+        let has_new_policies = !mesh.has_policies_of(&self.mesh);
         self.mesh = mesh.clone();
         for (index, target) in known {
             match &target {
@@ -34,6 +36,9 @@ impl Worker {
             }
         }
         self.renew_routes();
+        if has_new_policies {
+            self.review_calls();
+        }
         self.take_answers();
     }
 
@@ -65,6 +70,9 @@ impl Worker {
             }
         }
         self.forget_latest_routes(&lost, &changes.changed_answers);
+        if changes.policies {
+            self.review_calls();
+        }
         self.take_changed_answers(changes);
     }
 

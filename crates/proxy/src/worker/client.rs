@@ -12,7 +12,10 @@ use super::accept::{Door, Origin};
 use super::authorize::Gate;
 use super::codec::CodecError;
 use super::link::{Link, LinkId};
+use super::places::Seat;
 use super::record::Ending;
+use super::review::Stay;
+use super::target::Told;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -24,12 +27,18 @@ pub(super) struct Client {
     pub(super) target: Option<SocketAddr>,
     /// Who it is, proved by its certificate.
     pub(super) peer_id: Option<Arc<SpiffeId>>,
+    /// How long that certificate lets it stay; none without one.
+    pub(super) stay: Option<Stay>,
+    /// What the application is told about it with each request.
+    pub(super) told: Option<Box<Told>>,
     /// Tells this client from a later one at the same index.
     pub(super) serial: u64,
     /// The cluster of its latest call: a gRPC client's calls all have the same authority.
     pub(super) latest_route: Option<LatestRoute>,
     /// Cancelled calls that endpoints have not been told of.
     pub(super) cancelled_calls: u32,
+    /// Connections to the application that are left unread because this tunnel holds as much as it may.
+    pub(super) held_back: Vec<usize>,
     /// Calls that wait for connections to endpoints.
     pub(super) waiting_calls: usize,
     /// The fields of its calls' requests, in bytes as RFC 9113 section 6.5.2 counts them.
@@ -37,6 +46,11 @@ pub(super) struct Client {
     pub(super) idle_since: Option<Instant>,
     /// When it was told that its connection ends.
     pub(super) leaving_since: Option<Instant>,
+    pub(super) seat: Seat,
+    /// Its client has said something whole: a request, or bytes that nobody interprets.
+    pub(super) has_spoken: bool,
+    /// When it lost its place to another connection.
+    pub(super) yielding_since: Option<Instant>,
 }
 
 /// A route that was looked up.
@@ -58,6 +72,7 @@ impl Client {
         target: Option<SocketAddr>,
         peer_id: Option<Arc<SpiffeId>>,
         serial: u64,
+        seat: Seat,
         now: Instant,
     ) -> Self {
         Self {
@@ -65,13 +80,19 @@ impl Client {
             origin,
             target,
             peer_id,
+            stay: None,
+            told: None,
             serial,
             latest_route: None,
             cancelled_calls: 0,
+            held_back: Vec::new(),
             waiting_calls: 0,
             request_bytes: 0,
             idle_since: Some(now),
             leaving_since: None,
+            seat,
+            has_spoken: false,
+            yielding_since: None,
         }
     }
 
@@ -122,6 +143,10 @@ impl Worker {
         if let Some(mut client) = self.clients.try_remove(index) {
             self.discharge(&client.link);
             client.link.wire.meter.close(self.now);
+            self.doors.leave(client.seat);
+            if client.yielding_since.is_some() {
+                self.doors.yielded();
+            }
             self.burst = true;
         }
     }

@@ -89,6 +89,22 @@ impl Codec {
         }
     }
 
+    /// The most bytes that are to be read from the socket now; one at least, by which its end is seen.
+    pub(super) fn read_room(&self) -> usize {
+        match self {
+            Self::Http2(_) | Self::Http1(_) => usize::MAX,
+            Self::Opaque(opaque) => opaque.read_room().max(1),
+        }
+    }
+
+    /// The bytes of a connection without a protocol.
+    pub(super) fn opaque(&mut self) -> Option<&mut Opaque> {
+        match self {
+            Self::Opaque(opaque) => Some(opaque),
+            Self::Http2(_) | Self::Http1(_) => None,
+        }
+    }
+
     /// The server that the application's own TLS is for, if it is TLS that is relayed; the inner one is `None` if the client
     /// names none.
     pub(super) fn server(&self) -> Option<Option<&str>> {

@@ -17,9 +17,10 @@ use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
-use super::accept::{Door, Listener, MAX_LISTENERS};
+use super::accept::{Door, Listener, MAX_LISTENERS, has_ipv6};
 use super::budget::Budget;
 use super::link::Buffers;
+use super::places::Doors;
 use super::timers::Timers;
 use super::usage::Usage;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
@@ -45,6 +46,10 @@ pub struct WorkerConfig {
     pub default_policy: DefaultInboundPolicy,
     /// Ports of the own application whose bytes are carried unread.
     pub opaque_ports: PortRanges,
+    /// Ports of the own application that speak HTTP and nothing else.
+    pub http_ports: PortRanges,
+    /// Whether the application is told of verified clients in `x-forwarded-client-cert` too.
+    pub forwarded_client_cert: bool,
     /// Where calls are logged.
     pub access_log: AccessLog,
     /// The limits in force.
@@ -115,7 +120,7 @@ impl WorkerHandle {
         let poll = Poll::new()?;
         let mut listeners = Vec::new();
         let keepalive = ms(config.limits.relay.keepalive_ms);
-        for (place, &(door, address)) in config.listen.iter().take(MAX_LISTENERS).enumerate() {
+        for (place, (door, address)) in listen_on(&config.listen).into_iter().take(MAX_LISTENERS).enumerate() {
             // The first worker's ports are nobody else's; the others share them.
             let free = if config.index == 0 { Listener::check_free(address) } else { Ok(()) };
             let bound = free.and_then(|()| Listener::bind(door, address, keepalive));
@@ -145,12 +150,13 @@ impl WorkerHandle {
         &self.listening
     }
 
-    /// Swaps the mesh snapshot. Calls under way are not touched.
+    /// Swaps the mesh snapshot. Calls under way that its policies allow are not touched.
     pub fn set_mesh(&self, mesh: Arc<Mesh>) {
         self.order(Command::SetMesh(mesh));
     }
 
-    /// Swaps the identity: connections that are made from now on use it.
+    /// Swaps the identity: connections that are made from now on use it. Peers that its trust bundle does not vouch for are
+    /// disconnected.
     pub fn set_identity(&self, identity: Arc<TlsIdentity>) {
         self.order(Command::SetIdentity(identity));
     }
@@ -212,6 +218,17 @@ pub enum SpawnError {
     System(#[from] io::Error),
 }
 
+/// The addresses to listen on. Where the system has no IPv6, `[::1]` beside an IPv4 address of the same door is left out: no
+/// connection can arrive there.
+fn listen_on(wanted: &[(Door, SocketAddr)]) -> Vec<(Door, SocketAddr)> {
+    let has_ipv6 = has_ipv6();
+    let has_other = |door: Door| wanted.iter().any(|(other, address)| *other == door && address.is_ipv4());
+    let is_usable = |(door, address): &&(Door, SocketAddr)| {
+        has_ipv6 || address.is_ipv4() || !address.ip().is_loopback() || !has_other(*door)
+    };
+    wanted.iter().filter(is_usable).copied().collect()
+}
+
 /// Where calls count that are for nothing that is known.
 fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
     let tls = match direction {
@@ -235,6 +252,9 @@ impl Worker {
             listeners,
             commands,
             unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
+            doors: Doors::new(&config.limits.relay),
+            standing: Default::default(),
+            to_recheck: Default::default(),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,
@@ -243,6 +263,8 @@ impl Worker {
             identity: config.identity,
             default_policy: config.default_policy,
             opaque_ports: config.opaque_ports,
+            http_ports: config.http_ports,
+            tells_client_cert: config.forwarded_client_cert,
             access_log: config.access_log,
             failures: FailureLog::default(),
             mesh_version: 0,
@@ -291,10 +313,7 @@ impl Worker {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),
                 Command::ChangeMesh(mesh, changes) => self.change_mesh(mesh, &changes),
-                Command::SetIdentity(identity) => {
-                    self.identity = Some(identity);
-                    self.renew_routes();
-                }
+                Command::SetIdentity(identity) => self.set_identity(identity),
                 // Whoever asked may have gone.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),

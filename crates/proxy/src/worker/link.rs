@@ -119,12 +119,13 @@ impl Wire {
         Self { socket, tls, meter: Meter::new(now), end_follows: false, unfinished: false }
     }
 
-    /// Reads once. A short read means that the socket is empty, as epoll is edge-triggered.
-    pub(super) fn read<'a>(&mut self, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
+    /// Reads once, at most so many bytes. A short read means that the socket is empty, as epoll is edge-triggered.
+    pub(super) fn read<'a>(&mut self, most: usize, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
         let Buffers { raw, opened, .. } = buffers;
         let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
+        let room = raw.len().min(start.saturating_add(most));
         let outcome = loop {
-            match self.socket.read(raw.get_mut(start..).unwrap_or_default()) {
+            match self.socket.read(raw.get_mut(start..room).unwrap_or_default()) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 outcome => break outcome,
             }
@@ -137,7 +138,7 @@ impl Wire {
         };
         self.meter.read(read);
         let end = start + read;
-        let more = end == raw.len() || (self.end_follows && !ended);
+        let more = end == room || (self.end_follows && !ended);
         let received = raw.get_mut(..end).unwrap_or_default();
         let Some(tls) = &mut self.tls else {
             return Ok(if ended { Fill::End } else { Fill::Bytes { bytes: received, more } });
@@ -262,7 +263,7 @@ impl Link {
 
     /// Reads once.
     pub(super) fn fill<'a>(&mut self, now: Instant, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
-        let fill = self.wire.read(buffers)?;
+        let fill = self.wire.read(self.codec.read_room(), buffers)?;
         if let Fill::Bytes { bytes, .. } = &fill
             && !bytes.is_empty()
         {

@@ -2,13 +2,14 @@
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
-//! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `call`
-//! (what is known of a call), `target` (what it is for), `discover` (questions to the control plane about that), `usage` (which answers
-//! calls use), `change` (what a new mesh changes), `filter`
+//! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `tunnel`
+//! (what the streams of one share), `call` (what is known of a call), `target` (what it is for), `places` (which connections
+//! stay when there are too many), `budget` (how many bytes peers may make a worker hold), `discover` (questions to the control
+//! plane about what a call is for), `usage` (which answers calls use), `change` (what a new mesh changes), `filter`
 //! (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is kept of what it
 //! is for), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
-//! they are over), `reply` (the proxy's own answers), `sweep` (what is done now and then), `handle` (what the control
+//! they are over), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;
@@ -36,17 +37,21 @@ mod memory;
 mod meter;
 mod mirror;
 mod opaque;
+mod places;
 mod pool;
 mod record;
 mod relay;
 mod reply;
+mod review;
 mod route;
 mod send;
+mod standing;
 mod sweep;
 mod target;
 mod timers;
 pub mod tls;
 mod transfer;
+mod tunnel;
 mod upstream;
 mod usage;
 
@@ -77,6 +82,8 @@ use discover::Question;
 use handle::Command;
 use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side, Wire};
+use places::Doors;
+use standing::Standing;
 use timers::Timers;
 use upstream::Upstream;
 
@@ -85,6 +92,7 @@ use crate::failure::FailureLog;
 use crate::limits::Limits;
 use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
+pub(crate) use accept::usable;
 pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
 pub use usage::Usage;
@@ -116,6 +124,9 @@ struct Worker {
     identity: Option<Arc<TlsIdentity>>,
     default_policy: DefaultInboundPolicy,
     opaque_ports: PortRanges,
+    http_ports: PortRanges,
+    /// Whether `x-forwarded-client-cert` is written.
+    tells_client_cert: bool,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
     /// Where questions go that the mesh has no answer to; none where it knows everything.
@@ -126,6 +137,12 @@ struct Worker {
     clusters: Slab<ClusterState>,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 
+    /// Which connections of clients have a place.
+    doors: Doors,
+    /// The best certificates that clients have shown.
+    standing: Standing,
+    /// Connections whose peers' certificates are to be checked again: an anchor was removed.
+    to_recheck: VecDeque<LinkId>,
     arrivals: Slab<Arrival>,
     clients: Slab<Client>,
     upstreams: Slab<Upstream>,

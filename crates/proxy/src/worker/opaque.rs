@@ -7,8 +7,8 @@ use leno_http2::fields::Known;
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Section, StreamKey};
 
-/// Bytes that were read and have not gone on; with more of them the socket is left unread.
-const MAX_UNRELEASED_BYTES: usize = 256 << 10;
+/// Bytes that were read and have not gone on, at most; with as many the socket is left unread.
+pub(super) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
 /// A fatal alert: there is no such server here (RFC 6066 section 3, RFC 8446 section 6).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// The one stream.
@@ -35,6 +35,10 @@ pub(super) struct Opaque {
     /// We opened it, and a call has it.
     taken: bool,
     unreleased_bytes: usize,
+    /// With as many unreleased bytes the socket is left unread: less than the maximum where many share a tunnel.
+    max_unreleased_bytes: usize,
+    /// The socket is left unread until the tunnel that it shares has room.
+    held: bool,
     received_end: bool,
     out: OutputBuffer,
     /// Bytes of the output for which the far side has not been given room.
@@ -63,6 +67,8 @@ impl Opaque {
             announced: false,
             taken: false,
             unreleased_bytes: 0,
+            max_unreleased_bytes: MAX_UNRELEASED_BYTES,
+            held: false,
             received_end: false,
             out: OutputBuffer::default(),
             owed_bytes: 0,
@@ -190,7 +196,22 @@ impl Opaque {
 
     /// Whether the socket is to be left unread until what was read has gone on.
     pub(super) fn is_paused(&self) -> bool {
-        self.unreleased_bytes >= MAX_UNRELEASED_BYTES
+        self.held || self.unreleased_bytes >= self.max_unreleased_bytes
+    }
+
+    /// Leaves the socket unread, or does so no more.
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Sets how many bytes may be read that have not gone on.
+    pub(super) fn limit_unreleased(&mut self, bytes: usize) {
+        self.max_unreleased_bytes = bytes.min(MAX_UNRELEASED_BYTES);
+    }
+
+    /// Bytes that may be read now.
+    pub(super) fn read_room(&self) -> usize {
+        self.max_unreleased_bytes.saturating_sub(self.unreleased_bytes)
     }
 
     /// Nobody takes what the peer still sends: the connection ends with our output.

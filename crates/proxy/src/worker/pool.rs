@@ -49,6 +49,19 @@ impl Worker {
         }
     }
 
+    /// Replaces a connection on which we have shown an old certificate. One with streams is replaced at once, also if it was
+    /// retired before: the server is shown the new certificate before the old one ends, and lets the streams stay.
+    pub(super) fn replace_outdated(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        upstream.is_outdated = false;
+        let is_used = upstream.link.codec.stream_count() > 0;
+        let (cluster, key) = (upstream.cluster, upstream.key);
+        self.retire(index);
+        if is_used {
+            self.connect(cluster, key);
+        }
+    }
+
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.end_upstream(index, &ConnectionFailure::Connect { error: why.to_owned() });

@@ -225,6 +225,9 @@ impl Worker {
                 _ => {}
             }
         }
+        if id.side == Side::Client {
+            self.read_on_for_tunnel(id.index);
+        }
     }
 }
 

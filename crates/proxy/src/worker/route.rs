@@ -4,11 +4,12 @@ use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
+use super::accept::Door;
 use super::call::{Call, CallId, NO_CALL, Response};
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
-use super::target::{Routed, protocol_of};
+use super::target::{Routed, protocol_of, strip_identities, tell_identity};
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -46,6 +47,11 @@ impl Worker {
     ) {
         let Some(downstream) = self.clients.get_mut(client) else { return };
         downstream.idle_since = None;
+        // Opaque bytes are one request from their start, whether or not their client has said anything.
+        if !downstream.has_spoken && !downstream.link.codec.is_opaque() {
+            downstream.has_spoken = true;
+            self.doors.settle(downstream.seat);
+        }
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
             // Its cancelled calls still occupy endpoints: no more until these know.
@@ -55,6 +61,7 @@ impl Worker {
         let mut request = self.spare_sections.pop().unwrap_or_default();
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
+        tell_identity(downstream, &mut request);
         let serial = self.take_serial();
         let call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
         let slot = self.calls.insert(call) as u32;
@@ -163,10 +170,14 @@ impl Worker {
         stream: StreamKey,
         token: u32,
         oversize: bool,
-        fields: &FieldSection,
+        fields: &mut FieldSection,
     ) {
         if !self.is_call_of(client, stream, token) {
             return;
+        }
+        // An application may read trailers as if they had come with the header section.
+        if self.clients.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
+            strip_identities(fields);
         }
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
@@ -224,7 +235,8 @@ impl Worker {
         self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         call.body = Vec::new();
         call.trailers = None;
-        if !self.access_log.is_on() {
+        // A health check is asked for again by its path when policies change.
+        if !self.access_log.is_on() && !call.is_health_check {
             self.recycle_request(token);
         }
     }
@@ -252,7 +264,7 @@ impl Worker {
     pub(super) fn end_call(&mut self, slot: u32, ending: Ending) {
         self.record(slot, ending);
         self.stop_replay(slot);
-        if self.access_log.is_on() {
+        if self.access_log.is_on() || self.calls.get(slot as usize).is_some_and(|call| call.is_health_check) {
             self.recycle_request(slot);
         }
         self.leave_queue(slot);

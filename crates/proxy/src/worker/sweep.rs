@@ -1,11 +1,12 @@
 //! Sweep: what is done now and then: time-outs, idle connections, waiting calls, the end of a drain.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leno_http2::{ErrorCode, FieldSection};
 
 use super::accept::Arrival;
 use super::link::LinkId;
+use super::places::YIELD_GRACE;
 use super::reply::ProxyError;
 use super::{SWEEP_EVERY, Worker, memory};
 use crate::limits::ms;
@@ -40,6 +41,7 @@ impl Worker {
         self.next_sweep = self.now + SWEEP_EVERY;
         self.sweep_turn = (self.sweep_turn + 1) % TURNS;
         self.accept_again |= std::mem::take(&mut self.accept_failed);
+        self.recheck_peers();
         self.sweep_arrivals();
         self.sweep_clients();
         self.sweep_upstreams();
@@ -72,7 +74,11 @@ impl Worker {
 
     fn sweep_clients(&mut self) {
         let in_turn = self.clients.iter().map(|(index, _)| index).filter(|&index| self.is_in_turn(index));
+        let wall_clock = SystemTime::now();
         for index in in_turn.collect::<Vec<_>>() {
+            if !self.check_expiry(index, wall_clock) {
+                continue;
+            }
             match self.judge_client(index) {
                 Verdict::Keep => {}
                 Verdict::Close(_) => self.close_client(index),
@@ -102,8 +108,16 @@ impl Worker {
             return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
         }
         if link.codec.is_opaque() {
+            if !client.has_spoken && link.wire.meter.read_bytes > 0 {
+                client.has_spoken = true;
+                self.doors.settle(client.seat);
+            }
             // Its protocol may be silent, or leave bytes unread, for as long as it likes.
             return Verdict::Keep;
+        }
+        if past(client.yielding_since, YIELD_GRACE) {
+            let why = "another client has its place, and its calls did not finish in time";
+            return Verdict::Dismiss("client_connections", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
         if !link.codec.is_established() && past(Some(link.opened), ms(relay.handshake_timeout_ms)) {
             let why = "no HTTP/2 handshake within handshake_timeout_ms";
@@ -153,7 +167,7 @@ impl Worker {
         let now = self.now;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
         let Some(upstream) = self.upstreams.get(index) else { return Verdict::Keep };
-        let opened = Some(upstream.link.opened);
+        let (opened, is_outdated) = (Some(upstream.link.opened), upstream.is_outdated);
         let settings = match self.clusters.get(upstream.cluster) {
             Some(state) => state.cluster.settings.clone(),
             None => Default::default(),
@@ -168,6 +182,9 @@ impl Worker {
         }
         if past(opened, settings.max_connection_age.unwrap_or(Duration::MAX)) {
             self.retire(index);
+        }
+        if is_outdated {
+            self.replace_outdated(index);
         }
         let relay = &self.limits.relay;
         let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
@@ -227,6 +244,7 @@ impl Worker {
         self.burst = false;
         self.next_trim = self.now + TRIM_EVERY;
         self.arrivals.shrink_to_fit();
+        self.doors.shrink();
         self.clients.shrink_to_fit();
         self.upstreams.shrink_to_fit();
         self.calls.shrink_to_fit();

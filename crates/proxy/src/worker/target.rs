@@ -4,9 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use leno_http2::FieldSection;
-use leno_http2::fields::Known;
+use leno_http2::fields::{Known, PreparedField};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, canonical};
+use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
 use super::accept::Door;
@@ -80,7 +81,14 @@ impl Worker {
                 let what = "this connection was not redirected here, so nothing tells which port it is for";
                 Err(ProxyError::NoRoute(format!("{what}; call the application's port")))
             }
-            (Door::Tunnel, _) => self.local_target(tunnel_target(authority, local)?, local),
+            (Door::Tunnel, _) => {
+                let target = tunnel_target(authority, local)?;
+                if self.http_ports.contains(target.port()) {
+                    let what = "this port speaks HTTP only (--http-ports); send requests to the proxy's inbound port";
+                    return Err(ProxyError::NoRoute(format!("CONNECT {target}: {what}")));
+                }
+                self.local_target(target, local)
+            }
         }
     }
 
@@ -133,8 +141,58 @@ pub(super) fn protocol_of(client: &Client, request: &mut FieldSection) -> Protoc
         (Codec::Http2(_), _) => Protocol::Http2,
     };
     request.remove(Known::LenoOrigProto);
-    if protocol == Protocol::Http2 {
+    // HTTP/2 may be begun with, and a tunnel that an upgrade makes of it would be seen by nobody.
+    if protocol == Protocol::Http2 || request.get(Known::LenoUpgrade).is_some_and(asks_for_http2) {
         request.remove(Known::LenoUpgrade);
     }
     protocol
 }
+
+/// Whether `h2c` is among the protocols that an upgrade asks for.
+fn asks_for_http2(protocols: &[u8]) -> bool {
+    protocols.split(|&byte| byte == b',').any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"h2c"))
+}
+
+/// What the application is told about a client with each of its requests.
+#[derive(Debug)]
+pub(super) struct Told {
+    id: PreparedField,
+    /// `x-forwarded-client-cert`, where it is wanted.
+    certificate: Option<PreparedField>,
+}
+
+impl Told {
+    /// About the client `id` of the workload `own`.
+    pub(super) fn of(id: &SpiffeId, own: &SpiffeId, with_certificate: bool) -> Self {
+        let certificate = || PreparedField::new(Known::XForwardedClientCert, format!("By={own};URI={id}").as_bytes());
+        Self {
+            id: PreparedField::new(Known::LenoClientId, id.to_string().as_bytes()),
+            certificate: with_certificate.then(certificate),
+        }
+    }
+}
+
+/// Takes off a message of another workload what only its own proxy may tell the application.
+pub(super) fn strip_identities(fields: &mut FieldSection) {
+    for known in [Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert] {
+        fields.remove(known);
+    }
+}
+
+/// Tells the application in a request who its client is.
+pub(super) fn tell_identity(client: &Client, request: &mut FieldSection) {
+    if client.origin.door.direction() == Direction::Outbound {
+        return;
+    }
+    strip_identities(request);
+    if let Some(told) = &client.told {
+        request.push_prepared(&told.id);
+        if let Some(certificate) = &told.certificate {
+            request.push_prepared(certificate);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

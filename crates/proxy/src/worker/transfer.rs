@@ -76,16 +76,23 @@ impl Worker {
     }
 
     fn read_with(&mut self, id: LinkId, buffers: &mut Buffers, fields: &mut FieldSection) -> Result<(), Closed> {
+        let is_opaque;
         let held = match self.link(id) {
             Some(link) if link.codec.is_paused() && link.closing_since.is_none() => {
                 link.paused = true;
                 return Ok(());
             }
-            Some(link) => std::mem::take(&mut link.held),
+            Some(link) => {
+                is_opaque = link.codec.is_opaque();
+                std::mem::take(&mut link.held)
+            }
             None => return Ok(()),
         };
         // Also without any: an event may be due that does not come from the peer.
         self.interpret(id, &held, fields)?;
+        if is_opaque && id.side == Side::Endpoint && !self.has_room_in_tunnel(id.index) {
+            return Ok(());
+        }
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(()) };
         if !link.held.is_empty() {

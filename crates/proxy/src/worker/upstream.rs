@@ -49,6 +49,8 @@ pub(super) struct Upstream {
     pub(super) calls: u64,
     /// It takes no new calls and closes with its last one.
     pub(super) retired: bool,
+    /// We have shown a certificate there that was replaced since.
+    pub(super) is_outdated: bool,
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
     /// Streams whose calls are over and whose server does not know it yet.
@@ -127,6 +129,7 @@ impl Worker {
             ready: false,
             calls: 0,
             retired: false,
+            is_outdated: false,
             idle_since: None,
             ping_sent: None,
             cancelled: CancelledCalls::new(now, &self.limits.relay),

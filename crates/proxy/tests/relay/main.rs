@@ -8,6 +8,7 @@ mod dismissal;
 mod limits;
 mod mirrors;
 mod peer;
+mod places;
 mod pool;
 mod proxy;
 mod routes;

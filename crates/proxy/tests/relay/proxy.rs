@@ -51,15 +51,22 @@ impl Proxy {
     pub(crate) fn start_called(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         let mesh = Arc::new(Mesh::empty().answering([]));
-        (Self::spawn_at(Door::Inbound, mesh, Some(questions), limits), asked)
+        (Self::spawn_at(&[Door::Inbound], mesh, Some(questions), limits), asked)
+    }
+
+    /// A worker where both the own application's and others' connections arrive, and the addresses of the two.
+    pub(crate) fn start_between(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> (Self, SocketAddr, SocketAddr) {
+        let proxy = Self::spawn_at(&[Door::Outbound, Door::Inbound], mesh, None, limits);
+        let [outbound, inbound] = [0, 1].map(|place| proxy.worker.listening()[place].1);
+        (proxy, outbound, inbound)
     }
 
     fn spawn(mesh: Arc<Mesh>, discovery: Option<mpsc::Sender<Subject>>, limits: &[(&str, &str)]) -> Self {
-        Self::spawn_at(Door::Outbound, mesh, discovery, limits)
+        Self::spawn_at(&[Door::Outbound], mesh, discovery, limits)
     }
 
     fn spawn_at(
-        door: Door,
+        doors: &[Door],
         mesh: Arc<Mesh>,
         discovery: Option<mpsc::Sender<Subject>>,
         limits: &[(&str, &str)],
@@ -73,11 +80,13 @@ impl Proxy {
         let config = WorkerConfig {
             memory_budget_bytes: 512 << 20,
             index: 0,
-            listen: vec![(door, address)],
+            listen: doors.iter().map(|&door| (door, address)).collect(),
             identity: None,
             discovery,
             default_policy: DefaultInboundPolicy::default(),
             opaque_ports: PortRanges::default(),
+            http_ports: PortRanges::default(),
+            forwarded_client_cert: false,
             access_log: AccessLog::off(),
             limits: Arc::new(set),
             metrics: metrics.clone(),

@@ -1,0 +1,200 @@
+//! Review: whether what was accepted may stay when its reasons change: a new policy, a new trust bundle, an expired
+//! certificate.
+//!
+//! Calls, tunnels' streams, upgrades and opaque connections are asked for again after a change of policy. A client's
+//! connection ends with the certificate that it showed, or with the anchor that vouches for it, unless the same workload has
+//! shown a better certificate since, on another connection from the same address (`standing`).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use leno_http2::ErrorCode;
+use leno_identity::TlsIdentity;
+use leno_model::policy::Decision;
+
+use super::Worker;
+use super::accept::Door;
+use super::authorize::Gate;
+use super::call::Response;
+use super::hop::Protocol;
+use super::link::{LinkId, Side};
+use super::reply::ProxyError;
+use crate::failure::ConnectionFailure;
+
+/// Time in one sweep that goes into checking certificates again; about 60 of them.
+const RECHECK_TIME: Duration = Duration::from_millis(10);
+
+impl Worker {
+    /// Asks again for all that is under way from others: what the policies of now do not allow ends, the rest is untouched.
+    pub(super) fn review_calls(&mut self) {
+        // As long as the policies are not known no call is accepted, and none can be asked for again.
+        if self.mesh.unanswered_inbound().is_some() {
+            return;
+        }
+        let from_others = self.clients.iter().filter(|(_, client)| client.origin.door != Door::Outbound);
+        for index in from_others.map(|(index, _)| index).collect::<Vec<_>>() {
+            self.review_calls_of(index);
+        }
+    }
+
+    fn review_calls_of(&mut self, index: usize) {
+        let Some(client) = self.clients.get(index) else { return };
+        let mut gate: Option<(usize, Option<Gate>)> = None;
+        for (stream, token) in client.link.codec.open_streams() {
+            let Some(call) = self.calls.get(token as usize) else { continue };
+            let Some(cluster) = call.cluster.filter(|_| call.client == index && call.client_stream == stream) else {
+                continue;
+            };
+            if gate.as_ref().is_none_or(|(of, _)| *of != cluster) {
+                gate = self.clients.get(index).map(|client| (cluster, self.gate(client, cluster)));
+            }
+            if let Some((_, Some(gate))) = &gate {
+                self.review_call(index, token, gate);
+            }
+        }
+    }
+
+    fn review_call(&mut self, index: usize, token: u32, gate: &Gate) {
+        let (Some(client), Some(call)) = (self.clients.get(index), self.calls.get(token as usize)) else { return };
+        let is_opaque = call.protocol == Protocol::Opaque;
+        // Once a response has begun, the request of a call that is no health check is not kept.
+        let Decision::Deny(reason) = gate.decide(client, call) else { return };
+        gate.count_denied(is_opaque);
+        let (origin, text) = (client.origin, self.denial(client, gate.port(), &reason));
+        let why = ConnectionFailure::Withdrawn {
+            client: client.peer_id.as_deref().cloned(),
+            server: self.identity.as_ref().map(|identity| identity.id.clone()),
+            port: gate.port(),
+            reason: reason.to_string(),
+        };
+        self.report(origin, why);
+        self.end_accepted(index, token, text);
+    }
+
+    /// Ends a call that was accepted before.
+    fn end_accepted(&mut self, index: usize, token: u32, text: String) {
+        let Some(call) = self.calls.get(token as usize) else { return };
+        let stream = call.client_stream;
+        if call.response == Response::Ended {
+            self.stop_client(index, stream);
+        }
+        self.fail(token, &ProxyError::Denied(text));
+    }
+
+    /// Uses a new identity from now on: for new connections, and to check again who is there.
+    pub(super) fn set_identity(&mut self, identity: Arc<TlsIdentity>) {
+        let before = self.identity.replace(identity.clone());
+        self.renew_routes();
+        let Some(before) = before else { return };
+        if !identity.trusts_all_anchors_of(&before) {
+            let clients = self.clients.iter().filter(|(_, client)| client.peer_id.is_some());
+            let clients = clients.map(|(index, _)| LinkId::client(index));
+            let endpoints = self.upstreams.iter().filter(|(_, upstream)| upstream.expected.is_some());
+            let endpoints = endpoints.map(|(index, _)| LinkId::endpoint(index));
+            self.to_recheck = clients.chain(endpoints).collect();
+        }
+        if identity.not_after != before.not_after {
+            for (_, upstream) in self.upstreams.iter_mut().filter(|(_, upstream)| upstream.expected.is_some()) {
+                upstream.is_outdated = true;
+            }
+        }
+    }
+
+    /// Checks peers' certificates again after an anchor was removed, for a bounded time in each sweep.
+    pub(super) fn recheck_peers(&mut self) {
+        let began = Instant::now();
+        while began.elapsed() < RECHECK_TIME {
+            let Some(id) = self.to_recheck.pop_front() else { return };
+            match id.side {
+                Side::Client => self.recheck_client(id.index),
+                Side::Endpoint => self.recheck_endpoint(id.index),
+                Side::Arrival => {}
+            }
+        }
+    }
+
+    fn recheck_client(&mut self, index: usize) {
+        let (Some(identity), Some(client)) = (&self.identity, self.clients.get(index)) else { return };
+        let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
+        let now = SystemTime::now();
+        let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
+        let source = client.origin.peer.ip();
+        let (member, verify) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
+        match self.standing.expiry_of(member, source, now, verify) {
+            Some(expiry) => self.extend_stay(index, expiry),
+            None => self.withdraw(index, ConnectionFailure::NoLongerTrusted(error)),
+        }
+    }
+
+    fn recheck_endpoint(&mut self, index: usize) {
+        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get(index)) else { return };
+        let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
+        if let Err(error) = identity.verify_again(tls.peer_certificates(), SystemTime::now()) {
+            self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+        }
+    }
+
+    /// Looks at the dates of a client's certificate: says in good time that the connection ends, and ends it. Returns
+    /// whether the connection is still there.
+    pub(super) fn check_expiry(&mut self, index: usize, now: SystemTime) -> bool {
+        let Some(client) = self.clients.get(index) else { return false };
+        let (Some(id), Some(stay)) = (client.peer_id.as_ref(), client.stay) else { return true };
+        if now < stay.notice || client.link.closing_since.is_some() {
+            return true;
+        }
+        let member = self.doors.member(id);
+        let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
+        if let Some(later) = self.standing.expiry_of(member, client.origin.peer.ip(), stay.expiry, is_good) {
+            self.extend_stay(index, later);
+        } else if now >= stay.expiry {
+            self.withdraw(index, ConnectionFailure::Expired);
+            return false;
+        } else if client.leaving_since.is_none()
+            && let Some(client) = self.clients.get_mut(index)
+        {
+            client.shut_down(self.now);
+            self.mark_dirty(LinkId::client(index));
+        }
+        true
+    }
+
+    fn extend_stay(&mut self, index: usize, expiry: SystemTime) {
+        if let Some(client) = self.clients.get_mut(index) {
+            client.stay = Some(Stay::until(expiry, SystemTime::now()));
+        }
+    }
+
+    /// Ends the connection of a client whose certificate is good no more: its calls are answered, and it is told.
+    fn withdraw(&mut self, index: usize, why: ConnectionFailure) {
+        let Some(client) = self.clients.get(index) else { return };
+        let (origin, text) = (client.origin, why.to_string());
+        for (stream, token) in client.link.codec.open_streams() {
+            if self.calls.get(token as usize).is_some_and(|call| call.client == index && call.client_stream == stream) {
+                self.end_accepted(index, token, text.clone());
+            }
+        }
+        self.report(origin, why);
+        if let Some(client) = self.clients.get_mut(index) {
+            client.link.codec.go_away(ErrorCode::NO_ERROR, "your certificate is good no more; connect with a new one");
+            client.link.begin_closing(self.now, &mut self.buffers);
+        }
+    }
+}
+
+/// How long a client's certificate lets its connection stay.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stay {
+    /// From then on the connection takes no new calls: its client is told to open another one.
+    notice: SystemTime,
+    expiry: SystemTime,
+}
+
+impl Stay {
+    /// The longest notice; a certificate of a short life has a tenth of what is left of it.
+    const MAX_NOTICE: Duration = Duration::from_secs(60);
+
+    pub(super) fn until(expiry: SystemTime, now: SystemTime) -> Self {
+        let left = expiry.duration_since(now).unwrap_or_default();
+        Self { notice: expiry - (left / 10).min(Self::MAX_NOTICE), expiry }
+    }
+}

@@ -1,0 +1,175 @@
+//! The proxy's doors: what a client from elsewhere can reach, hold and say through them.
+
+use std::time::Duration;
+
+use leno_tests::mesh::{Mesh, MeshService, is_installed};
+use leno_tests::proxy::wait_for;
+
+use super::http1::{PORT, start_nginx};
+
+/// In which anything that must happen soon has happened, on a machine with other things to do.
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn the_application_is_told_who_calls_and_hears_it_from_its_own_proxy_only() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let (web, cart, stranger) = (mesh.meshed("web", &[]), mesh.meshed("cart", &[]), mesh.workload("stranger"));
+    let _nginx = start_nginx(&mesh, &web);
+    mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
+    let forged = ["leno-client-id", "Leno-Client-Id", "x-forwarded-client-cert", "l5d-client-id"];
+    let forged: Vec<String> = forged.iter().flat_map(|name| ["-H".to_owned(), format!("{name}: forged")]).collect();
+    let url = |host: &str| format!("http://{host}:{PORT}/told");
+    let tell = |caller: &leno_tests::mesh::Workload, host: &str, version: &str| {
+        let mut arguments = vec!["-sS".to_owned(), version.to_owned(), url(host)];
+        arguments.extend(forged.iter().cloned());
+        caller.run_well("curl", &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    assert_eq!(tell(&cart, "web", "--http1.1"), format!("{}||\n", cart.spiffe_id()));
+    assert_eq!(tell(&stranger, &web.address().to_string(), "--http1.1"), "||\n");
+}
+
+#[test]
+fn x_forwarded_client_cert_is_written_on_request() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let (web, cart) = (mesh.meshed("web", &["--forwarded-client-cert"]), mesh.meshed("cart", &[]));
+    let _nginx = start_nginx(&mesh, &web);
+    mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
+    let told =
+        cart.run_well("curl", &["-sS", "-H", "x-forwarded-client-cert: forged", &format!("http://web:{PORT}/told")]);
+    let (client, own) = (cart.spiffe_id(), web.spiffe_id());
+    assert_eq!(told, format!("{client}|By={own};URI={client}|\n"));
+}
+
+#[test]
+fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
+    if !(is_installed("nginx", "nginx-light") && is_installed("socat", "socat")) {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let (web, stranger) = (mesh.meshed("web", &[]), mesh.workload("stranger"));
+    let _nginx = start_nginx(&mesh, &web);
+    mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web]);
+    let say = |bytes: &str| {
+        let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT}", web.address());
+        stranger.run("bash", &["-c", &shell])
+    };
+    // nginx takes the first for a request, as most servers do.
+    for bytes in ["\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n", "get /hello HTTP/1.0\\r\\n\\r\\n", "GET /hel"] {
+        let heard = say(bytes);
+        assert!(heard.stdout.is_empty(), "{bytes}: {heard:?}");
+    }
+    let line = web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
+    assert!(line.contains("WARN"), "{line}");
+    assert!(String::from_utf8_lossy(&say("GET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello from a file"));
+    // Of a port that nothing is declared of, all that may be known is that the bytes are opaque.
+    mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web]);
+    assert!(String::from_utf8_lossy(&say("\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello"));
+}
+
+/// Sends without end to each connection.
+const GENEROUS: &str = "import socket, threading
+s = socket.create_server(('0.0.0.0', 6379), backlog=1024)
+def serve(c):
+    try:
+        while True:
+            c.sendall(bytes(65536))
+    except OSError:
+        pass
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()";
+
+/// A member of the mesh that opens many streams of one tunnel and lets nothing through.
+const HOARDER: &str = "import socket, ssl, struct, sys, time
+host, streams, directory = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+def frame(kind, flags, stream, payload=b''):
+    return struct.pack('>I', len(payload))[1:] + bytes([kind, flags]) + struct.pack('>I', stream) + payload
+def field(name, value):
+    return b'\\x00' + bytes([len(name)]) + name + bytes([len(value)]) + value
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE
+context.set_alpn_protocols(['h2'])
+context.load_cert_chain(directory + '/tls.crt', directory + '/tls.key')
+c = context.wrap_socket(socket.create_connection((host, 15008)), server_hostname='6379.leno.internal')
+c.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + frame(4, 0, 0, struct.pack('>HI', 4, 0)))
+block = field(b':method', b'CONNECT') + field(b':authority', (host + ':6379').encode())
+for n in range(streams):
+    c.sendall(frame(1, 4, 2 * n + 1, block))
+answered, rest = 0, b''
+while part := c.recv(65536):
+    rest += part
+    while len(rest) >= 9 and len(rest) >= 9 + int.from_bytes(rest[:3], 'big'):
+        kind, rest = rest[3], rest[9 + int.from_bytes(rest[:3], 'big'):]
+        answered += kind == 1
+        if kind == 1 and answered == streams:
+            print('OPEN', answered, flush=True)";
+
+#[test]
+fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
+    const STREAMS: usize = 400;
+    /// 16 MiB, of the application's last reads and of what allocators keep as much again.
+    const MOST_KIB: u64 = 40 << 10;
+    let Some(mesh) = Mesh::new() else { return };
+    let (store, member) = (mesh.meshed("store", &[]), mesh.workload("member"));
+    let _generous = store.start("python3", &["-c", GENEROUS]);
+    store.wait_for_port(6379);
+    let directory = mesh.directory().join("member");
+    let [authority, out] = [mesh.authority(), directory].map(|path| path.to_str().expect("a plain name").to_owned());
+    member.run_well("leno", &["ca", "issue", &authority, &member.identity(), "--out", &out]);
+    let resident_kib = || {
+        let process = store.admin("/metrics");
+        let line = process.lines().find(|line| line.starts_with("process_resident_memory_bytes")).expect("it is told");
+        let bytes: f64 = line.rsplit_once(' ').and_then(|(_, bytes)| bytes.parse().ok()).expect("a number");
+        bytes as u64 / 1024
+    };
+    let before = resident_kib();
+    let hoarder = member.start("python3", &["-c", HOARDER, &store.address().to_string(), &STREAMS.to_string(), &out]);
+    hoarder.wait_for_output(&[&format!("OPEN {STREAMS}")]);
+    // The application has been read until nothing more fits.
+    let mut held = resident_kib();
+    wait_for("no more is read", SOON, || {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = resident_kib();
+        let is_steady = now <= held + 64;
+        held = now;
+        is_steady.then_some(())
+    });
+    assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
+}
+
+#[test]
+fn a_proxy_with_listeners_of_both_families_serves_where_there_is_no_ipv6() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let (mut web, stranger) = (mesh.workload("web"), mesh.workload("stranger"));
+    web.run_well("sh", &["-ec", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"]);
+    // Its listeners are those that the injector gives a Pod's proxy.
+    web.join(&["--admin", "[::]:4191"]);
+    let nginx_configuration = start_nginx(&mesh, &web);
+    let url = format!("http://{}:{PORT}/hello", web.address());
+    assert_eq!(stranger.run_well("curl", &["-sS", &url]), "hello from a file\n");
+    drop(nginx_configuration);
+}
+
+#[test]
+fn probes_and_calls_reach_a_proxy_by_ipv6() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let (web, stranger) = (mesh.meshed("web", &["--admin", "[::]:4191"]), mesh.workload("stranger"));
+    let _nginx = start_nginx(&mesh, &web);
+    for host in [web.address().to_string(), format!("[{}]", web.address_v6())] {
+        stranger.run_well("curl", &["-sSf", &format!("http://{host}:4191/ready")]);
+        let hello = stranger.run_well("curl", &["-sS", &format!("http://{host}:{PORT}/hello")]);
+        assert_eq!(hello, "hello from a file\n");
+    }
+}

@@ -1,0 +1,117 @@
+//! What was accepted ends when its reasons do: connections, tunnels and responses after a change of policy.
+
+use std::time::Duration;
+
+use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
+use leno_tests::proxy::wait_for;
+
+use super::http1::{PORT, start_nginx};
+
+/// Redis' port, which is opaque everywhere.
+const OPAQUE_PORT: u16 = 6379;
+/// In which anything that must happen soon has happened, on a machine with other things to do.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Echoes what it hears on each connection.
+const ECHO: &str = "import socket, threading
+s = socket.create_server(('0.0.0.0', 6379))
+def serve(c):
+    try:
+        while part := c.recv(100):
+            c.sendall(part)
+    except OSError:
+        pass
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],)).start()";
+/// Says something each tenth of a second, and when nothing comes back any more.
+const TALKER: &str = "import socket, sys, time
+c = socket.create_connection((sys.argv[1], 6379), 5)
+c.settimeout(20)
+n = 0
+try:
+    while True:
+        c.sendall(b'ping')
+        if not c.recv(100):
+            break
+        n += 1
+        print('HEARD', n, flush=True)
+        time.sleep(0.1)
+except OSError:
+    pass
+print('ENDED', flush=True)";
+
+/// Puts a policy in force for the service account `store`.
+fn allow(mesh: &Mesh, server: &Workload, rules: &str) {
+    let policy = format!(
+        "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: store}}\nspec:\n  \
+         targetRef: {{kind: ServiceAccount, name: store}}\n  allow: {rules}\n"
+    );
+    mesh.apply("policy", &policy, &[server]);
+}
+
+fn has_ended(program: &Program) -> bool {
+    program.output().contains("ENDED")
+}
+
+#[test]
+fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others() {
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("store", &[]);
+    let [web, cart] = ["web", "cart"].map(|name| mesh.meshed(name, &[]));
+    let stranger = mesh.workload("stranger");
+    let _echo = server.start("python3", &["-c", ECHO]);
+    server.wait_for_port(OPAQUE_PORT);
+    mesh.serve(&MeshService::new("store", OPAQUE_PORT).at(&server), &[&server, &web, &cart]);
+    let network = format!("{{networks: [{}]}}", stranger.address());
+    allow(&mesh, &server, &format!("[{{identities: [ns/default/sa/web, ns/default/sa/cart]}}, {network}]"));
+    let talk = |from: &Workload, to: &str| from.start("python3", &["-c", TALKER, to]);
+    let address = server.address().to_string();
+    let talkers = [talk(&web, "store"), talk(&cart, "store"), talk(&stranger, &address)];
+    talkers.iter().for_each(|talker| drop(talker.wait_for_output(&["HEARD 1"])));
+
+    // A change that denies none of them ends none.
+    allow(&mesh, &server, &format!("[{{identities: [ns/default/sa/*]}}, {network}]"));
+    allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
+    let [web_talks, cart_talks, stranger_talks] = &talkers;
+    for (who, talker) in [("web's tunnel", web_talks), ("the stranger's connection", stranger_talks)] {
+        wait_for(&format!("{who} ends"), SOON, || has_ended(talker).then_some(()));
+    }
+    let line = server.proxy().wait_for_output(&["a change of policy ends", &web.spiffe_id()]);
+    assert!(line.contains("WARN") && line.contains("AuthorizationPolicy default/store"), "{line}");
+    server.proxy().wait_for_output(&["a change of policy ends", "a client without identity"]);
+    let withdrawn = [r#"direction="inbound""#, r#"why="withdrawn""#];
+    assert_eq!(server.scrape().sum("leno_connections_failed_total", &withdrawn), 2.0);
+
+    let heard = cart_talks.output().lines().count();
+    wait_for("cart talks on", SOON, || (cart_talks.output().lines().count() > heard + 3).then_some(()));
+    assert!(!has_ended(cart_talks), "{}", cart_talks.output());
+}
+
+#[test]
+fn a_change_of_policy_ends_a_response_that_goes_on_and_leaves_one_that_is_still_allowed() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("store", &[]);
+    let [web, cart] = ["web", "cart"].map(|name| mesh.meshed(name, &[]));
+    let _nginx = start_nginx(&mesh, &server);
+    mesh.serve(&MeshService::new("store", PORT).at(&server), &[&server, &web, &cart]);
+    allow(&mesh, &server, "[{identities: [ns/default/sa/web, ns/default/sa/cart]}]");
+    let url = format!("http://store:{PORT}/big");
+    // 32 MiB in 16 seconds.
+    let shell = format!("curl -sS --limit-rate 2M -o /dev/null -w 'READ %{{size_download}}' {url}; echo ENDED $?");
+    let downloads = [&web, &cart].map(|client| client.start("bash", &["-c", &shell]));
+    for client in [&web, &cart] {
+        let begun = [r#"direction="outbound""#, r#"peer="dst""#];
+        wait_for("the download has begun", SOON, || {
+            (client.scrape().sum("tcp_read_bytes_total", &begun) > 1_000_000.0).then_some(())
+        });
+    }
+    allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
+    let [of_web, of_cart] = &downloads;
+    let line = of_web.wait_for_output(&["ENDED"]);
+    assert!(!line.contains("ENDED 0"), "{line}");
+    let line = of_cart.wait_for_output(&["ENDED"]);
+    assert!(line.contains("READ 33554432") && line.contains("ENDED 0"), "{line}");
+}
