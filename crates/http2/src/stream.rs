@@ -51,6 +51,8 @@ pub(crate) struct Stream {
     pub(crate) connect: bool,
     /// It stands in `Connection::ready`.
     pub(crate) in_ready: bool,
+    /// It stands in `Connection::collected`.
+    pub(crate) in_collected: bool,
     /// The owner ends the queue with END_STREAM.
     pub(crate) end_after_queue: bool,
     /// The owner wants no more of the request once the answer is out.
@@ -105,6 +107,8 @@ pub(crate) struct Streams {
     by_id: FxHashMap<u32, u32>,
     by_peer: u32,
     grown_bytes: u32,
+    /// Received and not released, all together.
+    held_bytes: u64,
 }
 
 impl Streams {
@@ -120,6 +124,19 @@ impl Streams {
     /// By how much the receive windows of all have grown, in bytes.
     pub(crate) fn grown_bytes(&self) -> u32 {
         self.grown_bytes
+    }
+
+    /// Received content that the owner has not released, in bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    pub(crate) fn count_held(&mut self, bytes: usize) {
+        self.held_bytes += bytes as u64;
+    }
+
+    pub(crate) fn count_released(&mut self, bytes: u32) {
+        self.held_bytes -= u64::from(bytes);
     }
 
     /// A stream's receive window has grown by `bytes`.
@@ -165,6 +182,7 @@ impl Streams {
         self.by_id.remove(&key.id);
         self.by_peer -= u32::from(stream.by_peer);
         self.grown_bytes -= stream.grown_bytes;
+        self.held_bytes -= u64::from(stream.unreleased);
         self.free.push(key.slot);
         // Memory of a burst goes back as soon as the connection is idle.
         if self.by_id.is_empty() && self.slots.len() > 16 {

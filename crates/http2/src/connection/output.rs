@@ -38,6 +38,8 @@ impl Connection {
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
+        // What was held may have gone on, or its stream may have ended.
+        self.announce_connection_credit();
         self.send_queued();
         self.out.waiting()
     }

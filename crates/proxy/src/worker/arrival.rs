@@ -223,7 +223,8 @@ impl Worker {
         link.held = std::mem::take(&mut arrival.first);
         link.opened = arrival.since;
         let serial = self.take_serial();
-        let client = self.clients.insert(Client::new(link, origin, target, peer_id, serial, self.now));
+        let account = self.accounts.enter(Self::account_of(&origin, peer_id.as_ref()));
+        let client = self.clients.insert(Client::new(link, origin, target, peer_id, account, serial, self.now));
         self.watch_client(client);
     }
 

@@ -48,6 +48,7 @@ impl Worker {
             method: call.request.get(Known::Method).unwrap_or_default(),
             path: call.request.get(Known::Path).unwrap_or_default(),
             upgrade: call.request.contains(Known::LenoUpgrade),
+            has_content: !call.request_ended,
         };
         let is_opaque = call.protocol == Protocol::Opaque;
         let decision = gate.policy.authorize(&caller, (!is_opaque).then_some(&request));

@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_accept::Source;
 use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 
 use super::Worker;
 use super::accept::{Door, Origin};
+use super::accounts::AccountKey;
 use super::authorize::Gate;
 use super::codec::CodecError;
 use super::link::{Link, LinkId};
@@ -24,6 +26,8 @@ pub(super) struct Client {
     pub(super) target: Option<SocketAddr>,
     /// Who it is, proved by its certificate.
     pub(super) peer_id: Option<Arc<SpiffeId>>,
+    /// The account that is answerable for its calls.
+    pub(super) account: usize,
     /// Tells this client from a later one at the same index.
     pub(super) serial: u64,
     /// The cluster of its latest call: a gRPC client's calls all have the same authority.
@@ -32,6 +36,8 @@ pub(super) struct Client {
     pub(super) cancelled_calls: u32,
     /// Calls that wait for connections to endpoints.
     pub(super) waiting_calls: usize,
+    /// It has, or had, as many streams open as it may, which was said.
+    pub(super) is_full: bool,
     pub(super) idle_since: Option<Instant>,
     /// When it was told that its connection ends.
     pub(super) leaving_since: Option<Instant>,
@@ -55,6 +61,7 @@ impl Client {
         origin: Origin,
         target: Option<SocketAddr>,
         peer_id: Option<Arc<SpiffeId>>,
+        account: usize,
         serial: u64,
         now: Instant,
     ) -> Self {
@@ -63,10 +70,12 @@ impl Client {
             origin,
             target,
             peer_id,
+            account,
             serial,
             latest_route: None,
             cancelled_calls: 0,
             waiting_calls: 0,
+            is_full: false,
             idle_since: Some(now),
             leaving_since: None,
         }
@@ -114,6 +123,7 @@ impl Worker {
         self.cancel_calls_of(index);
         if let Some(mut client) = self.clients.try_remove(index) {
             client.link.wire.meter.close(self.now);
+            self.accounts.leave(client.account);
             self.burst = true;
         }
     }
@@ -134,6 +144,15 @@ impl Worker {
         tracing::info!("{} is disconnected: {error}", client.origin.peer);
         self.metrics.count_abuse(error.label());
         client.link.begin_closing(self.now, &mut self.buffers);
+    }
+
+    /// Who is answerable for the calls of a connection; the application beside us for each of its connections apart.
+    pub(super) fn account_of(origin: &Origin, peer_id: Option<&Arc<SpiffeId>>) -> Option<AccountKey> {
+        match (origin.door, peer_id) {
+            (Door::Outbound, _) => None,
+            (_, Some(id)) => Some(AccountKey::Identity(id.clone())),
+            (_, None) => Some(AccountKey::Address(Source::of(origin.peer.ip()))),
+        }
     }
 
     pub(super) fn take_serial(&mut self) -> u64 {

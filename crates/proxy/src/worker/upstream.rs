@@ -51,6 +51,8 @@ pub(super) struct Upstream {
     pub(super) retired: bool,
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
+    /// It stands in the worker's list of connections in which content is collected.
+    pub(super) collects: bool,
     /// Streams whose calls are over and whose server does not know it yet.
     pub(super) cancelled: CancelledCalls,
 }
@@ -129,6 +131,7 @@ impl Worker {
             retired: false,
             idle_since: None,
             ping_sent: None,
+            collects: false,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
         if let Some(pool) = self.pool(cluster, key) {

@@ -119,6 +119,7 @@ impl Connection {
         let stream = self.streams.get_mut(key)?;
         stream.unreleased += bytes.len() as u32;
         let token = stream.token;
+        self.streams.count_held(bytes.len());
         if end_stream {
             self.end_receiving(key);
         }
