@@ -3,6 +3,7 @@
 //! Every attack goes on for three seconds; an attacker that is sent away comes back at once. See
 //! `leno_tests::siege` for what is measured and how much may be lost.
 
+mod dribble;
 mod floods;
 mod header_blocks;
 mod memory;

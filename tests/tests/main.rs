@@ -6,6 +6,7 @@ mod attacks;
 mod balancing;
 mod clients;
 mod config;
+mod crowds;
 mod deadlines;
 mod discovery;
 mod drain;

@@ -51,6 +51,8 @@ pub(crate) struct Stream {
     pub(crate) connect: bool,
     /// It stands in `Connection::ready`.
     pub(crate) in_ready: bool,
+    /// It stands in `Connection::collected`.
+    pub(crate) in_collected: bool,
     /// The owner ends the queue with END_STREAM.
     pub(crate) end_after_queue: bool,
     /// The owner wants no more of the request once the answer is out.
@@ -105,7 +107,8 @@ pub(crate) struct Streams {
     by_id: FxHashMap<u32, u32>,
     by_peer: u32,
     grown_bytes: u32,
-    unreleased_bytes: usize,
+    /// Received and not released, all together.
+    held_bytes: u64,
 }
 
 impl Streams {
@@ -123,9 +126,9 @@ impl Streams {
         self.grown_bytes
     }
 
-    /// What the owner has received and not released, all streams together, in bytes.
-    pub(crate) fn unreleased_bytes(&self) -> usize {
-        self.unreleased_bytes
+    /// Received content that the owner has not released, all streams together, in bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// `bytes` of content go to the owner. Returns the stream's token.
@@ -133,7 +136,7 @@ impl Streams {
         let stream = self.get_mut(key)?;
         stream.unreleased += bytes;
         let token = stream.token;
-        self.unreleased_bytes += bytes as usize;
+        self.held_bytes += u64::from(bytes);
         Some(token)
     }
 
@@ -143,7 +146,7 @@ impl Streams {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);
         stream.unreleased -= bytes;
         stream.credit = stream.credit.saturating_add(bytes);
-        self.unreleased_bytes -= bytes as usize;
+        self.held_bytes -= u64::from(bytes);
     }
 
     /// A stream's receive window has grown by `bytes`.
@@ -189,7 +192,7 @@ impl Streams {
         self.by_id.remove(&key.id);
         self.by_peer -= u32::from(stream.by_peer);
         self.grown_bytes -= stream.grown_bytes;
-        self.unreleased_bytes -= stream.unreleased as usize;
+        self.held_bytes -= u64::from(stream.unreleased);
         self.free.push(key.slot);
         // Memory of a burst goes back as soon as the connection is idle.
         if self.by_id.is_empty() && self.slots.len() > 16 {

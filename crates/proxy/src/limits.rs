@@ -71,6 +71,16 @@ pub struct RelayLimits {
     /// Bytes of the own application that one tunnel's streams together hold for its client. With more than half of them each
     /// stream may hold an equal share.
     pub max_tunnel_bytes_per_client: u32,
+    /// Calls of one account in flight on connections to endpoints that it shares with others; further ones use its own.
+    pub max_shared_calls_per_account: u32,
+    /// The same for calls that were sent before their requests had ended.
+    pub max_shared_open_calls_per_account: u32,
+    /// Calls that an account may cancel in 10 s on connections that it shares; if it cancels more, it gets its own.
+    pub max_shared_cancels_per_account: u32,
+    /// DATA frames of a few bytes, one after the other on a stream, that an account may send in 100 ms; more are collected.
+    pub max_dribbles_per_account: u32,
+    /// How long a request's content may stay away while the endpoint waits for it. Not for gRPC, where a client may be silent.
+    pub content_timeout_ms: u32,
     /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
     pub max_cancelled_calls_per_client: u32,
     /// Cancelled calls that an endpoint's connection is told of at once; backends take more for an attack.
@@ -119,7 +129,7 @@ impl Default for RelayLimits {
             max_subjects: 10_000,
             discovery_idle_ms: 300_000,
             max_unshared_connections_per_endpoint: 1_024,
-            max_waiting_calls_per_endpoint: 1_024,
+            max_waiting_calls_per_endpoint: 10_000,
             max_wait_ms: 10_000,
             max_attempts: 4,
             max_interim_responses: 32,
@@ -132,6 +142,11 @@ impl Default for RelayLimits {
             max_buffered_bytes_per_client: 16 << 20,
             memory_budget_kib: 0,
             max_tunnel_bytes_per_client: 16 << 20,
+            max_shared_calls_per_account: 100,
+            max_shared_open_calls_per_account: 16,
+            max_shared_cancels_per_account: 32,
+            max_dribbles_per_account: 16,
+            content_timeout_ms: 60_000,
             max_cancelled_calls_per_client: 512,
             max_resets_per_tick: 16,
             reset_burst: 500,
@@ -231,12 +246,14 @@ static SPECS: &[Spec] = specs! {
     "max_stream_window_bytes" client.max_stream_window_bytes WINDOW, "largest receive window of a client's stream";
     "max_tunnel_window_bytes" client.max_tunnel_window_bytes WINDOW, "largest receive window of a client's CONNECT stream";
     "max_grown_window_bytes" client.max_grown_window_bytes ANY, "by how much a client's receive windows together grow";
+    "max_held_bytes" client.max_held_bytes ANY, "content of one client's requests that has not gone on";
     "connection_window_bytes" client.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of a client's connection";
     "max_header_list_bytes" client.max_header_list_bytes 1_024..=1 << 20, "a request's field section (RFC 9113 section 6.5.2)";
     "header_table_bytes" client.header_table_bytes 0..=65_536, "HPACK table for a client's fields";
     "max_header_block_bytes" client.max_header_block_bytes 1_024..=16 << 20, "a request's encoded header block";
     "max_continuation_frames" client.max_continuation_frames ANY, "CONTINUATION frames of one header block";
-    "max_rapid_resets" client.max_rapid_resets ANY, "streams a client opens and resets at once, per 10 s";
+    "max_rapid_resets" client.max_rapid_resets ANY, "streams a client opens and resets at once, in a burst";
+    "rapid_resets_per_second" client.rapid_resets_per_second ANY, "streams a client opens and resets at once, in the long run";
     "max_stream_errors" client.max_stream_errors ANY, "stream errors a client causes, per 10 s";
     "max_pings" client.max_pings ANY, "PING frames a client sends beyond the frames it is sent, per 10 s";
     "max_settings" client.max_settings ANY, "SETTINGS frames a client sends, per 10 s";
@@ -284,6 +301,11 @@ static SPECS: &[Spec] = specs! {
     "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";
     "memory_budget_kib" relay.memory_budget_kib ANY, "what peers may make all workers hold; 0 is half of the container's memory";
     "max_tunnel_bytes_per_client" relay.max_tunnel_bytes_per_client 65_536..=1 << 30, "bytes of the application that one tunnel's streams together hold";
+    "max_shared_calls_per_account" relay.max_shared_calls_per_account ANY, "calls of one peer or client on connections it shares; others use its own";
+    "max_shared_open_calls_per_account" relay.max_shared_open_calls_per_account ANY, "the same for calls whose requests are still coming";
+    "max_shared_cancels_per_account" relay.max_shared_cancels_per_account ANY, "calls it cancels per 10 s on connections it shares";
+    "max_dribbles_per_account" relay.max_dribbles_per_account ANY, "DATA frames of a few bytes per 100 ms that are not collected";
+    "content_timeout_ms" relay.content_timeout_ms TIME, "how long a request's content may stay away, except gRPC's";
     "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client that endpoints do not know of yet";
     "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
     "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";

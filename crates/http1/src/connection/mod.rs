@@ -229,7 +229,8 @@ impl Connection {
 
     /// Content that may be handed out before some is released, in bytes.
     fn content_room(&self) -> usize {
-        (self.limits.content_window_bytes as usize).saturating_sub(self.unreleased_bytes())
+        let held_bytes = usize::try_from(self.held_bytes()).unwrap_or(usize::MAX);
+        (self.limits.content_window_bytes as usize).saturating_sub(held_bytes)
     }
 }
 

@@ -42,8 +42,8 @@ impl Connection {
     }
 
     /// Content that the owner has received and not released, in bytes.
-    pub fn unreleased_bytes(&self) -> usize {
-        self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased)
+    pub fn held_bytes(&self) -> u64 {
+        self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased as u64)
     }
 
     /// Bytes of a head that has not come whole, and of what waits in the output.

@@ -49,10 +49,16 @@ impl Connection {
     }
 
     /// The connection's own room comes back at once: each stream's window alone holds data back, so that a stalled
-    /// stream never blocks its neighbours.
+    /// stream never blocks its neighbours. Only where streams together hold too much does the connection wait for them.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
-        if self.connection_credit >= self.limits.connection_window_bytes / 2 {
+        self.announce_connection_credit();
+    }
+
+    pub(super) fn announce_connection_credit(&mut self) {
+        if self.connection_credit >= self.limits.connection_window_bytes / 2
+            && self.streams.held_bytes() <= u64::from(self.limits.max_held_bytes)
+        {
             self.receive_window += i64::from(self.connection_credit);
             frame::write_window_update(&mut self.out.bytes, 0, self.connection_credit);
             self.connection_credit = 0;

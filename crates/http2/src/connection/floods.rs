@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use crate::error::{ConnectionError, Flood};
-use crate::limits::{FLOOD_WINDOW, Limits};
+use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
-/// Counters of one connection, anew every [`FLOOD_WINDOW`].
+/// Counters of one connection, anew every [`FLOOD_WINDOW`], and a budget of rapid resets.
 #[derive(Debug)]
 pub(super) struct Floods {
     window_began: Instant,
@@ -14,18 +14,36 @@ pub(super) struct Floods {
     opened: u32,
     /// DATA and HEADERS frames sent in this window.
     sent: u32,
+    /// Rapid resets that the peer may still make, in thousandths.
+    resets_left: u64,
+    refilled: Instant,
 }
 
 impl Floods {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { window_began: now, counts: [0; Flood::COUNT], opened: 0, sent: 0 }
+    pub(super) fn new(now: Instant, limits: &Limits) -> Self {
+        let resets_left = u64::from(limits.max_rapid_resets) * 1_000;
+        Self { window_began: now, counts: [0; Flood::COUNT], opened: 0, sent: 0, resets_left, refilled: now }
     }
 
     /// Starts a new window when the old one is over. Called once for each batch of input.
-    pub(super) fn advance(&mut self, now: Instant) {
+    pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
-            *self = Self::new(now);
+            (self.window_began, self.counts, self.opened, self.sent) = (now, [0; Flood::COUNT], 0, 0);
         }
+        let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
+        if elapsed_ms > 0 {
+            self.refilled = now;
+            // Resets per second are thousandths of a reset per millisecond.
+            let refill = elapsed_ms.saturating_mul(limits.rapid_resets_per_second.into());
+            let full = u64::from(limits.max_rapid_resets) * 1_000;
+            self.resets_left = self.resets_left.max(self.resets_left.saturating_add(refill).min(full));
+        }
+    }
+
+    /// A stream of the peer's was answered: proper use, which allows a rapid reset.
+    pub(super) fn stream_answered(&mut self, limits: &Limits) {
+        let most = u64::from(limits.max_rapid_resets) * u64::from(EARNED_RESETS_FACTOR) * 1_000;
+        self.resets_left = self.resets_left.max(self.resets_left.saturating_add(1_000).min(most));
     }
 
     pub(super) fn stream_opened(&mut self) {
@@ -38,11 +56,13 @@ impl Floods {
 
     /// Counts one `flood` event; an error when that is one too many.
     pub(super) fn count(&mut self, flood: Flood, limits: &Limits) -> Result<(), ConnectionError> {
+        if flood == Flood::RapidReset {
+            return self.count_rapid_reset();
+        }
         let Some(count) = self.counts.get_mut(flood as usize) else { return Ok(()) };
         *count = count.saturating_add(1);
         let allowed = match flood {
-            // A client that hedges or has short deadlines resets many streams, but not most of them at birth.
-            Flood::RapidReset => limits.max_rapid_resets.max(self.opened / 2),
+            Flood::RapidReset => 0,
             Flood::MadeYouReset => limits.max_stream_errors,
             Flood::Continuation => limits.max_continuation_frames,
             // gRPC measures the bandwidth with a PING for each batch of DATA that it receives.
@@ -57,5 +77,16 @@ impl Floods {
             Flood::HeaderList => limits.max_oversize_sections,
         };
         if *count > allowed { Err(ConnectionError::flood(flood)) } else { Ok(()) }
+    }
+
+    /// A client that races or hedges its calls resets hundreds of streams a second at birth; an attack, tens of thousands.
+    fn count_rapid_reset(&mut self) -> Result<(), ConnectionError> {
+        match self.resets_left.checked_sub(1_000) {
+            Some(left) => {
+                self.resets_left = left;
+                Ok(())
+            }
+            None => Err(ConnectionError::flood(Flood::RapidReset)),
+        }
     }
 }

@@ -24,6 +24,7 @@ use crate::message::Section;
 use crate::settings::{self, DEFAULT_WINDOW_BYTES, PeerSettings};
 use crate::stream::{Stream, StreamKey, Streams};
 use floods::Floods;
+use send::RecentResets;
 
 pub use output::Drained;
 pub use send::OpenError;
@@ -146,7 +147,7 @@ pub struct Connection {
     /// The highest of our streams that the server has sent headers on.
     highest_answered: u32,
     /// Streams that we reset, whose frames may still be under way.
-    reset_by_us: VecDeque<u32>,
+    reset_by_us: RecentResets,
     floods: Floods,
     /// An error found while sending, reported by the next [`Connection::receive`].
     fault: Option<ConnectionError>,
@@ -162,6 +163,8 @@ pub struct Connection {
     ready: VecDeque<StreamKey>,
     /// Streams with DATA for which only the connection's reserve is left.
     held_back: VecDeque<StreamKey>,
+    /// Streams whose DATA is collected, in the order in which it may go.
+    collected: VecDeque<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
 
@@ -208,8 +211,8 @@ impl Connection {
             holds_windows: false,
             highest_peer_stream: 0,
             highest_answered: 0,
-            reset_by_us: VecDeque::new(),
-            floods: Floods::new(now),
+            reset_by_us: RecentResets::default(),
+            floods: Floods::new(now, &limits),
             fault: None,
             encoder: Encoder::new(),
             out,
@@ -219,6 +222,7 @@ impl Connection {
             next_stream: 1,
             ready: VecDeque::new(),
             held_back: VecDeque::new(),
+            collected: VecDeque::new(),
             drained: VecDeque::new(),
             queued_bytes: 0,
             goaway_sent: None,
@@ -277,6 +281,16 @@ impl Connection {
     /// Open streams.
     pub fn stream_count(&self) -> usize {
         self.streams.len()
+    }
+
+    /// Received content that the owner has not released, all streams together, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.streams.held_bytes()
+    }
+
+    /// Whether the peer has as many streams open as we have announced: it keeps further ones to itself.
+    pub fn is_full(&self) -> bool {
+        self.role == Role::Server && self.streams.opened_by_peer() >= self.limits.max_concurrent_streams
     }
 
     /// Whether the stream is still open in some direction.

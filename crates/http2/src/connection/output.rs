@@ -38,6 +38,8 @@ impl Connection {
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
+        // What was held may have gone on, or its stream may have ended.
+        self.announce_connection_credit();
         self.send_queued();
         self.out.waiting()
     }
@@ -67,11 +69,6 @@ impl Connection {
     /// DATA that waits for windows or for the socket, all streams together, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
-    }
-
-    /// Content that the owner has received and not released, all streams together, in bytes.
-    pub fn unreleased_bytes(&self) -> usize {
-        self.streams.unreleased_bytes()
     }
 
     /// Bytes of frames that have not come whole, and of frames that wait in the output.

@@ -21,7 +21,7 @@ impl Connection {
         input: &mut &'a [u8],
         fields: &mut FieldSection,
     ) -> Result<Option<Event<'a>>, ConnectionError> {
-        self.floods.advance(now);
+        self.floods.advance(now, &self.limits);
         if !input.is_empty() && self.pending_output() > self.limits.max_unread_output_bytes as usize {
             return Err(ConnectionError::flood(Flood::UnreadOutput));
         }
@@ -186,7 +186,7 @@ impl Connection {
         }
         let ignored_after_goaway = self.goaway_sent.is_some_and(|last| id > last);
         // A server's connection is shared: what it says of a stream that we have forgotten is not worth the others.
-        if self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(&id) {
+        if self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(id) {
             return Ok(());
         }
         Err(ConnectionError::coded(ErrorCode::STREAM_CLOSED, why))

@@ -6,19 +6,52 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use rustc_hash::FxHashSet;
+
 use super::floods::Floods;
 use super::{Connection, Input, Role};
 use crate::error::{ConnectionError, ErrorCode, Flood};
 use crate::fields::{FieldSection, Known};
 use crate::frame::{self, MAX_31_BITS};
-use crate::limits::Limits;
+use crate::limits::{COLLECTED_ENOUGH_BYTES, Limits};
 use crate::message::Section;
 use crate::stream::{Half, Stream, StreamKey, Streams};
 
-/// Streams that we reset and whose late frames we still expect.
-const MAX_REMEMBERED_RESETS: usize = 1_024;
+/// Streams that we reset and whose late frames we still expect: as many as a client may have open, since all of them may
+/// have to be reset at once.
+const MAX_REMEMBERED_RESETS: usize = 10_000;
 /// Places in the order of turns that are not worth looking through for streams that have ended.
 const MIN_READY_PLACES: usize = 16;
+
+/// The latest streams that we reset.
+#[derive(Debug, Default)]
+pub(super) struct RecentResets {
+    /// Oldest first.
+    order: VecDeque<u32>,
+    ids: FxHashSet<u32>,
+}
+
+impl RecentResets {
+    pub(super) fn contains(&self, id: u32) -> bool {
+        self.ids.contains(&id)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        assert_eq!(self.order.len(), self.ids.len());
+        self.order.len()
+    }
+
+    fn remember(&mut self, id: u32) {
+        if self.order.len() >= MAX_REMEMBERED_RESETS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        self.order.push_back(id);
+        self.ids.insert(id);
+    }
+}
 
 /// Why [`Connection::open`] cannot open a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,10 +111,14 @@ impl Connection {
         }
         if !stream.queue.waiting().is_empty() {
             stream.trailers = Some(Box::new(fields.clone()));
-            return;
+            // The end lets DATA go that was collected.
+            return self.wake(key);
         }
         if section != Section::Interim {
             stream.send = Half::Body;
+        }
+        if section == Section::Response {
+            self.floods.stream_answered(&self.limits);
         }
         self.write_headers(key.id, fields, end_stream);
         if end_stream {
@@ -114,6 +151,37 @@ impl Connection {
         taken
     }
 
+    /// Collects content that does not end the stream: it waits in the stream's queue until more comes by
+    /// [`Connection::send_data`], the stream ends, or its turn in [`Connection::release_collected`] comes. Servers close a
+    /// connection on which many frames carry a few bytes each; collected, they leave as one.
+    pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
+        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.takes_output()) else { return };
+        stream.queue.push(bytes);
+        self.queued_bytes += bytes.len();
+        let waiting_bytes = stream.queue.waiting().len();
+        if !std::mem::replace(&mut stream.in_collected, true) {
+            line_up(&mut self.collected, key, &self.streams);
+        }
+        if waiting_bytes >= COLLECTED_ENOUGH_BYTES {
+            self.wake(key);
+        }
+    }
+
+    /// Lets the collected content of up to `most` streams go, those first whose turn was longest ago. Whether there is more.
+    pub fn release_collected(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(key) = self.collected.pop_front() else { break };
+            if let Some(stream) = self.streams.get_mut(key) {
+                stream.in_collected = false;
+                self.wake(key);
+            }
+        }
+        if self.collected.is_empty() {
+            self.collected = VecDeque::new();
+        }
+        !self.collected.is_empty()
+    }
+
     /// Ends a stream with RST_STREAM; what was queued for it is dropped. A stream that is gone is left alone.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         if self.forget_stream(key).is_some() {
@@ -144,10 +212,10 @@ impl Connection {
     }
 
     pub(super) fn remember_reset(&mut self, id: u32) {
-        if self.reset_by_us.len() >= MAX_REMEMBERED_RESETS {
-            self.reset_by_us.pop_front();
+        // A server's late frames are ignored whatever stream they are on.
+        if self.role == Role::Server {
+            self.reset_by_us.remember(id);
         }
-        self.reset_by_us.push_back(id);
     }
 
     /// Counts what ends a stream: the owner hears of the stream first, and of the error next.

@@ -325,3 +325,43 @@ fn an_extension_frame_with_each_request_is_fine() {
     }
     assert_eq!(server.error, None);
 }
+
+#[test]
+fn hundreds_of_rapid_resets_a_second_are_use_and_thousands_are_a_flood() {
+    let mut server = Endpoint::server(Limits::server());
+    let mut streams = (1..).step_by(2);
+    let mut reset_one = |server: &mut Endpoint| {
+        let stream = streams.next().expect("there are more");
+        server.feed(&[frames::request(stream), frames::rst_stream(stream, 8)].concat());
+        server.written();
+    };
+    for _ in 0..60 * 200 {
+        reset_one(&mut server);
+        server.wait(Duration::from_millis(5));
+    }
+    assert_eq!(server.error, None);
+    for _ in 0..1_000 {
+        reset_one(&mut server);
+        server.wait(Duration::from_micros(100));
+    }
+    assert_eq!(server.error, closed_for(Flood::RapidReset));
+}
+
+#[test]
+fn a_client_may_reset_as_many_streams_at_birth_as_it_had_answered() {
+    let mut server = Endpoint::server(Limits { rapid_resets_per_second: 0, ..Limits::server() });
+    let mut streams = (1..).step_by(2);
+    for _ in 0..2_000 {
+        for answered in [true, false] {
+            let stream = streams.next().expect("there are more");
+            server.feed(&frames::request(stream));
+            if answered {
+                server.respond(stream, &response(), true);
+            } else {
+                server.feed(&frames::rst_stream(stream, 8));
+            }
+            server.written();
+        }
+    }
+    assert_eq!(server.error, None);
+}

@@ -260,3 +260,93 @@ fn the_connections_window_is_shared_and_never_overrun() {
     assert!(server.http2.wants_write());
     assert_eq!(sent_data(&mut server).len(), 1_000);
 }
+
+/// A server with three streams whose owner releases nothing, and which holds as much as it may once they sent `each` bytes.
+fn server_that_holds_what_it_may(each: u32) -> Endpoint {
+    let limits = Limits { connection_window_bytes: 65_535, max_held_bytes: 2 * each, ..Limits::server() };
+    let mut server = Endpoint::server(limits);
+    server.releases = false;
+    for stream in [1, 3, 5] {
+        server.feed(&frames::request(stream));
+        (0..each / 16_000).for_each(|_| server.feed(&frames::data(stream, &[0; 16_000], false)));
+    }
+    assert_eq!(server.http2.held_bytes(), u64::from(3 * each));
+    server
+}
+
+#[test]
+fn a_connection_whose_streams_hold_too_much_together_gets_no_more_room_until_some_has_gone_on() {
+    let mut server = server_that_holds_what_it_may(32_000);
+    let granted: u32 = window_updates(&mut server, 0).iter().sum();
+    assert!(granted <= 65_535, "{granted} bytes");
+    server.feed(&frames::data(1, &[0; 16_000], false));
+    assert_eq!(window_updates(&mut server, 0), []);
+    let key = server.key(1);
+    server.http2.release(key, 48_000);
+    assert_eq!(window_updates(&mut server, 0).len(), 1);
+    assert_eq!(server.error, None);
+}
+
+#[test]
+fn a_connection_gets_its_room_back_when_the_streams_that_hold_too_much_end() {
+    let mut server = server_that_holds_what_it_may(32_000);
+    server.feed(&frames::data(1, &[0; 16_000], false));
+    window_updates(&mut server, 0);
+    server.feed(&[1, 3, 5].map(|stream| frames::rst_stream(stream, 8)).concat());
+    assert_eq!((server.http2.held_bytes(), server.error), (0, None));
+    assert_eq!(window_updates(&mut server, 0).len(), 1);
+}
+
+#[test]
+fn collected_content_leaves_as_one_frame_when_it_is_enough_or_more_comes_or_its_turn_does() {
+    let client = || {
+        let mut client = Endpoint::client(Limits::client());
+        let key = client.open(&request(), false);
+        client.written();
+        (client, key)
+    };
+    let payloads = |client: &mut Endpoint| -> Vec<usize> {
+        client.sent().into_iter().filter(|frame| frame.kind == kind::DATA).map(|frame| frame.payload.len()).collect()
+    };
+    let (mut enough, key) = client();
+    for _ in 0..255 {
+        enough.http2.collect_data(key, b"x");
+        assert_eq!(payloads(&mut enough), []);
+    }
+    enough.http2.collect_data(key, b"x");
+    assert_eq!(payloads(&mut enough), [256]);
+
+    let (mut more, key) = client();
+    more.http2.collect_data(key, b"x");
+    more.send(1, b"more of it", false);
+    assert_eq!(payloads(&mut more), [11]);
+
+    let (mut ended, key) = client();
+    ended.http2.collect_data(key, b"x");
+    ended.trail(1, &section(&[("a", "b")]));
+    assert_eq!(payloads(&mut ended), [1]);
+
+    let (mut turn, first) = client();
+    let second = turn.open(&request(), false);
+    turn.written();
+    for key in [first, second, first, second] {
+        turn.http2.collect_data(key, b"x");
+    }
+    assert!(turn.http2.release_collected(1));
+    assert_eq!(payloads(&mut turn), [2]);
+    assert!(!turn.http2.release_collected(1));
+    assert_eq!(payloads(&mut turn), [2]);
+}
+
+#[test]
+fn streams_that_end_while_their_content_is_collected_leave_no_places_behind() {
+    let mut client = Endpoint::client(Limits::client());
+    for _ in 0..1_000 {
+        let key = client.open(&request(), false);
+        client.http2.collect_data(key, b"x");
+        client.http2.reset(key, ErrorCode::CANCEL);
+        client.written();
+    }
+    assert_eq!(client.http2.queued_bytes(), 0);
+    assert!(!client.http2.release_collected(17), "more than 17 places");
+}

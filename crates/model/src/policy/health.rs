@@ -35,13 +35,25 @@ pub enum BadPath {
 impl HealthPath {
     /// How it is asked for.
     pub fn method(&self) -> &'static str {
-        if &*self.0 == GRPC_HEALTH_CHECK { "POST" } else { "GET" }
+        if self.is_grpc() { "POST" } else { "GET" }
     }
 
     /// Whether `request` asks for this path, whatever its query, by GET (gRPC's own health check: by POST).
+    ///
+    /// A GET with content is no health check: a request that never ends holds the application for as long as its caller
+    /// likes, and an application that leaves a GET's content unread takes it for the next request. gRPC's own health check
+    /// carries a message, so it may have content.
     pub(super) fn matches(&self, request: &Request<'_>) -> bool {
         let path = request.path.split(|b| *b == b'?').next().unwrap_or_default();
-        request.method == self.method().as_bytes() && path == self.0.as_bytes() && !request.upgrade
+        let may_have_content = self.is_grpc();
+        request.method == self.method().as_bytes()
+            && path == self.0.as_bytes()
+            && !request.upgrade
+            && (may_have_content || !request.has_content)
+    }
+
+    fn is_grpc(&self) -> bool {
+        &*self.0 == GRPC_HEALTH_CHECK
     }
 }
 

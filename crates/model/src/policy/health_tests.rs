@@ -3,7 +3,7 @@ use crate::policy::Request;
 
 fn matches(path: &str, method: &str, asked: &str, upgrade: bool) -> bool {
     let path: HealthPath = path.parse().expect("a path");
-    path.matches(&Request { method: method.as_bytes(), path: asked.as_bytes(), upgrade })
+    path.matches(&Request { method: method.as_bytes(), path: asked.as_bytes(), upgrade, has_content: method == "POST" })
 }
 
 #[test]
@@ -46,6 +46,14 @@ fn only_get_is_open_and_never_with_an_upgrade() {
         assert!(!matches("/healthz", method, "/healthz", false), "{method:?}");
     }
     assert!(!matches("/healthz", "GET", "/healthz", true));
+}
+
+#[test]
+fn a_get_whose_content_may_follow_is_no_health_check() {
+    let path: HealthPath = "/healthz".parse().expect("a path");
+    let request = |has_content| Request { method: b"GET", path: b"/healthz", upgrade: false, has_content };
+    assert!(path.matches(&request(false)));
+    assert!(!path.matches(&request(true)));
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub struct Request<'a> {
     pub path: &'a [u8],
     /// Whether it would turn the connection into something else, whose requests nobody would check.
     pub upgrade: bool,
+    /// Whether content may follow the header section: the request did not end with it.
+    pub has_content: bool,
 }
 
 /// What decides over calls to one port of one workload. Cheap to clone; a new mesh may have another.

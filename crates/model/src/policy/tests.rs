@@ -185,7 +185,7 @@ fn a_policy_in_audit_mode_adds_no_rule_to_those_in_force() {
         ("b", "{allow: [{identities: [ns/shop/sa/web]}]}"),
     ];
     let mesh = mesh(&both);
-    let probe = Request { method: b"GET", path: b"/healthz", upgrade: false };
+    let probe = Request { method: b"GET", path: b"/healthz", upgrade: false, has_content: false };
     let denied = "deny: no rule of AuthorizationPolicy shop/b allows it";
     for default in DefaultInboundPolicy::ALL {
         assert_eq!(decide(&mesh, default, (BATCH, "::1"), None), denied);
@@ -236,7 +236,8 @@ fn of_two_policies_with_one_name_the_first_counts() {
 fn health_checks_are_open_to_everybody_on_a_connection_that_is_otherwise_closed() {
     let mesh = mesh(&[("p", "{allow: [{identities: [ns/shop/sa/web]}], healthChecks: [/healthz]}")]);
     let default = DefaultInboundPolicy::Deny;
-    let get = |path: &'static str| Request { method: b"GET", path: path.as_bytes(), upgrade: false };
+    let get =
+        |path: &'static str| Request { method: b"GET", path: path.as_bytes(), upgrade: false, has_content: false };
     let probe = get("/healthz");
     assert_eq!(decide(&mesh, default, (PLAIN, "::1"), Some(&probe)), "allow");
     for denied in [None, Some(&get("/admin")), Some(&Request { upgrade: true, ..probe })] {

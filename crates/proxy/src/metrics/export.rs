@@ -50,11 +50,13 @@ const DECISION_COUNTERS: [DecisionCounter; 6] = [
     ("leno_tcp_audited", "Connections let through only because policy audits", |totals| totals.tcp.audited),
 ];
 
-const WORKER_COUNTERS: [WorkerCounter; 7] = [
+const WORKER_COUNTERS: [WorkerCounter; 9] = [
     ("leno_cancelled", "Calls that the client cancelled or left", |worker| &worker.cancelled_total),
     ("leno_deadline_exceeded", "Calls ended by the proxy at their deadline", |worker| &worker.deadline_exceeded_total),
     ("leno_resent", "Calls sent elsewhere because they were refused unprocessed", |worker| &worker.resent_total),
     ("leno_queue_full", "Calls refused because a queue was full", |worker| &worker.queue_full_total),
+    ("leno_waited", "Calls that had to wait for a connection or a stream", |worker| &worker.waited_total),
+    ("leno_clients_full", "Clients that reached max_concurrent_streams", |worker| &worker.full_clients_total),
     ("leno_mirrored", "Copies of requests sent to mirrors", |worker| &worker.mirrored_total),
     ("leno_mirrors_dropped", "Copies of requests given up, or not sent", |worker| &worker.mirrors_dropped_total),
     ("leno_access_log_dropped", "Lines that the access log's writer had no room for", |worker| {
@@ -175,6 +177,9 @@ impl Scrape {
         for (name, help, get) in WORKER_COUNTERS {
             encode_count(counter(encoder, name, help)?, self.workers.iter().map(|worker| get(worker).get()).sum())?;
         }
+        let waiting: u64 = self.workers.iter().map(|worker| worker.waiting_calls.get()).sum();
+        gauge(encoder, "leno_waiting_calls", "Calls that wait for a connection or a stream now")?
+            .encode_gauge(&waiting)?;
         let mut abuse = counter(encoder, "leno_abuse_closed", "Connections and calls ended for abuse, by kind")?;
         let (kinds, others) = sum_by_key(self.workers.iter().map(|worker| &worker.abuse));
         for (kind, count) in kinds.into_iter().chain(others.map(|count| ("other", count))) {

@@ -35,6 +35,12 @@ pub struct WorkerMetrics {
     pub resent_total: Counter,
     /// Calls refused because a queue was full.
     pub queue_full_total: Counter,
+    /// Calls that had to wait for a connection to their endpoint, or for a stream on one.
+    pub waited_total: Counter,
+    /// Calls that wait now; brought up to date ten times a second.
+    pub waiting_calls: Gauge,
+    /// Clients that had opened as many streams as they may: they keep further calls to themselves.
+    pub full_clients_total: Counter,
     /// Copies of requests that were sent to mirrors.
     pub mirrored_total: Counter,
     /// Copies of requests that were given up, or not sent: a limit was reached, or their endpoint had failed.
@@ -60,6 +66,9 @@ impl WorkerMetrics {
             deadline_exceeded_total: Counter::default(),
             resent_total: Counter::default(),
             queue_full_total: Counter::default(),
+            waited_total: Counter::default(),
+            waiting_calls: Gauge::default(),
+            full_clients_total: Counter::default(),
             mirrored_total: Counter::default(),
             mirrors_dropped_total: Counter::default(),
             access_log_dropped_total: Counter::default(),

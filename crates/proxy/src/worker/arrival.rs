@@ -248,7 +248,8 @@ impl Worker {
         link.held = std::mem::take(&mut arrival.first);
         link.opened = arrival.since;
         let serial = self.take_serial();
-        let mut client = Client::new(link, origin, target, peer_id, serial, seat, self.now);
+        let account = self.accounts.enter(Self::account_of(&origin, peer_id.as_ref()));
+        let mut client = Client::new(link, origin, target, peer_id, account, serial, seat, self.now);
         self.note_standing(&mut client);
         let client = self.clients.insert(client);
         self.doors.rename(seat, LinkId::client(client));

@@ -48,6 +48,7 @@ impl Gate {
             method: call.request.get(Known::Method).unwrap_or_default(),
             path: call.request.get(Known::Path).unwrap_or_default(),
             upgrade: call.request.contains(Known::LenoUpgrade),
+            has_content: !call.request_ended,
         };
         self.policy.authorize(&caller(client), Some(&request))
     }

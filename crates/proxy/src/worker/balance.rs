@@ -10,8 +10,9 @@ use leno_model::mesh::{Cluster, Mesh};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Worker;
+use super::accounts::Lane;
 use super::cluster::{ClusterState, Pool, Standing, TargetKey, single};
-use super::hop::PoolKey;
+use super::hop::{PoolKey, Protocol};
 use super::reply::ProxyError;
 
 impl Worker {
@@ -80,7 +81,9 @@ impl Worker {
     /// Chooses the endpoint of a call.
     pub(super) fn pick_endpoint(&mut self, slot: u32) -> Result<PoolKey, ProxyError> {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
+        let lane = self.choose_lane(slot);
         let call = self.calls.get_mut(slot as usize).ok_or_else(gone)?;
+        call.lane = lane;
         let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index)).ok_or_else(gone)?;
         if cluster.standing == Standing::Removed {
             return Err(gone());
@@ -105,6 +108,23 @@ impl Worker {
             }
         }
         Ok(key)
+    }
+
+    /// Which connections a call may use. Copies of requests, and connections of our own application that are carried unread,
+    /// belong to no account that could stand out.
+    fn choose_lane(&mut self, slot: u32) -> Lane {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return Lane::Shared };
+        let Some(client) = self.clients.get(call.client) else { return Lane::Shared };
+        if call.protocol == Protocol::Opaque {
+            return Lane::Shared;
+        }
+        let is_open = !call.request_ended && !call.counts_as_open;
+        let lane = self.accounts.lane(client.account, is_open, &self.limits.relay);
+        if is_open {
+            call.counts_as_open = true;
+            self.accounts.request_open(client.account);
+        }
+        lane
     }
 
     /// Outbound calls count under the name of the endpoint that they are sent to; the first one looks for the series.

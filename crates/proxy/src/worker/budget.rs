@@ -7,16 +7,11 @@
 //! A connection is charged whenever it was flushed, which follows whatever was read or written. Invariant: `charged_bytes`
 //! is the sum of `Link::charged_bytes` over all links.
 
-use std::sync::Arc;
-
-use leno_accept::Source;
 use leno_http2::ErrorCode;
-use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 
 use super::Worker;
-use super::accept::{Arrival, Door};
-use super::client::Client;
+use super::accept::Arrival;
 use super::link::{Link, LinkId, Side};
 
 /// What a connection takes beside the bytes that it carries: its struct, its HPACK tables and buffers that it keeps.
@@ -35,15 +30,6 @@ pub(super) struct Budget {
     charged_bytes: usize,
     /// More than half is used, or was and not enough has been given back.
     is_tight: bool,
-}
-
-/// Whom a connection's bytes count for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Account {
-    /// The application beside us.
-    Application,
-    Identity(Arc<SpiffeId>),
-    Source(Source),
 }
 
 impl Budget {
@@ -75,7 +61,7 @@ impl Worker {
         bytes += if link.wire.tls.is_some() { TLS_BYTES } else { 0 };
         if id.side == Side::Client {
             // Content counts for the client that sent it, or does not take it, wherever it waits.
-            bytes += link.codec.queued_bytes() + link.codec.unreleased_bytes();
+            bytes += link.codec.queued_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * STREAM_BYTES;
         }
         let request_bytes = match id.side {
@@ -124,13 +110,16 @@ impl Worker {
         let enough = self.budget.max_bytes / 8 * 7;
         let mut victims = 0;
         while self.held_bytes() > enough && victims < VICTIMS_MAX {
-            let Some((account, clients)) = self.heaviest() else { break };
+            let clients = self.clients_of_heaviest();
+            if clients.is_empty() {
+                break;
+            }
             for index in clients {
                 if self.held_bytes() <= enough || victims >= VICTIMS_MAX {
                     break;
                 }
                 victims += 1;
-                self.give_up(index, &account);
+                self.give_up(index);
             }
         }
         if victims == 0 {
@@ -138,28 +127,29 @@ impl Worker {
         }
     }
 
-    /// The account that holds the most, and its connections, the largest first.
-    fn heaviest(&self) -> Option<(Account, Vec<usize>)> {
-        let mut accounts: FxHashMap<Account, (usize, Vec<(usize, usize)>)> = FxHashMap::default();
+    /// The connections of the account that holds the most, the largest first. The application's are one account here.
+    fn clients_of_heaviest(&self) -> Vec<usize> {
+        let mut accounts: FxHashMap<Option<usize>, (usize, Vec<(usize, usize)>)> = FxHashMap::default();
         for (index, client) in &self.clients {
-            let (total, clients) = accounts.entry(account_of(client)).or_default();
+            let account = self.accounts.is_of_a_caller(client.account).then_some(client.account);
+            let (total, clients) = accounts.entry(account).or_default();
             *total += client.link.charged_bytes;
             clients.push((client.link.charged_bytes, index));
         }
-        let (account, (_, mut clients)) = accounts.into_iter().max_by_key(|(_, (total, _))| *total)?;
+        let heaviest = accounts.into_values().max_by_key(|(total, _)| *total);
+        let mut clients = heaviest.map(|(_, clients)| clients).unwrap_or_default();
         clients.sort_unstable_by(|a, b| b.cmp(a));
-        Some((account, clients.into_iter().map(|(_, index)| index).collect()))
+        clients.into_iter().map(|(_, index)| index).collect()
     }
 
     /// Ends a client's connection at once, since what it holds is needed.
-    fn give_up(&mut self, index: usize, account: &Account) {
+    fn give_up(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        let (peer, bytes) = (client.origin.peer, client.link.charged_bytes);
+        let (peer, bytes, max_bytes) = (client.origin.peer, client.link.charged_bytes, self.budget.max_bytes);
         tracing::warn!(
-            "{peer} is disconnected: {account} held the most memory ({bytes} bytes by this connection) and this worker's \
-             budget of {} bytes is used up; have the client take its responses, or raise memory_budget_kib and the \
-             container's memory",
-            self.budget.max_bytes
+            "{peer} is disconnected: it is among those that hold the most memory ({bytes} bytes) and the worker's budget of \
+             {max_bytes} bytes is used up; have the client take its responses, or raise memory_budget_kib and the \
+             container's memory"
         );
         self.metrics.count_abuse("memory_budget");
         client.link.codec.go_away(ErrorCode::ENHANCE_YOUR_CALM, "the proxy's memory is used up");
@@ -172,24 +162,6 @@ impl Worker {
         if let Some(index) = self.arrivals.iter().min_by_key(by_age).map(|(index, _)| index) {
             self.metrics.count_abuse("memory_budget");
             self.drop_arrival(index);
-        }
-    }
-}
-
-fn account_of(client: &Client) -> Account {
-    match (&client.peer_id, client.origin.door) {
-        (_, Door::Outbound) => Account::Application,
-        (Some(id), _) => Account::Identity(id.clone()),
-        (None, _) => Account::Source(Source::of(client.origin.peer.ip())),
-    }
-}
-
-impl std::fmt::Display for Account {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Application => f.write_str("the application beside this proxy"),
-            Self::Identity(id) => id.fmt(f),
-            Self::Source(source) => source.fmt(f),
         }
     }
 }

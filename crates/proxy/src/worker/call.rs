@@ -6,6 +6,7 @@ use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::{EndpointId, Pick};
 
+use super::accounts::Lane;
 use super::follow::Followed;
 use super::grpc;
 use super::hop::{PoolKey, Protocol};
@@ -52,6 +53,8 @@ pub(super) struct Call {
     /// The endpoint's connection and stream, once it has been sent.
     pub(super) upstream: Option<(usize, StreamKey)>,
     pub(super) pick: Option<Pick>,
+    /// Which connections to an endpoint it may use, as was found when it was sent.
+    pub(super) lane: Lane,
     /// The pool for whose connection it waits.
     pub(super) waiting_at: Option<PoolKey>,
     pub(super) waiting_since: Instant,
@@ -64,6 +67,10 @@ pub(super) struct Call {
     /// The request's trailers, if they came before it was sent.
     pub(super) trailers: Option<Box<FieldSection>>,
     pub(super) request_ended: bool,
+    /// Its account counts it among those whose requests are still coming.
+    pub(super) counts_as_open: bool,
+    /// The latest content was of a few bytes, or there was none yet.
+    pub(super) short_part: bool,
     pub(super) replayable: bool,
     /// Bytes of content in the endpoint's connection, in this attempt.
     pub(super) sent: usize,
@@ -73,6 +80,10 @@ pub(super) struct Call {
     pub(super) started: Instant,
     pub(super) sent_at: Instant,
     pub(super) deadline: Option<(Instant, TimerKey)>,
+    /// When it is looked at whether content still comes; none for calls whose clients may be silent.
+    pub(super) content_timer: Option<TimerKey>,
+    /// `request_bytes` when that was looked at last.
+    pub(super) content_seen: u64,
     /// The rule that it met, where routes are attached to what it is for.
     pub(super) route: Option<Box<Followed>>,
     pub(super) attempts: u32,
@@ -116,6 +127,7 @@ impl Call {
             traffic: None,
             upstream: None,
             pick: None,
+            lane: Lane::Shared,
             waiting_at: None,
             waiting_since: now,
             is_grpc: grpc::is_grpc(&request),
@@ -126,12 +138,16 @@ impl Call {
             body: Vec::new(),
             trailers: None,
             request_ended,
+            counts_as_open: false,
+            short_part: true,
             replayable: true,
             sent: 0,
             released: 0,
             started: now,
             sent_at: now,
             deadline: None,
+            content_timer: None,
+            content_seen: 0,
             route: None,
             attempts: 0,
             tried: Vec::new(),

@@ -62,7 +62,19 @@ impl CancelledCalls {
     }
 
     /// Resets what may be reset now, and drops what has ended by itself. Returns the clients of both.
-    fn reset_some(&mut self, now: Instant, http2: &mut Connection, relay: &RelayLimits) -> Vec<ClientId> {
+    ///
+    /// On a lane of its own an account tells the server at once of calls that the server has taken up, as it would without a
+    /// proxy between: the budget is for connections that others use.
+    fn reset_some(
+        &mut self,
+        now: Instant,
+        http2: &mut Connection,
+        is_common: bool,
+        relay: &RelayLimits,
+    ) -> Vec<ClientId> {
+        if !is_common {
+            self.allowed = f64::from(relay.reset_burst);
+        }
         let elapsed = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = now;
         let refilled = self.allowed + elapsed * f64::from(relay.resets_per_second);
@@ -116,8 +128,12 @@ impl Worker {
             return self.mark_dirty(LinkId::endpoint(index));
         }
         upstream.link.codec.set_token(stream, NO_CALL);
+        let is_common = upstream.key.lane.is_common();
         let serial = self.clients.get_mut(client).map_or(0, |client| {
             client.cancelled_calls += 1;
+            if is_common {
+                self.accounts.cancelled(client.account, &self.limits.relay);
+            }
             client.serial
         });
         if upstream.cancelled.len() == 0 {
@@ -146,7 +162,7 @@ impl Worker {
         let now = self.now;
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
         let Some(http2) = upstream.link.codec.http2() else { return };
-        let over = upstream.cancelled.reset_some(now, http2, &self.limits.relay);
+        let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
         let left = upstream.cancelled.len();
         if upstream.retired && http2.stream_count() == left {
             self.close_upstream(index, "only cancelled calls are left");

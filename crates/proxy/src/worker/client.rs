@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_accept::Source;
 use leno_model::spiffe::SpiffeId;
 use mio::Interest;
 
 use super::Worker;
 use super::accept::{Door, Origin};
+use super::accounts::AccountKey;
 use super::authorize::Gate;
 use super::codec::CodecError;
 use super::link::{Link, LinkId};
@@ -31,6 +33,8 @@ pub(super) struct Client {
     pub(super) stay: Option<Stay>,
     /// What the application is told about it with each request.
     pub(super) told: Option<Box<Told>>,
+    /// The account that is answerable for its calls.
+    pub(super) account: usize,
     /// Tells this client from a later one at the same index.
     pub(super) serial: u64,
     /// The cluster of its latest call: a gRPC client's calls all have the same authority.
@@ -43,6 +47,8 @@ pub(super) struct Client {
     pub(super) waiting_calls: usize,
     /// The fields of its calls' requests, in bytes as RFC 9113 section 6.5.2 counts them.
     pub(super) request_bytes: usize,
+    /// It has, or had, as many streams open as it may, which was said.
+    pub(super) is_full: bool,
     pub(super) idle_since: Option<Instant>,
     /// When it was told that its connection ends.
     pub(super) leaving_since: Option<Instant>,
@@ -71,6 +77,7 @@ impl Client {
         origin: Origin,
         target: Option<SocketAddr>,
         peer_id: Option<Arc<SpiffeId>>,
+        account: usize,
         serial: u64,
         seat: Seat,
         now: Instant,
@@ -82,12 +89,14 @@ impl Client {
             peer_id,
             stay: None,
             told: None,
+            account,
             serial,
             latest_route: None,
             cancelled_calls: 0,
             held_back: Vec::new(),
             waiting_calls: 0,
             request_bytes: 0,
+            is_full: false,
             idle_since: Some(now),
             leaving_since: None,
             seat,
@@ -147,6 +156,7 @@ impl Worker {
             if client.yielding_since.is_some() {
                 self.doors.yielded();
             }
+            self.accounts.leave(client.account);
             self.burst = true;
         }
     }
@@ -167,6 +177,15 @@ impl Worker {
         tracing::info!("{} is disconnected: {error}", client.origin.peer);
         self.metrics.count_abuse(error.label());
         client.link.begin_closing(self.now, &mut self.buffers);
+    }
+
+    /// Who is answerable for the calls of a connection; the application beside us for each of its connections apart.
+    pub(super) fn account_of(origin: &Origin, peer_id: Option<&Arc<SpiffeId>>) -> Option<AccountKey> {
+        match (origin.door, peer_id) {
+            (Door::Outbound, _) => None,
+            (_, Some(id)) => Some(AccountKey::Identity(id.clone())),
+            (_, None) => Some(AccountKey::Address(Source::of(origin.peer.ip()))),
+        }
     }
 
     pub(super) fn take_serial(&mut self) -> u64 {

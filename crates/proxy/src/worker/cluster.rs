@@ -89,6 +89,8 @@ pub(super) struct Pool {
     pub(super) waiting: VecDeque<CallId>,
     /// It stands in the worker's list of endpoints that calls wait for.
     pub(super) listed: bool,
+    /// It was said that calls wait here; said again only once none did.
+    pub(super) wait_is_told: bool,
     /// Connections that failed in a row.
     pub(super) failures: u32,
     /// No connection is tried before.
@@ -104,6 +106,7 @@ impl Pool {
             connecting: 0,
             waiting: VecDeque::new(),
             listed: false,
+            wait_is_told: false,
             failures: 0,
             retry_at: None,
             last_error: String::new(),

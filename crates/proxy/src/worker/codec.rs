@@ -220,8 +220,8 @@ impl Codec {
     }
 
     /// Content that was received and has not gone on, in bytes.
-    pub(super) fn unreleased_bytes(&self) -> usize {
-        each!(self, codec => codec.unreleased_bytes())
+    pub(super) fn held_bytes(&self) -> usize {
+        usize::try_from(each!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
 
     /// What has not come whole, and what waits in the output, in bytes.

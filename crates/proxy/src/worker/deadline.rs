@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use leno_http2::fields::Known;
 
 use super::Worker;
-use super::call::{Call, CallId};
+use super::call::{Call, CallId, Response};
 use super::grpc;
+use super::hop::Protocol;
 use super::reply::ProxyError;
+use crate::limits::ms;
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(super) enum Scope {
     Call,
     /// One attempt at one backend.
     Attempt,
+    /// The request's content, as long as some of it comes now and then.
+    Content,
 }
 
 /// What a timer says when it is due.
@@ -61,6 +65,33 @@ impl Worker {
         route.attempt_timer = Some(self.timers.set(self.now + timeout, Alarm::of(id, Scope::Attempt)));
     }
 
+    /// A request whose content is still to come: it is looked at now and then whether any does. A gRPC client, a tunnel and
+    /// an upgraded connection may be silent for as long as they like.
+    pub(super) fn expect_content(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        if call.request_ended || call.is_grpc || call.is_mirror() || call.content_timer.is_some() || may_be_silent(call)
+        {
+            return;
+        }
+        let at = self.now + ms(self.limits.relay.content_timeout_ms);
+        call.content_seen = call.request_bytes;
+        call.content_timer = Some(self.timers.set(at, Alarm::of(id, Scope::Content)));
+    }
+
+    /// Fails a call for whose content its endpoint has waited for too long. Content that waits here is not the client's fault.
+    fn content_is_late(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id.slot as usize) else { return };
+        if call.request_ended || call.response != Response::Awaited {
+            return;
+        }
+        let has_come = call.request_bytes > call.content_seen || call.released < call.sent.max(call.body.len());
+        if has_come {
+            return self.expect_content(id);
+        }
+        self.metrics.count_abuse("late_content");
+        self.fail(id.slot, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
+    }
+
     /// An attempt is over.
     pub(super) fn end_attempt(&mut self, slot: u32) {
         let route = self.calls.get_mut(slot as usize).and_then(|call| call.route.as_mut());
@@ -73,6 +104,9 @@ impl Worker {
     pub(super) fn cancel_timers(&mut self, slot: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         if let Some((_, timer)) = call.deadline.take() {
+            self.timers.cancel(timer);
+        }
+        if let Some(timer) = call.content_timer.take() {
             self.timers.cancel(timer);
         }
         if call.route.is_some() {
@@ -99,6 +133,10 @@ impl Worker {
             let error = match alarm.scope {
                 Scope::Call => out_of_time(call),
                 Scope::Attempt => self.attempt_out_of_time(alarm.slot),
+                Scope::Content => {
+                    self.content_is_late(CallId { slot: alarm.slot, serial: alarm.serial });
+                    continue;
+                }
             };
             self.metrics.deadline_exceeded_total.add(1);
             self.fail(alarm.slot, &error);
@@ -154,10 +192,18 @@ fn out_of_time(call: &Call) -> ProxyError {
     }
 }
 
+/// Whether a request that is not gRPC's may go on without content.
+fn may_be_silent(call: &Call) -> bool {
+    call.protocol == Protocol::Opaque
+        || call.request.contains(Known::LenoUpgrade)
+        || call.request.get(Known::Method) == Some(b"CONNECT")
+}
+
 fn forget_timer(call: &mut Call, scope: Scope) {
     match (scope, &mut call.route) {
         (Scope::Call, _) => call.deadline = None,
         (Scope::Attempt, Some(route)) => route.attempt_timer = None,
         (Scope::Attempt, None) => {}
+        (Scope::Content, _) => call.content_timer = None,
     }
 }

@@ -7,6 +7,7 @@ use leno_http2::fields::Known;
 use leno_model::balance::EndpointId;
 use leno_model::mesh::{Endpoint, EndpointProxy};
 
+use super::accounts::Lane;
 use super::call::Call;
 
 /// What `leno-orig-proto` says of a request that rides in HTTP/2 between proxies and was HTTP/1 before.
@@ -36,6 +37,7 @@ pub(super) enum Hop {
 pub(super) struct PoolKey {
     pub(super) endpoint: EndpointId,
     pub(super) hop: Hop,
+    pub(super) lane: Lane,
 }
 
 impl Hop {
@@ -91,6 +93,6 @@ impl Protocol {
 impl Call {
     /// The connections that it may use.
     pub(super) fn pool_key(&self, endpoint: EndpointId, proxy: Option<&EndpointProxy>) -> PoolKey {
-        PoolKey { endpoint, hop: Hop::to(proxy, self.protocol) }
+        PoolKey { endpoint, hop: Hop::to(proxy, self.protocol), lane: self.lane }
     }
 }

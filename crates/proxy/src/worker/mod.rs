@@ -2,17 +2,18 @@
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
-//! `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `tunnel`
+//! `accounts` (who is answerable for calls), `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `tunnel`
 //! (what the streams of one share), `call` (what is known of a call), `target` (what it is for), `places` (which connections
 //! stay when there are too many), `budget` (how many bytes peers may make a worker hold), `discover` (questions to the control
 //! plane about what a call is for), `usage` (which answers calls use), `change` (what a new mesh changes), `filter`
 //! (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is kept of what it
 //! is for), `upstream` (a connection to an endpoint),
 //! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
-//! they are over), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `sweep` (what is done now and then), `handle` (what the control
+//! they are over), `dribble` (content that comes a few bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `sweep` (what is done now and then), `handle` (what the control
 //! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;
+mod accounts;
 mod arrival;
 mod authorize;
 mod balance;
@@ -26,6 +27,7 @@ mod codec;
 mod deadline;
 pub mod detect;
 mod discover;
+mod dribble;
 mod filter;
 mod follow;
 pub mod grpc;
@@ -73,6 +75,7 @@ use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 
 use accept::{Arrival, Listener};
+use accounts::Accounts;
 use budget::Budget;
 use call::{Call, CallId};
 use client::Client;
@@ -147,6 +150,7 @@ struct Worker {
     clients: Slab<Client>,
     upstreams: Slab<Upstream>,
     calls: Slab<Call>,
+    accounts: Accounts,
     next_serial: u64,
     timers: Timers<Alarm>,
 
@@ -163,6 +167,8 @@ struct Worker {
     accept_failed: bool,
     /// Connections to endpoints that do not know of cancelled calls.
     cancelling: Vec<usize>,
+    /// Connections to endpoints in which content of a few bytes is collected.
+    collecting: Vec<usize>,
     next_reset_tick: Option<Instant>,
 
     now: Instant,

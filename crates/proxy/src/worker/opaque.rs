@@ -172,8 +172,8 @@ impl Opaque {
     }
 
     /// Bytes that were read and have not gone on.
-    pub(super) fn unreleased_bytes(&self) -> usize {
-        self.unreleased_bytes
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.unreleased_bytes as u64
     }
 
     pub(super) fn queued_bytes(&self) -> usize {

@@ -65,6 +65,8 @@ pub(super) enum ProxyError {
     DeadlineExceeded,
     #[error("the request took longer than the {timeout:?} that {route} allows it")]
     RequestTimeout { route: RouteName, timeout: Duration },
+    #[error("no content of the request came for {waited_ms} ms; send it, or end the request")]
+    ContentLate { waited_ms: u32 },
     #[error("{endpoint} took longer than the {timeout:?} that {route} allows a backend")]
     BackendTimeout { endpoint: SocketAddr, route: RouteName, timeout: Duration },
     #[error("{buffered_bytes} bytes of responses wait for this client; read faster")]
@@ -98,6 +100,7 @@ impl ProxyError {
             Self::DeadlineExceeded => "deadline-exceeded",
             Self::RequestTimeout { .. } => "request-timeout",
             Self::BackendTimeout { .. } => "backend-timeout",
+            Self::ContentLate { .. } => "content-late",
             Self::ClientTooSlow { .. } => "client-too-slow",
         }
     }
@@ -128,6 +131,7 @@ impl ProxyError {
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
             Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
+            Self::ContentLate { .. } => (408, Status::DeadlineExceeded),
             Self::Loop { .. } => (508, Status::Aborted),
             Self::Denied(_) => (403, Status::PermissionDenied),
             Self::DeadlineExceeded | Self::RequestTimeout { .. } | Self::BackendTimeout { .. } => {

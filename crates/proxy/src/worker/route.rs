@@ -1,6 +1,7 @@
 //! Route: a client's events: calls begin, go on, and end here.
 
 use leno_http2::fields::Known;
+use leno_http2::limits::DRIBBLE_BYTES;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use super::Worker;
@@ -69,6 +70,7 @@ impl Worker {
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
             downstream.request_bytes += list_bytes as usize;
+            self.accounts.call_begun(downstream.account);
         }
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
@@ -115,6 +117,7 @@ impl Worker {
         if call.route.is_some() || call.request.contains(Known::GrpcTimeout) {
             self.set_deadline(id);
         }
+        self.expect_content(id);
         self.to_send.push_back(id);
     }
 
@@ -144,6 +147,8 @@ impl Worker {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended |= end_stream;
         call.request_bytes += bytes.len() as u64;
+        let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
+        let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         let Some((upstream, upstream_stream)) = call.upstream else {
             // Not sent yet: it stays here, and so does the client's room, which bounds it.
             call.body.extend_from_slice(bytes);
@@ -156,6 +161,12 @@ impl Worker {
         } else if replayable && let Some(call) = self.calls.get_mut(token as usize) {
             call.body.extend_from_slice(bytes);
             self.replay_bytes += bytes.len();
+        }
+        if end_stream {
+            self.request_is_complete(token);
+        }
+        if dribbles && self.collect(token, upstream, upstream_stream, bytes) {
+            return;
         }
         let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
         let taken = link.codec.send_data(upstream_stream, bytes, end_stream);
@@ -196,13 +207,25 @@ impl Worker {
         if call.replayable || call.upstream.is_none() {
             call.trailers = Some(Box::new(fields.clone()));
         }
-        if let Some((upstream, upstream_stream)) = call.upstream {
+        let upstream = call.upstream;
+        self.request_is_complete(token);
+        if let Some((upstream, upstream_stream)) = upstream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
                 upstream.link.codec.send_headers(upstream_stream, Section::Trailers, fields, true);
             }
             self.mark_dirty(LinkId::endpoint(upstream));
         }
         self.end_call_if_complete(token);
+    }
+
+    /// A request has ended: it counts no more among those of its account that are still coming.
+    fn request_is_complete(&mut self, token: u32) {
+        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        if std::mem::take(&mut call.counts_as_open)
+            && let Some(client) = self.clients.get(call.client)
+        {
+            self.accounts.request_ended(client.account);
+        }
     }
 
     /// Request content went on: the client gets as much room again.
@@ -269,11 +292,13 @@ impl Worker {
         }
         self.leave_queue(slot);
         self.cancel_timers(slot);
+        self.request_is_complete(slot);
         let Some(call) = self.calls.try_remove(slot as usize) else { return };
         match self.clients.get_mut(call.client) {
             Some(client) => {
                 client.link.codec.set_token(call.client_stream, NO_CALL);
                 client.request_bytes = client.request_bytes.saturating_sub(call.request_list_bytes as usize);
+                self.accounts.call_ended(client.account);
             }
             None => self.mirror_ended(&call),
         }

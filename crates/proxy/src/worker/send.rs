@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use leno_http2::fields::Known;
+use leno_http2::limits::DRIBBLE_BYTES;
 use leno_http2::{FieldSection, OpenError, Section, StreamKey};
 use leno_model::balance::Outcome;
 
@@ -54,6 +55,7 @@ impl Worker {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         call.waiting_at = Some(key);
         call.waiting_since = now;
+        self.metrics.waited_total.add(1);
         if let Some(client) = self.clients.get_mut(call.client) {
             client.waiting_calls += 1;
         }
@@ -84,6 +86,7 @@ impl Worker {
             let all_served = self.serve_pool(cluster, key);
             if let Some(pool) = self.pool(cluster, key) {
                 pool.listed = !all_served;
+                pool.wait_is_told &= !all_served;
                 if !all_served {
                     self.waited_for.push((cluster, key));
                 }
@@ -169,7 +172,12 @@ impl Worker {
         call.sent_at = now;
         call.sent = 0;
         let is_routed = call.route.is_some();
-        let taken = if call.body.is_empty() { 0 } else { codec.send_data(stream, &call.body, ends_with_body) };
+        let is_short = (1..DRIBBLE_BYTES).contains(&call.body.len()) && !call.request_ended;
+        let short_body = if is_short { call.body.clone() } else { Vec::new() };
+        let taken = match call.body.is_empty() || is_short {
+            true => 0,
+            false => codec.send_data(stream, &call.body, ends_with_body),
+        };
         if let Some(trailers) = &call.trailers {
             codec.send_headers(stream, Section::Trailers, trailers, true);
         }
@@ -183,6 +191,9 @@ impl Worker {
         self.mark_dirty(LinkId::endpoint(index));
         if answers_itself {
             self.mark_unfinished(LinkId::endpoint(index));
+        }
+        if is_short {
+            self.send_short_body(id.slot, index, stream, &short_body);
         }
         self.request_bytes_sent(id.slot, taken);
         // A copy is sent once.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use leno_http2::{ErrorCode, FieldSection};
 
 use super::accept::Arrival;
+use super::hop::PoolKey;
 use super::link::LinkId;
 use super::places::YIELD_GRACE;
 use super::reply::ProxyError;
@@ -20,6 +21,8 @@ const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 
 /// How long a connection that a burst needed beside another to the same endpoint is kept without a call.
 const SPARE_IDLE: Duration = Duration::from_secs(3);
+/// Calls that wait for so long are worth a line in the log.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 /// How often memory is given back at most: it takes a millisecond for every few ten thousand pieces.
 const TRIM_EVERY: Duration = Duration::from_secs(3);
 
@@ -42,6 +45,8 @@ impl Worker {
         self.sweep_turn = (self.sweep_turn + 1) % TURNS;
         self.accept_again |= std::mem::take(&mut self.accept_failed);
         self.recheck_peers();
+        self.accounts.sweep();
+        self.release_collected();
         self.sweep_arrivals();
         self.sweep_clients();
         self.sweep_upstreams();
@@ -138,6 +143,15 @@ impl Worker {
             let why = "it let nothing through for stall_timeout_ms";
             return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
+        if link.codec.http2().is_some_and(|http2| http2.is_full()) && !std::mem::replace(&mut client.is_full, true) {
+            self.metrics.full_clients_total.add(1);
+            tracing::warn!(
+                "{} has {} streams open, as many as it may, and keeps further calls to itself; let it use another connection, or \
+                 raise the limit max_concurrent_streams",
+                client.origin.peer,
+                link.codec.stream_count()
+            );
+        }
         if link.codec.stream_count() > 0 {
             client.idle_since = None;
         } else {
@@ -195,7 +209,7 @@ impl Worker {
         if link.codec.stream_count() == 0 {
             let idle_since = *upstream.idle_since.get_or_insert(now);
             let pool = self.clusters.get(upstream.cluster).and_then(|state| state.pools.get(&upstream.key));
-            let is_spare = pool.is_some_and(|pool| pool.connections.len() > 1);
+            let is_spare = pool.is_some_and(|pool| pool.connections.len() > 1) || !upstream.key.lane.is_common();
             let limit = if is_spare { settings.idle_timeout.min(SPARE_IDLE) } else { settings.idle_timeout };
             let idle = past(Some(idle_since), limit);
             return if upstream.retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
@@ -217,10 +231,12 @@ impl Worker {
         Verdict::Keep
     }
 
-    /// Calls that have waited too long for a connection are answered.
+    /// Calls that have waited too long for a connection are answered, and that calls wait is told.
     fn sweep_waiting(&mut self) {
         let limit = ms(self.limits.relay.max_wait_ms);
+        let mut waiting_calls = 0;
         for (cluster, key) in self.waited_for.clone() {
+            waiting_calls += self.tell_of_waiting(cluster, key);
             while let Some(id) = self.first_waiting(cluster, key) {
                 let Some(call) = self.calls.get(id.slot as usize) else { break };
                 let waited = self.now - call.waiting_since;
@@ -231,6 +247,36 @@ impl Worker {
                 self.fail(id.slot, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
             }
         }
+        self.metrics.waiting_calls.set(waiting_calls);
+    }
+
+    /// Says once that calls wait because their endpoint grants no more streams. Returns how many calls wait there.
+    fn tell_of_waiting(&mut self, cluster: usize, key: PoolKey) -> u64 {
+        let Some(state) = self.clusters.get(cluster) else { return 0 };
+        let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
+        let target = state.target.clone();
+        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.get(id.slot as usize));
+        let since = first.map(|call| call.waiting_since);
+        let (now, upstreams) = (self.now, &self.upstreams);
+        let Some(pool) = self.clusters.get_mut(cluster).and_then(|state| state.pools.get_mut(&key)) else { return 0 };
+        let waiting = pool.waiting.len();
+        let is_long = since.is_some_and(|since| now - since >= TELL_AFTER);
+        if key.hop.is_shared() && is_long && pool.connections.len() >= most && !pool.wait_is_told {
+            pool.wait_is_told = true;
+            let streams: usize = pool
+                .connections
+                .iter()
+                .filter_map(|index| upstreams.get(*index))
+                .map(|upstream| upstream.link.codec.stream_count())
+                .sum();
+            tracing::warn!(
+                "{waiting} calls wait for {target} at {}: it grants {streams} streams on {most} connections, and all of them are \
+                 open; raise its limit of concurrent streams or the annotation leno.dev/max-connections-per-endpoint, or add \
+                 endpoints",
+                pool.address
+            );
+        }
+        waiting as u64
     }
 
     /// After a burst, tables that it made large are made small again, and the system gets its memory back.
@@ -246,6 +292,7 @@ impl Worker {
         self.arrivals.shrink_to_fit();
         self.doors.shrink();
         self.clients.shrink_to_fit();
+        self.accounts.shrink();
         self.upstreams.shrink_to_fit();
         self.calls.shrink_to_fit();
         self.timers.shrink();

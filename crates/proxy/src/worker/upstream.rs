@@ -53,6 +53,8 @@ pub(super) struct Upstream {
     pub(super) is_outdated: bool,
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
+    /// It stands in the worker's list of connections in which content is collected.
+    pub(super) collects: bool,
     /// Streams whose calls are over and whose server does not know it yet.
     pub(super) cancelled: CancelledCalls,
 }
@@ -132,6 +134,7 @@ impl Worker {
             is_outdated: false,
             idle_since: None,
             ping_sent: None,
+            collects: false,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
         if let Some(pool) = self.pool(cluster, key) {

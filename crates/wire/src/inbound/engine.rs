@@ -49,7 +49,9 @@ impl Call {
     }
 
     pub(super) fn request(&self) -> Request<'_> {
-        Request { method: self.method.as_bytes(), path: self.path.as_bytes(), upgrade: self.upgrade }
+        // Envoy's rules cannot name content, so that such requests are none of this comparison.
+        let has_content = false;
+        Request { method: self.method.as_bytes(), path: self.path.as_bytes(), upgrade: self.upgrade, has_content }
     }
 
     pub(super) fn is_in(&self, rules: &Rbac) -> bool {

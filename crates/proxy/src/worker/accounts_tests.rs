@@ -1,0 +1,79 @@
+use super::{AccountKey, Accounts, Lane, OWN_LANES};
+use crate::limits::RelayLimits;
+use leno_accept::Source;
+
+fn address(last: u8) -> Option<AccountKey> {
+    Some(AccountKey::Address(Source::of([10, 0, 0, last].into())))
+}
+
+#[test]
+fn connections_of_one_address_are_one_account_and_those_of_our_application_are_not() {
+    let mut accounts = Accounts::default();
+    assert_eq!(accounts.enter(address(1)), accounts.enter(address(1)));
+    assert_ne!(accounts.enter(address(1)), accounts.enter(address(2)));
+    assert_ne!(accounts.enter(None), accounts.enter(None));
+}
+
+#[test]
+fn callers_without_an_identity_share_no_connection_with_others() {
+    let (mut accounts, relay) = (Accounts::default(), RelayLimits::default());
+    let (stranger, own) = (accounts.enter(address(1)), accounts.enter(None));
+    assert_eq!(accounts.lane(stranger, false, &relay), Lane::Unidentified);
+    assert_eq!(accounts.lane(own, false, &relay), Lane::Shared);
+}
+
+#[test]
+fn an_account_with_its_share_of_calls_gets_its_own_connections_for_the_rest() {
+    let (mut accounts, relay) = (Accounts::default(), RelayLimits::default());
+    let (greedy, modest) = (accounts.enter(None), accounts.enter(None));
+    for _ in 0..relay.max_shared_calls_per_account {
+        accounts.call_begun(greedy);
+        assert_eq!(accounts.lane(greedy, false, &relay), Lane::Shared);
+    }
+    accounts.call_begun(greedy);
+    assert_eq!(accounts.lane(greedy, false, &relay), Lane::Own(0));
+    assert_eq!(accounts.lane(modest, false, &relay), Lane::Shared);
+    accounts.call_ended(greedy);
+    assert_eq!(accounts.lane(greedy, false, &relay), Lane::Shared);
+}
+
+#[test]
+fn requests_that_are_still_coming_have_a_smaller_share() {
+    let (mut accounts, relay) = (Accounts::default(), RelayLimits::default());
+    let account = accounts.enter(None);
+    for _ in 0..relay.max_shared_open_calls_per_account {
+        assert_eq!(accounts.lane(account, true, &relay), Lane::Shared);
+        accounts.request_open(account);
+    }
+    assert_eq!(accounts.lane(account, true, &relay), Lane::Own(0));
+    assert_eq!(accounts.lane(account, false, &relay), Lane::Shared);
+    accounts.request_ended(account);
+    assert_eq!(accounts.lane(account, true, &relay), Lane::Shared);
+}
+
+#[test]
+fn accounts_that_stand_out_have_a_lane_each_until_there_are_more_of_them_than_lanes() {
+    let (mut accounts, relay) = (Accounts::default(), RelayLimits::default());
+    let provoke = |accounts: &mut Accounts| {
+        let account = accounts.enter(None);
+        (0..=relay.max_shared_cancels_per_account).for_each(|_| accounts.cancelled(account, &relay));
+        (account, accounts.lane(account, false, &relay))
+    };
+    let first: Vec<_> = (0..OWN_LANES).map(|_| provoke(&mut accounts)).collect();
+    let lanes: Vec<Lane> = first.iter().map(|(_, lane)| *lane).collect();
+    assert_eq!(lanes, (0..OWN_LANES as u8).map(Lane::Own).collect::<Vec<_>>());
+    assert_eq!(provoke(&mut accounts).1, Lane::Own(0));
+    accounts.leave(first[7].0);
+    assert_eq!(provoke(&mut accounts).1, Lane::Own(7));
+}
+
+#[test]
+fn cancelling_now_and_then_is_no_reason() {
+    let (mut accounts, relay) = (Accounts::default(), RelayLimits::default());
+    let account = accounts.enter(None);
+    for _ in 0..10 {
+        (0..relay.max_shared_cancels_per_account).for_each(|_| accounts.cancelled(account, &relay));
+        (0..100).for_each(|_| accounts.sweep());
+    }
+    assert_eq!(accounts.lane(account, false, &relay), Lane::Shared);
+}

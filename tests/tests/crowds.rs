@@ -1,0 +1,66 @@
+//! Well-behaved clients that use a connection hard: thousands of streams on one channel, calls that are cancelled at once.
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::programs::{self, Server};
+use leno_tests::proxy::{Proxy, free_address, wait_for};
+
+/// Long enough for a busy machine: the programs' own patience is 20 s for each call.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A server on grpc-go that grants each connection so many streams, 0 for no limit, and a proxy before it.
+fn grpc_go_behind_proxy(max_streams: u32) -> (Server, Proxy) {
+    let address = free_address();
+    let server = Server::start("streams", &["serve", &address.to_string(), &max_streams.to_string()]);
+    wait_for("the server listens", Duration::from_secs(20), || TcpStream::connect(address).ok());
+    (server, Proxy::start(&[Service::echo(&[address])]))
+}
+
+/// Runs a client on grpc-go; returns the numbers that it prints.
+fn grpc_go(order: &str, proxy: &Proxy, arguments: &[&str]) -> HashMap<String, u64> {
+    let address = proxy.outbound().to_string();
+    let printed = programs::run_well("streams", &[&[order, &address, ECHO], arguments].concat(), PATIENCE);
+    println!("{printed}");
+    let words = printed.split_whitespace().filter_map(|word| word.split_once('='));
+    words.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+#[test]
+fn five_thousand_streams_of_one_channel_are_answered_and_a_call_beside_them_does_not_wait() {
+    let (_server, proxy) = grpc_go_behind_proxy(0);
+    let went = grpc_go("open", &proxy, &["5000"]);
+    assert_eq!((went["answered"], went["failed"], went["connections"]), (5_000, 0, 1));
+    // Without the proxy it is 0.1 s; with streams beyond a limit it would be the program's 20 s.
+    assert!(went["slowest_ms"] < 5_000, "{went:?}");
+}
+
+#[test]
+fn streams_beyond_what_a_server_grants_are_opened_on_further_connections() {
+    let (_server, proxy) = grpc_go_behind_proxy(100);
+    let went = grpc_go("open", &proxy, &["1000"]);
+    assert_eq!((went["answered"], went["failed"]), (1_000, 0));
+}
+
+#[test]
+fn calls_that_wait_for_a_stream_of_their_server_are_counted_and_told() {
+    let (_server, proxy) = grpc_go_behind_proxy(10);
+    // 16 connections of 10 streams, twice: the client's own, and those that it shares.
+    let address = proxy.outbound().to_string();
+    let _client = Server::start("streams", &["open", &address, ECHO, "1000"]);
+    proxy.wait_for_log(&["WARN", "echo.default:50051", "calls wait", "max-connections-per-endpoint"]);
+    assert!(proxy.scrape().sum("leno_waiting_calls", &[]) > 100.0, "{}", proxy.get("/metrics").expect("an answer").1);
+    let (_, balancer) = proxy.get("/balancer").expect("an answer");
+    assert!(balancer.contains("\"waiting\""), "{balancer}");
+}
+
+#[test]
+fn two_hundred_quick_cancels_a_second_cost_no_call_beside_them() {
+    let (_server, proxy) = grpc_go_behind_proxy(0);
+    let went = grpc_go("cancel", &proxy, &["200", "10"]);
+    assert_eq!((went["cancelled"], went["others"]), (2_000, 0));
+    assert_eq!((went["failed"], went["stream_failed"], went["connections"]), (0, 0, 1));
+    assert_eq!(proxy.scrape().sum("leno_abuse_closed_total", &[]), 0.0);
+}
