@@ -3,6 +3,7 @@
 //! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
 //! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
+mod pods;
 mod sharing;
 
 use std::cmp::Ordering;
@@ -22,6 +23,8 @@ use crate::route::RouteTable;
 use crate::settings::Settings;
 use crate::spiffe::{SpiffeId, Workload};
 
+pub use pods::{MeshedPod, MeshedPods};
+
 /// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`.
 #[derive(Debug, Serialize)]
 pub struct Mesh {
@@ -36,6 +39,9 @@ pub struct Mesh {
     /// Where each endpoint is: sorted by address and unique.
     #[serde(skip)]
     endpoints: Box<[(SocketAddr, EndpointPlace)]>,
+    /// Pods that are meant by their own addresses, whether or not a Service has them.
+    #[serde(skip)]
+    pods: Arc<MeshedPods>,
     /// What the mesh has an answer for, be it that there is no such thing, sorted; `None` if it knows everything.
     #[serde(skip)]
     answered: Option<Box<[Subject]>>,
@@ -198,6 +204,7 @@ impl Mesh {
             routes: routes.into(),
             addresses: addresses.into(),
             endpoints: endpoints.into(),
+            pods: Arc::default(),
             answered: None,
         }
     }

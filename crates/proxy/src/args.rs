@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 use leno_admin::logging::{LogFilter, LogFormat};
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probe};
 use leno_model::protocol::PortRanges;
 use leno_model::settings::parse_duration;
 use leno_model::spiffe::{TrustDomain, Workload};
@@ -89,6 +89,10 @@ pub(crate) struct Args {
     /// Ports of the own application whose bytes are carried unread, as 3306,9000-9010: its clients wait for it to speak
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) opaque_ports: Option<PortRanges>,
+
+    /// What a kubelet asks the own application, as 8080/healthz: let in whatever the policies say; may be repeated
+    #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]
+    pub(crate) probes: Vec<Probe>,
 
     /// Log each call in this form [default: calls are not logged]
     #[arg(long, value_name = "FORMAT", value_enum)]

@@ -84,14 +84,21 @@ impl Subscribers {
     }
 
     pub(crate) fn subscribe(&self, client: ClientId, kind: Kind, subject: Subject, name: Arc<str>) {
-        lock(&self.inner).subjects[kind.index()].entry(subject).or_default().insert((client, name));
+        let mut inner = lock(&self.inner);
+        let subjects = &mut inner.subjects[kind.index()];
+        if let Some(host) = subject.host() {
+            subjects.entry(host).or_default().insert((client, name.clone()));
+        }
+        subjects.entry(subject).or_default().insert((client, name));
     }
 
     pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: Arc<str>) {
         let mut inner = lock(&self.inner);
         let subjects = &mut inner.subjects[kind.index()];
-        if let Some(clients) = subjects.get_mut(subject) {
-            clients.remove(&(client, name));
+        let watcher = (client, name);
+        for subject in subject.host().iter().chain([subject]) {
+            let Some(clients) = subjects.get_mut(subject) else { continue };
+            clients.remove(&watcher);
             if clients.is_empty() {
                 subjects.remove(subject);
             }
@@ -119,7 +126,7 @@ impl Subscribers {
                         mailbox.put(kind, name.clone());
                     }
                 }
-                if !inner.all[kind.index()].is_empty() {
+                if !inner.all[kind.index()].is_empty() && !matches!(subject, Subject::Host(_)) {
                     let name: Arc<str> = subject.to_string().into();
                     inner.all[kind.index()].values().for_each(|mailbox| mailbox.put(kind, name.clone()));
                 }

@@ -133,6 +133,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         discovery: questions,
         default_policy: args.default_inbound_policy,
         opaque_ports: &args.opaque_ports.unwrap_or_default(),
+        probes: &args.probes.into_iter().collect(),
         access_log: access_log.as_ref(),
         limits: &limits,
         mesh: &configuration.mesh,

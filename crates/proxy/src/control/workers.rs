@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use tokio::sync::mpsc;
 
@@ -25,6 +25,7 @@ pub(super) struct WorkerTemplate<'a> {
     pub(super) discovery: Option<mpsc::Sender<Subject>>,
     pub(super) default_policy: DefaultInboundPolicy,
     pub(super) opaque_ports: &'a PortRanges,
+    pub(super) probes: &'a Probes,
     pub(super) access_log: Option<&'a AccessLogOptions>,
     pub(super) limits: &'a Arc<Limits>,
     pub(super) mesh: &'a Arc<Mesh>,
@@ -45,6 +46,7 @@ impl WorkerTemplate<'_> {
                 discovery: self.discovery.clone(),
                 default_policy: self.default_policy,
                 opaque_ports: self.opaque_ports.clone(),
+                probes: self.probes.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 limits: self.limits.clone(),
                 metrics: metrics.clone(),

@@ -10,7 +10,7 @@ use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use mio::{Poll, Token, Waker};
 use slab::Slab;
@@ -43,6 +43,8 @@ pub struct WorkerConfig {
     pub default_policy: DefaultInboundPolicy,
     /// Ports of the own application whose bytes are carried unread.
     pub opaque_ports: PortRanges,
+    /// What kubelets ask the own application: let in whatever the policies say.
+    pub probes: Probes,
     /// Where calls are logged.
     pub access_log: AccessLog,
     /// The limits in force.
@@ -225,6 +227,7 @@ impl Worker {
             identity: config.identity,
             default_policy: config.default_policy,
             opaque_ports: config.opaque_ports,
+            probes: config.probes,
             access_log: config.access_log,
             failures: FailureLog::default(),
             mesh_version: 0,

@@ -8,7 +8,7 @@ use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
@@ -77,6 +77,7 @@ impl Proxy {
             discovery,
             default_policy: DefaultInboundPolicy::default(),
             opaque_ports: PortRanges::default(),
+            probes: Probes::default(),
             access_log: AccessLog::off(),
             limits: Arc::new(set),
             metrics: metrics.clone(),
