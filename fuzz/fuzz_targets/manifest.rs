@@ -5,9 +5,9 @@ use std::fmt::{Debug, Display};
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use leno_model::manifest::{FINDINGS_MAX, SourceFile, parse_file};
+use leno_model::manifest::{FINDINGS_MAX, Refused, SourceFile, parse_file};
 use leno_model::mesh::Mesh;
-use leno_model::policy::{Caller, Decision, DefaultInboundPolicy, HealthPath, Identities, Mode, Network, Request};
+use leno_model::policy::{Caller, Decision, DefaultInboundPolicy, HealthPath, Identities, Network, Request};
 use leno_model::route::{BackendTarget, RouteKind};
 use leno_model::route::status::ConditionKind;
 use leno_model::spiffe::SpiffeId;
@@ -43,8 +43,9 @@ fn check(text: &str) {
             check_routes(&mesh);
             check_policies(&mesh);
         }
-        Err(problems) => {
+        Err(Refused { problems, policies, .. }) => {
             assert!((1..=FINDINGS_MAX).contains(&problems.len()));
+            check_policies(&translate(&policies, "default").mesh);
             for problem in problems {
                 assert!(problem.place.mark.line >= 1 && problem.place.mark.column >= 1);
                 assert!(!problem.to_string().contains('\n'), "{problem}");
@@ -117,7 +118,7 @@ fn check_policies(mesh: &Mesh) {
         let port = policy.ports.as_ref().map_or(1, |ports| ports[0]);
         assert!(policy.selects(&own.workload, port));
         let is_enforced =
-            mesh.policies().iter().any(|policy| policy.mode == Mode::Enforce && policy.selects(&own.workload, port));
+            mesh.policies().iter().any(|policy| policy.mode.is_enforced() && policy.selects(&own.workload, port));
         let path = policy.health_checks.first().map_or("/".to_owned(), ToString::to_string);
         let request = Request { method: b"GET", path: path.as_bytes(), upgrade: false };
         for identity in [None, Some(&own)] {

@@ -2,7 +2,8 @@
 //!
 //! Manifests are the files named *.yaml, *.yml and *.json, links followed; hidden files and sub-directories
 //! are left out, as `kubectl apply -f DIR` does. A file is taken whole or not at all: while it has a mistake,
-//! what it last said without one stays in force.
+//! what it last said without one stays in force. Of a file that never was without one, the AuthorizationPolicies are in
+//! force alone, and those that cannot be read allow no caller: a mistake must not open what a policy protects.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,8 +12,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leno_model::manifest::{self, FILE_MAX_BYTES, SourceFile};
+use leno_model::manifest::{self, FILE_MAX_BYTES, Refused, SourceFile};
 use leno_model::mesh::Mesh;
+use leno_model::object::Object;
 use leno_model::problem::{Mark, Notice, Place, Problem};
 use leno_model::translate::translate;
 use serde::Serialize;
@@ -51,7 +53,10 @@ pub enum Serving {
     Current,
     /// An earlier one, since the one on disk has a mistake.
     LastGood,
-    /// None: there was never one without a mistake.
+    /// None: there was never one without a mistake. Of the one on disk only the AuthorizationPolicies are in force,
+    /// and those that cannot be read allow no caller.
+    OnlyPolicies,
+    /// None: there was never one without a mistake, and there is no AuthorizationPolicy in it.
     Nothing,
 }
 
@@ -70,6 +75,8 @@ struct ManifestFile {
     digest: Option<u64>,
     /// What the last version without a mistake said.
     good: Option<manifest::Manifest>,
+    /// While there was none: the policies of the version on disk.
+    policies: Vec<Object>,
     /// Mistakes of the version on disk.
     problems: Vec<Problem>,
 }
@@ -133,7 +140,8 @@ impl Directory {
     /// Joins what all files say.
     pub fn configuration(&self) -> Configuration {
         let good = || self.files.values().filter_map(|file| file.good.as_ref());
-        let translation = translate(good().flat_map(|manifest| &manifest.objects), DEFAULT_NAMESPACE);
+        let objects = self.files.values().flat_map(ManifestFile::objects);
+        let translation = translate(objects, DEFAULT_NAMESPACE);
         let file_problems = self.files.values().flat_map(|file| &file.problems);
         let file_notices = good().flat_map(|manifest| &manifest.notices);
         Configuration {
@@ -170,25 +178,36 @@ impl ManifestFile {
             return false;
         }
         self.digest = digest;
-        match bytes.map_err(|error| vec![unreadable(path, &error)]).and_then(|bytes| parse(path, bytes)) {
+        match bytes.map_err(|error| vec![unreadable(path, &error)].into()).and_then(|bytes| parse(path, bytes)) {
             Ok(manifest) => {
                 self.good = Some(manifest);
+                self.policies.clear();
                 self.problems.clear();
                 true
             }
-            Err(problems) => {
-                let news = self.problems != problems;
+            Err(Refused { problems, policies, .. }) => {
+                // The bytes changed, and policies may have, even where the mistakes are the same.
+                let news = self.problems != problems || self.good.is_none();
+                if self.good.is_none() {
+                    self.policies = policies;
+                }
                 self.problems = problems;
                 news
             }
         }
     }
 
+    /// What is in force.
+    fn objects(&self) -> &[Object] {
+        self.good.as_ref().map_or(&self.policies, |manifest| &manifest.objects)
+    }
+
     fn status(&self, path: &str) -> FileStatus {
         let serving = match (&self.good, self.problems.is_empty()) {
             (Some(_), true) => Serving::Current,
             (Some(_), false) => Serving::LastGood,
-            (None, _) => Serving::Nothing,
+            (None, _) if self.policies.is_empty() => Serving::Nothing,
+            (None, _) => Serving::OnlyPolicies,
         };
         FileStatus { path: path.to_owned(), serving }
     }
@@ -231,14 +250,20 @@ fn digest(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn parse(path: &str, bytes: Vec<u8>) -> Result<manifest::Manifest, Vec<Problem>> {
+fn parse(path: &str, bytes: Vec<u8>) -> Result<manifest::Manifest, Refused> {
+    // A text that cannot be read may still have the words of a policy.
+    let refused = |problem: Problem, text: String| {
+        Refused::of_text(problem, &SourceFile { path: path.to_owned(), text }, DEFAULT_NAMESPACE)
+    };
     if bytes.len() > FILE_MAX_BYTES {
         let fix = format!("split it into files of at most {FILE_MAX_BYTES} bytes");
-        return Err(vec![problem(path, "the file is too large".to_owned(), &fix)]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        return Err(refused(problem(path, "the file is too large".to_owned(), &fix), text));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        vec![problem(path, format!("byte {at} is not UTF-8 text"), "save the file as UTF-8")]
+        let problem = problem(path, format!("byte {at} is not UTF-8 text"), "save the file as UTF-8");
+        refused(problem, String::from_utf8_lossy(error.as_bytes()).into_owned())
     })?;
     manifest::parse_file(&SourceFile { path: path.to_owned(), text }, DEFAULT_NAMESPACE)
 }

@@ -104,6 +104,63 @@ fn a_bad_file_at_the_start_does_not_stop_the_good_ones() {
     assert!(problems[0].contains("b.yaml:4: spec.ports[0].port of Service default/b: "), "{problems:?}");
 }
 
+const POLICY: &str =
+    "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: cart, namespace: shop}\n";
+
+/// Each policy in force: its mode and what it is about.
+fn policies(configuration: &Configuration) -> Vec<String> {
+    configuration.mesh.policies().iter().map(|policy| format!("{:?} {}", policy.mode, policy.target())).collect()
+}
+
+#[test]
+fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
+    let directory = one_file();
+    write(&directory, "p.yaml", format!("{POLICY}spec: {{ports: [80], allow: [{{identities: [shop/web]}}]}}\n"));
+    let mut read = open(&directory);
+    let configuration = read.configuration();
+    assert_eq!(policies(&configuration), ["Unreadable port 80 in namespace shop"]);
+    assert_eq!(files(&configuration), ["a.yaml current", "p.yaml only-policies"]);
+    let notices: Vec<String> = configuration.notices.iter().map(ToString::to_string).collect();
+    assert!(notices.iter().any(|notice| notice.contains("it allows no caller on port 80")), "{notices:?}");
+
+    // The same mistake, about another port.
+    write(&directory, "p.yaml", format!("{POLICY}spec: {{ports: [81], allow: [{{identities: [shop/web]}}]}}\n"));
+    assert!(read.refresh());
+    assert_eq!(policies(&read.configuration()), ["Unreadable port 81 in namespace shop"]);
+
+    let good = format!("{POLICY}spec: {{ports: [81], allow: [{{identities: [ns/shop/sa/web]}}]}}\n");
+    write(&directory, "p.yaml", &good);
+    assert!(read.refresh());
+    assert_eq!(policies(&read.configuration()), ["Enforce port 81 in namespace shop"]);
+    // From now on there is a version to go back to.
+    write(&directory, "p.yaml", good.replace("allow", "alow"));
+    assert!(read.refresh());
+    assert_eq!(policies(&read.configuration()), ["Enforce port 81 in namespace shop"]);
+}
+
+#[test]
+fn a_policy_is_in_force_beside_an_object_with_a_mistake() {
+    let directory = one_file();
+    let good = format!("{POLICY}spec: {{allow: [{{identities: ['*']}}]}}\n");
+    write(&directory, "p.yaml", format!("{}---\n{good}", bad_service("b")));
+    let configuration = open(&directory).configuration();
+    assert_eq!(policies(&configuration), ["Enforce every port in namespace shop"]);
+    assert_eq!(services(&configuration), ["a"]);
+}
+
+#[test]
+fn a_file_that_is_no_text_denies_where_its_words_name_a_policy() {
+    for bytes in [
+        format!("{POLICY}spec: {{allow: [\n").into_bytes(),
+        [POLICY.as_bytes(), b"spec: {allow: [{identities: [\xff]}]}\n"].concat(),
+        [POLICY.as_bytes(), "#".repeat(FILE_MAX_BYTES).as_bytes()].concat(),
+    ] {
+        let directory = one_file();
+        write(&directory, "p.yaml", bytes);
+        assert_eq!(policies(&open(&directory).configuration()), ["Unreadable every port in namespace shop"]);
+    }
+}
+
 #[test]
 fn a_file_that_turns_bad_keeps_its_last_good_objects_until_it_is_mended() {
     let directory = one_file();

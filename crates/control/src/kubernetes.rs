@@ -126,9 +126,9 @@ impl KubernetesSource {
     /// can have the webhook expect one.
     fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
         let is_of_objects = !matches!(change, Change::Expected(_));
-        let News { problems, is_mended } = self.index.take(kind, change);
+        let News { problems, until_then, is_mended } = self.index.take(kind, change);
         for problem in &problems {
-            tracing::warn!("{problem}; until then it counts as it last was right");
+            tracing::warn!("{problem}; until then {until_then}");
         }
         if is_mended {
             tracing::info!(%kind, "an object that had a mistake has none now");

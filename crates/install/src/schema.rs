@@ -1,11 +1,12 @@
 //! Whether a value fits a JSON schema, as far as our own schemas go: the chart's and those of custom resources.
 //!
 //! Keywords: type, properties, required, additionalProperties: false, items, enum, not: enum, minimum, maximum, minItems,
-//! maxItems, minLength, maxLength, x-kubernetes-int-or-string. Others say nothing here.
+//! maxItems, minLength, maxLength, pattern, x-kubernetes-int-or-string. Others say nothing here.
 
 use std::fmt;
 
 use leno_model::problem::quoted;
+use leno_model::route::Pattern;
 use leno_model::spelling::closest;
 use serde_json::{Map, Value};
 
@@ -58,6 +59,11 @@ fn check_at(field: &str, schema: &Value, value: &Value, violations: &mut Vec<Vio
         if let Some(most) = limit(most).filter(|most| size > *most) {
             violation(format!("{} is more than {most}{unit}", shown(value)));
         }
+    }
+    if let (Some(pattern), Some(text)) = (schema.get("pattern").and_then(Value::as_str), value.as_str())
+        && !is_match(pattern, text)
+    {
+        violation(format!("{} is not of the form {pattern}", shown(value)));
     }
     match value {
         Value::Object(members) => check_members(field, schema, members, violations),
@@ -112,6 +118,11 @@ fn noun(wanted: &str) -> &str {
         "integer" => "a whole number",
         other => other,
     }
+}
+
+/// Whether a pattern of a schema is found in a text. One that is none itself matches nothing.
+fn is_match(pattern: &str, text: &str) -> bool {
+    Pattern::new(&format!("(?s).*(?:{pattern}).*")).is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
 }
 
 /// What limits are about: the size, its unit, and the keywords of the least and the most.

@@ -36,6 +36,9 @@ fn violations_name_the_field_and_what_would_fit() {
         "other: there is no such field",
     ];
     assert_eq!(violations(&schema, &wrong), expected);
+    let form = json!({"type": "string", "pattern": "^[a-z]+$"});
+    assert_eq!(violations(&form, &json!("abc")), [""; 0]);
+    assert_eq!(violations(&form, &json!("ab1")), ["\"ab1\" is not of the form ^[a-z]+$"]);
     assert_eq!(violations(&schema, &json!({"ports": []})), ["name: missing", "ports: the list is less than 1 items"]);
 }
 
@@ -55,7 +58,7 @@ fn documented() -> Vec<String> {
 
 fn model_reads(text: &str) -> Result<(), String> {
     let file = leno_model::manifest::SourceFile { path: "policy.yaml".to_owned(), text: text.to_owned() };
-    leno_model::manifest::parse_file(&file, "shop").map(drop).map_err(|problems| problems[0].to_string())
+    leno_model::manifest::parse_file(&file, "shop").map(drop).map_err(|refused| refused.problems[0].to_string())
 }
 
 #[test]
@@ -123,6 +126,23 @@ fn leaves(at: &str, schema: &Value, names: &mut Vec<String>) {
 }
 
 #[test]
+fn what_the_model_reads_the_custom_resource_does_not_refuse_for_its_form() {
+    let schema = policy_schema();
+    for spec in [
+        "{allow: [{identities: ['*', ns/shop/sa/web, ns/*/sa/web, ns/shop/sa/*, 'ns/*/sa/*', ns/a/sa/b.c-d.e]}]}",
+        "{allow: [{identities: ['spiffe://other.org/ns/shop/sa/web', 'spiffe://a_b-c.org/ns/*/sa/*']}]}",
+        "{allow: [{networks: [10.0.0.0/8, 10.1.2.3, 0.0.0.0/0, '::/0', 'fd00::/8', 'FD00::1', '64:ff9b::1.2.3.4']}]}",
+        "{allow: [], healthChecks: [/, /healthz, /healthz/, /a/.b/..c/d.e, '/~!$&()*+,;=:@-_', \"/'\"]}",
+        "{allow: [], healthChecks: [/grpc.health.v1.Health/Check]}",
+        "{allow: [], targetRef: {kind: ServiceAccount, name: a.b-c}}",
+    ] {
+        let text = with_spec(spec);
+        assert_eq!(model_reads(&text), Ok(()), "{spec}");
+        assert_eq!(violations(&schema, &yaml::read(&text).expect("it is YAML")), [""; 0], "{spec}");
+    }
+}
+
+#[test]
 fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
     let schema = policy_schema();
     let wrong = [
@@ -141,6 +161,22 @@ fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
         "{allow: [], targetRef: {group: apps, kind: ServiceAccount, name: a}}",
         "{allow: [], healthCheck: [/healthz]}",
         "{allow: [], healthChecks: ['']}",
+        "{allow: [], healthChecks: [healthz]}",
+        "{allow: [], healthChecks: [/a//b]}",
+        "{allow: [], healthChecks: [/a/../b]}",
+        "{allow: [], healthChecks: [/a/.]}",
+        "{allow: [], healthChecks: ['/a%20b']}",
+        "{allow: [], healthChecks: ['/a?b']}",
+        "{allow: [], targetRef: {kind: ServiceAccount, name: Cart}}",
+        "{allow: [{identities: [shop/web]}]}",
+        "{allow: [{identities: [ns/shop/sa/]}]}",
+        "{allow: [{identities: [ns/shop/sa/web/x]}]}",
+        "{allow: [{identities: [ns/Shop/sa/web]}]}",
+        "{allow: [{identities: ['spiffe:///ns/shop/sa/web']}]}",
+        "{allow: [{identities: ['**']}]}",
+        "{allow: [{networks: [10.0.0.0/8/8]}]}",
+        "{allow: [{networks: [10.0.0]}]}",
+        "{allow: [{networks: [everybody]}]}",
     ];
     for spec in wrong {
         let text = with_spec(spec);

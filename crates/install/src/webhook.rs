@@ -190,7 +190,7 @@ pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
         return allowed(request);
     }
     let file = SourceFile { path: String::new(), text: what_counts(&request.object).to_string() };
-    let problems = parse_file(&file, &request.namespace).err().unwrap_or_default();
+    let problems = parse_file(&file, &request.namespace).err().unwrap_or_default().problems;
     let lines: Vec<String> = problems.iter().map(Problem::within_object).collect();
     if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
 }

@@ -41,7 +41,7 @@ pub(crate) fn echo_with(from: &str, to: &str) -> String {
 /// Reads `text` as the file `echo.yaml`.
 pub(crate) fn parse(text: &str) -> Result<Manifest, Vec<Problem>> {
     let file = SourceFile { path: "echo.yaml".to_owned(), text: text.to_owned() };
-    parse_file(&file, "default")
+    parse_file(&file, "default").map_err(|refused| refused.problems)
 }
 
 /// The lines that the problems of `text` are reported with.

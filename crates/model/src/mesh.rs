@@ -4,6 +4,7 @@
 //! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
 
 mod draft;
+mod pods;
 mod sharing;
 
 use std::cmp::Ordering;
@@ -25,6 +26,7 @@ use crate::sorted::SortedList;
 use crate::spiffe::{SpiffeId, Workload};
 
 pub use draft::{Changes, Draft};
+pub use pods::{MeshedPod, MeshedPods};
 
 /// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`. A copy is cheap: it shares what is equal.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +45,9 @@ pub struct Mesh {
     /// Where each endpoint is, sorted. An address may be an endpoint's of several clusters.
     #[serde(skip)]
     endpoints: SortedList<EndpointPlace>,
+    /// Pods that are meant by their own addresses, whether or not a Service has them.
+    #[serde(skip)]
+    pods: Arc<MeshedPods>,
     /// What the mesh has an answer for, be it that there is no such thing, sorted; `None` if it knows everything.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
@@ -201,6 +206,7 @@ impl Mesh {
             dialled,
             addresses: SortedList::of_sorted(addresses),
             endpoints: SortedList::of_sorted(endpoints),
+            pods: Arc::default(),
             answered: None,
         }
     }
@@ -320,7 +326,7 @@ impl Mesh {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
             && self.policies.len() == other.policies.len()
-            && self.policies.iter().zip(&other.policies).all(is_same)
+            && self.policies.iter().zip(other.policies.iter()).all(is_same)
     }
 
     /// The policy of that name.

@@ -77,6 +77,12 @@ impl PortRanges {
     pub fn contains(&self, port: u16) -> bool {
         self.0.iter().any(|range| range.contains(&port))
     }
+
+    /// These ports and one more.
+    #[must_use]
+    pub fn with(self, port: u16) -> Self {
+        if self.contains(port) { self } else { Self(self.0.into_iter().chain([port..=port]).collect()) }
+    }
 }
 
 impl FromStr for PortRanges {

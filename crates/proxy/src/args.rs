@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 use leno_admin::logging::{LogFilter, LogFormat};
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probe};
 use leno_model::protocol::PortRanges;
 use leno_model::settings::parse_duration;
 use leno_model::spiffe::{TrustDomain, Workload};
@@ -97,6 +97,10 @@ pub(crate) struct Args {
     /// Tell the own application of verified clients in x-forwarded-client-cert too, beside leno-client-id
     #[arg(long, requires = "identity")]
     pub(crate) forwarded_client_cert: bool,
+
+    /// What a kubelet asks the own application, as 8080/healthz: let in whatever the policies say; may be repeated
+    #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]
+    pub(crate) probes: Vec<Probe>,
 
     /// Log each call in this form [default: calls are not logged]
     #[arg(long, value_name = "FORMAT", value_enum)]

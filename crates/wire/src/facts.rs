@@ -39,6 +39,8 @@ pub const LEADS_TO: &str = "leads-to";
 pub const TRUST_DOMAIN: &str = "trust-domain";
 /// Of the Listener `inbound`: whom the policy is about whose name follows: a service account, or `*`.
 pub const TARGET: &str = "target-";
+/// Of the Listener `inbound`: that the policy whose name follows cannot be read, and so allows no caller.
+pub const UNREADABLE: &str = "unreadable-";
 
 /// Of a Route: the route that it is of, as `HTTPRoute shop/echo`.
 pub const ROUTE: &str = "route";

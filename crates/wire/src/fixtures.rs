@@ -116,16 +116,23 @@ pub(crate) fn random_policies(random: &mut Rng) -> Vec<Arc<AuthorizationPolicy>>
 
 fn random_policy(random: &mut Rng, number: u8) -> AuthorizationPolicy {
     let ports = [80, 8080, 9090];
+    let name = format!("policy.{number}");
+    let service_account = random.choice([None, Some("cart"), Some("other")]).expect("one").map(Into::into);
+    let ports = random.bool().then(|| random_some(random, 3, |random| random.choice(ports).expect("one")));
+    if random.u8(..6) == 0 {
+        return AuthorizationPolicy::unreadable("shop", &name, service_account, ports);
+    }
     AuthorizationPolicy {
         namespace: "shop".into(),
-        name: format!("policy.{number}").into(),
-        service_account: random.choice([None, Some("cart"), Some("other")]).expect("one").map(Into::into),
-        ports: random.bool().then(|| random_some(random, 3, |random| random.choice(ports).expect("one"))),
+        name: name.into(),
+        service_account,
+        ports,
         mode: if random.bool() { Mode::Enforce } else { Mode::Audit },
         allow: random_some(random, 3, |random| Rule {
             identities: random.bool().then(|| random_some(random, 3, random_identities)),
             networks: random.bool().then(|| random_some(random, 2, random_network)),
-        }),
+        })
+        .into(),
         health_checks: random_some(random, 2, |random| {
             let path = random.choice(["/healthz", "/", "/grpc.health.v1.Health/Check"]).expect("one");
             path.parse().expect("a path")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use leno_install::names::PROXY;
-use leno_model::policy::{AuthorizationPolicy, Mode};
+use leno_model::policy::AuthorizationPolicy;
 use leno_model::spiffe::Workload;
 use serde::Serialize;
 
@@ -109,17 +109,19 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
     ports.extend(pages.iter().flat_map(|page| called_ports(page)));
     let ports: Vec<Option<u16>> = if ports.is_empty() { vec![None] } else { ports.into_iter().map(Some).collect() };
     let row = |port: Option<u16>| {
-        let selecting = |mode: Mode| {
+        let selecting = |is_enforced: bool| {
             // A port that nobody names is selected by policies for all ports.
             let selects = move |policy: &&Arc<AuthorizationPolicy>| {
-                policy.mode == mode && (port.is_some() || policy.ports.is_none()) && about(policy, port.unwrap_or(0))
+                policy.mode.is_enforced() == is_enforced
+                    && (port.is_some() || policy.ports.is_none())
+                    && about(policy, port.unwrap_or(0))
             };
             policies.iter().filter(selects).collect::<Vec<_>>()
         };
         let name = |policy: &&Arc<AuthorizationPolicy>| policy.name.to_string();
-        let enforced = selecting(Mode::Enforce);
+        let enforced = selecting(true);
         let (audited_by, decides) = if enforced.is_empty() {
-            let audits = selecting(Mode::Audit).iter().map(name).collect();
+            let audits = selecting(false).iter().map(name).collect();
             (audits, Decides::Default(group.pods.iter().map(default_policy).collect()))
         } else {
             let callers = enforced.iter().flat_map(|policy| callers(policy)).collect();

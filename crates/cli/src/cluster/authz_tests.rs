@@ -1,4 +1,4 @@
-use leno_model::policy::Rule;
+use leno_model::policy::{Mode, Rule};
 use serde_json::json;
 
 use super::*;

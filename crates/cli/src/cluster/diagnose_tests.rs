@@ -38,7 +38,7 @@ fn config() -> Value {
         service_account: None,
         ports: Some(Box::new([8080])),
         mode: Mode::Enforce,
-        allow: Box::new([rule]),
+        allow: vec![rule].into(),
         health_checks: Box::default(),
     };
     json!({"mesh": Mesh::new("default", vec![Arc::new(cluster)], [], vec![Arc::new(policy)], Vec::new())})

@@ -47,7 +47,7 @@ fn read(objects: Vec<DynamicObject>) -> Policies {
                 Object::AuthorizationPolicy(policy) => Some(policy.policy),
                 _ => None,
             })),
-            Err(problems) => policies.mistakes.extend(problems.iter().map(ToString::to_string)),
+            Err(refused) => policies.mistakes.extend(refused.problems.iter().map(ToString::to_string)),
         }
     }
     policies

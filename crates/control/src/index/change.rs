@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use leno_install::annotations::{INJECT, PREFIX};
 use leno_install::inject::InboundPorts;
-use leno_model::manifest::Manifest;
+use leno_model::manifest::{Manifest, Refused};
 use leno_model::problem::Problem;
 use leno_model::route::RouteKind;
 use serde::{Serialize, Serializer};
@@ -66,7 +66,7 @@ pub enum Content {
     /// One that a mesh is made of, or what is wrong with it.
     Object(Result<Manifest, Vec<Problem>>),
     /// The same of an object that has a status of ours, and its generation.
-    Custom(i64, Result<Manifest, Vec<Problem>>),
+    Custom(i64, Result<Manifest, Refused>),
     /// A Pod.
     Pod(Pod),
     /// A Namespace.

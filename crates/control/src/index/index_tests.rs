@@ -44,12 +44,15 @@ fn a_slice(pods: &[(&str, &str)]) -> Content {
 }
 
 fn a_policy(spec: &Value) -> Content {
-    Content::Object(read_object(json!({
-        "apiVersion": "leno.dev/v1alpha1",
-        "kind": "AuthorizationPolicy",
-        "metadata": { "name": "web", "namespace": IN_SHOP },
-        "spec": spec,
-    })))
+    Content::Custom(
+        1,
+        read_object(json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "AuthorizationPolicy",
+            "metadata": { "name": "web", "namespace": IN_SHOP },
+            "spec": spec,
+        })),
+    )
 }
 
 fn a_pod() -> Pod {
@@ -149,6 +152,29 @@ fn a_port_that_passes_the_proxy_by_is_reached_in_clear_and_an_opaque_one_is_know
 }
 
 #[test]
+fn a_meshed_pod_is_reached_at_any_port_by_its_own_address_without_a_service() {
+    let mut index = Index::new();
+    let told = |index: &mut Index, port: u16| {
+        let cluster = index.translate().mesh.pod_by_address(SocketAddr::new(IPS[0], port))?;
+        Some(cluster.endpoints[0].proxy.clone()?.identity.to_string())
+    };
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    assert_eq!(told(&mut index, 9102).as_deref(), Some("ns/shop/sa/echo"));
+    // Made again under its name, as somebody else.
+    apply(&mut index, Kind::Pod, "echo-a", injected("other"));
+    assert_eq!(told(&mut index, 9102).as_deref(), Some("ns/shop/sa/other"));
+    let ports = InboundPorts { skipped: "9102".parse().expect("a port"), ..InboundPorts::default() };
+    let pod = Pod { injected_as: Some("echo".into()), ports, ..a_pod() };
+    apply(&mut index, Kind::Pod, "echo-a", Content::Pod(pod));
+    assert_eq!((told(&mut index, 9102), told(&mut index, 80).is_some()), (None, true));
+    apply(&mut index, Kind::Pod, "echo-a", bare());
+    assert_eq!(told(&mut index, 80), None);
+    apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
+    index.take(Kind::Pod, Change::Removed(Name::new(IN_SHOP, "echo-a")));
+    assert_eq!(told(&mut index, 80), None);
+}
+
+#[test]
 fn a_pod_of_another_namespace_is_not_the_endpoints_own() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
     index.take(Kind::Pod, Change::Applied(Name::new("other", "echo-a"), injected("echo")));
@@ -209,12 +235,52 @@ fn an_object_that_became_wrong_counts_as_it_last_was_right() {
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
     assert_eq!(news.problems.len(), 1, "{news:?}");
     // The same mistake is told once.
-    assert_eq!(apply(&mut index, Kind::AuthorizationPolicy, "web", wrong()), News::default());
+    let again = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
+    assert!(again.problems.is_empty() && !again.is_mended, "{again:?}");
     assert_eq!(index.problems().count(), 1);
     assert_eq!(index.translate().mesh.policies(), before.policies());
 
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
     assert!(news.is_mended && index.problems().count() == 0);
+}
+
+/// A policy on port 8080 that names identities as nobody reads them.
+fn a_wrong_policy() -> Content {
+    let rules = json!([{ "identities": ["shop/web"] }]);
+    a_policy(&json!({ "targetRef": { "kind": "ServiceAccount", "name": "echo" }, "ports": [8080], "allow": rules }))
+}
+
+#[test]
+fn a_policy_that_never_was_right_denies_what_it_is_about() {
+    let mut index = Index::new();
+    let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_wrong_policy());
+    assert_eq!(news.until_then, "it allows no caller on port 8080 of service account echo");
+    let mesh = index.translate().mesh;
+    let [policy] = mesh.policies() else { panic!("one policy: {:?}", mesh.policies()) };
+    assert_eq!((policy.mode, &*policy.target()), (Mode::Unreadable, "port 8080 of service account echo"));
+    let observed: Vec<_> = index.observed().into_values().filter_map(|observed| observed.problem).collect();
+    assert!(
+        observed[0].ends_with("Until then it allows no caller on port 8080 of service account echo."),
+        "{observed:?}"
+    );
+
+    // Another mistake, and another target.
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": 7 })));
+    assert_eq!(index.translate().mesh.policies()[0].target(), "every port in namespace shop");
+
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
+    assert_eq!(index.translate().mesh.policies()[0].mode, Mode::Enforce);
+    let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_wrong_policy());
+    assert_eq!(news.until_then, "its last version without a mistake stays in force");
+    assert_eq!(index.translate().mesh.policies()[0].mode, Mode::Enforce);
+}
+
+#[test]
+fn a_policy_that_is_not_enforced_says_nothing_while_it_cannot_be_read() {
+    let mut index = Index::new();
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "mode": "Audit", "allow": 7 })));
+    assert!(index.translate().mesh.policies().is_empty());
+    assert_eq!(index.problems().count(), 1);
 }
 
 #[test]
@@ -251,7 +317,7 @@ fn of_routes_that_match_the_same_the_older_counts() {
                 "rules": [{ "backendRefs": [{ "name": "echo", "port": 80 }] }],
             },
         }));
-        apply(&mut index, Kind::HttpRoute, name, Content::Object(route));
+        apply(&mut index, Kind::HttpRoute, name, Content::Custom(1, route));
     }
     let joined = index.translate();
     let table = joined.mesh.routes(&joined.mesh.clusters()[0].key, IN_SHOP).expect("a table");

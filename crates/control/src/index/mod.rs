@@ -1,7 +1,8 @@
 //! What is known of the cluster: its objects as the mesh keeps them, fed by [`crate::watch`], joined by `translate`.
 //!
 //! Knows no Kubernetes client. What was known stays known until somebody says that it is gone: an object that became
-//! wrong counts as it last was right, and while a kind is listed anew what was listed before holds.
+//! wrong counts as it last was right, and while a kind is listed anew what was listed before holds. An AuthorizationPolicy
+//! that never was right since we started allows no caller: the ports that it protects must not open.
 
 mod change;
 mod pods;
@@ -10,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use change::{Change, Content, Kind, Name, Namespace, Pod};
-use leno_model::manifest::Manifest;
-use leno_model::mesh::{Dialled, Mesh};
+use leno_model::manifest::{Manifest, Refused};
+use leno_model::mesh::{Dialled, Mesh, MeshedPods};
 use leno_model::object::{Address, Object};
+use leno_model::policy::Mode;
 use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
@@ -25,6 +27,8 @@ const PROBLEMS_SHOWN_MAX: usize = 3;
 pub struct Index {
     objects: BTreeMap<(Kind, Name), Entry>,
     pods: HashMap<Name, Pod>,
+    /// Those with a proxy, by address.
+    meshed_pods: Arc<MeshedPods>,
     /// Pods that are other than when the slices were given their proxies last.
     changed_pods: HashSet<Name>,
     namespaces: Arc<BTreeMap<Box<str>, Namespace>>,
@@ -79,8 +83,33 @@ pub struct Joined {
 pub struct News {
     /// Mistakes that were not there before.
     pub problems: Vec<Problem>,
+    /// What is in force until they are mended; empty if there are none.
+    pub until_then: String,
     /// Whether the object had mistakes and has none now.
     pub is_mended: bool,
+}
+
+impl Entry {
+    /// Whether there is a version without a mistake.
+    fn is_good(&self) -> bool {
+        match &self.object {
+            None => false,
+            Some(Object::AuthorizationPolicy(policy)) => policy.policy.mode != Mode::Unreadable,
+            Some(_) => true,
+        }
+    }
+
+    /// What is in force while the object has a mistake.
+    fn until_then(&self, kind: Kind) -> String {
+        match &self.object {
+            Some(Object::AuthorizationPolicy(policy)) if !self.is_good() => {
+                format!("it allows no caller on {}", policy.policy.target())
+            }
+            None if kind == Kind::AuthorizationPolicy => "it says nothing, since its mode is Audit".to_owned(),
+            None => "it says nothing".to_owned(),
+            Some(_) => "its last version without a mistake stays in force".to_owned(),
+        }
+    }
 }
 
 impl Index {
@@ -89,6 +118,7 @@ impl Index {
         Self {
             objects: BTreeMap::new(),
             pods: HashMap::new(),
+            meshed_pods: Arc::default(),
             changed_pods: HashSet::new(),
             namespaces: Arc::default(),
             expecting: BTreeSet::new(),
@@ -165,7 +195,12 @@ impl Index {
         let observed = with_status.map(|(place, entry)| {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
-                in_a_line(&problems, PROBLEMS_SHOWN_MAX)
+                let problems = in_a_line(&problems, PROBLEMS_SHOWN_MAX);
+                // Of routes the writer of their statuses says it, at each parent.
+                match place.0 {
+                    Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
+                    _ => problems,
+                }
             });
             (place.clone(), Observed { generation: entry.generation, problem })
         });
@@ -202,13 +237,13 @@ impl Index {
         let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
         let Translation { mesh, problems, notices, routes } =
             translate_again(objects, "default", Dialled::Pods, &mut self.memo);
-        self.mesh = Arc::new(mesh.sharing(&self.mesh));
+        self.mesh = Arc::new(mesh.with_pods(self.meshed_pods.clone()).sharing(&self.mesh));
         Joined { mesh: self.mesh.clone(), problems, notices, routes }
     }
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read) => return self.apply_object(kind, name, 0, read),
+            Content::Object(read) => return self.apply_object(kind, name, 0, read.map_err(Refused::from)),
             Content::Custom(generation, read) => return self.apply_object(kind, name, generation, read),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
@@ -225,8 +260,8 @@ impl Index {
         News::default()
     }
 
-    fn apply_object(&mut self, kind: Kind, name: Name, generation: i64, read: Result<Manifest, Vec<Problem>>) -> News {
-        let entry = self.objects.entry((kind, name)).or_default();
+    fn apply_object(&mut self, kind: Kind, name: Name, generation: i64, read: Result<Manifest, Refused>) -> News {
+        let entry = self.objects.entry((kind, name.clone())).or_default();
         entry.generation = generation;
         match read {
             Ok(Manifest { mut objects, notices }) => {
@@ -235,12 +270,17 @@ impl Index {
                 if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
                     pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
                 }
-                News { problems: Vec::new(), is_mended }
+                News { is_mended, ..News::default() }
             }
-            Err(problems) => {
+            Err(refused) => {
+                let problems = refused.problems.clone();
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
-                News { problems: if is_news { problems } else { Vec::new() }, is_mended: false }
+                if kind == Kind::AuthorizationPolicy && !entry.is_good() {
+                    entry.object = refused.into_policy(&name.namespace, &name.name);
+                }
+                let until_then = entry.until_then(kind);
+                News { problems: if is_news { problems } else { Vec::new() }, until_then, is_mended: false }
             }
         }
     }
@@ -276,6 +316,7 @@ impl Index {
         if changed.is_empty() {
             return;
         }
+        self.meshed_pods = Arc::new(pods::meshed(&self.pods));
         for entry in self.objects.values_mut() {
             if let Some(Object::EndpointSlice(slice)) = &mut entry.object
                 && pods::names_any(slice, &entry.held, &changed)

@@ -1,17 +1,44 @@
-//! Which endpoints have a proxy: their Pods say so.
+//! Which endpoints have a proxy: their Pods say so. And which addresses are of Pods with one, whatever Services there are.
 //!
 //! An endpoint whose Pod is not known yet is held back, for if it has a proxy it must not be reached in clear. Slices
 //! and Pods come over different watches, so that is a matter of milliseconds. One whose Pod has another address stays held
 //! back: a slice may name any address, and nobody gets another's calls by naming his.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 
-use leno_model::mesh::EndpointProxy;
+use leno_model::mesh::{EndpointProxy, MeshedPod, MeshedPods};
 use leno_model::object::{Address, EndpointSlice};
 use leno_model::problem::{Mark, Notice, Place};
 use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
+
+/// The Pods with a proxy by their addresses. Of two that say to have one address, as when one takes over that of another
+/// which is about to be forgotten, the first by name counts.
+pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
+    let mut meshed: BTreeMap<IpAddr, (&Name, &Pod, &str)> = BTreeMap::new();
+    for (name, pod) in pods {
+        let Some(service_account) = pod.injected_as.as_deref() else { continue };
+        for ip in &pod.ips {
+            let known = meshed.entry(*ip).or_insert((name, pod, service_account));
+            if name < known.0 {
+                *known = (name, pod, service_account);
+            }
+        }
+    }
+    let entry = |(ip, (name, pod, service_account)): (IpAddr, (&Name, &Pod, &str))| {
+        let meshed = MeshedPod {
+            namespace: name.namespace.clone(),
+            name: name.name.clone(),
+            proxy: proxy(&name.namespace, service_account),
+            skipped_ports: pod.ports.skipped.clone(),
+            opaque_ports: pod.ports.opaque.clone(),
+        };
+        (ip, meshed)
+    };
+    meshed.into_iter().map(entry).collect()
+}
 
 /// Whether one of the slice's endpoints is one of these Pods.
 pub(super) fn names_any(slice: &EndpointSlice, held: &[Address], pods: &HashSet<Name>) -> bool {

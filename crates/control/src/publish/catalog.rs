@@ -83,6 +83,9 @@ impl Catalog {
             return self.write(kind, name, &subject, audience).map(Arc::new);
         }
         let audience = audience.of(kind, &subject);
+        if let Some(pod) = self.pod(&subject) {
+            return Self::written(kind, name, self.write_pod(kind, name, &pod, &audience)?).map(Arc::new);
+        }
         let place = (kind, subject);
         if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&audience)) {
             return Some(written.clone());
@@ -130,7 +133,7 @@ impl Catalog {
     }
 
     fn write(&self, kind: Kind, name: &str, subject: &Subject, audience: &Audience) -> Option<Written> {
-        let view = View { dialect: audience.dialect, mutual_tls: audience.mutual_tls.then_some(&self.trust_domain) };
+        let view = self.view(audience);
         let value = match (kind, subject) {
             (Kind::Cluster, Subject::Cluster(key)) => cluster::write(self.mesh.cluster(key)?, view).encode_to_vec(),
             (Kind::Endpoints, Subject::Cluster(key)) => endpoints::write(self.mesh.cluster(key)?, view).encode_to_vec(),
@@ -147,6 +150,7 @@ impl Catalog {
                 }
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
+            (_, Subject::Host(_)) => return None,
             (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, audience),
             (Kind::Route, Subject::Cluster(key)) => {
                 let cluster: &Cluster = self.mesh.cluster(key)?;
@@ -160,6 +164,37 @@ impl Catalog {
             | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
             | (Kind::Route, Subject::Address(_) | Subject::Nowhere | Subject::Inbound(_)) => return None,
         };
+        Self::written(kind, name, value)
+    }
+
+    /// The cluster of a Pod, if the subject is its address or that cluster and nothing else. It is made anew for whoever
+    /// asks: what a Pod's address leads to changes with the Pod, at ports that nobody knows.
+    fn pod(&self, subject: &Subject) -> Option<Cluster> {
+        match subject {
+            Subject::Cluster(key) => self.mesh.pod_cluster(key),
+            Subject::Address(address) => {
+                let is_known = self.mesh.cluster_by_address(*address).is_some()
+                    || self.mesh.endpoint_by_address(*address).is_some();
+                if is_known { None } else { self.mesh.pod_by_address(*address) }
+            }
+            Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Nowhere => None,
+        }
+    }
+
+    fn write_pod(&self, kind: Kind, name: &str, pod: &Cluster, audience: &Audience) -> Option<Vec<u8>> {
+        match kind {
+            Kind::Cluster => Some(cluster::write(pod, self.view(audience)).encode_to_vec()),
+            Kind::Endpoints => Some(endpoints::write(pod, self.view(audience)).encode_to_vec()),
+            Kind::Listener => Some(listener::write_endpoint(name, &pod.key).encode_to_vec()),
+            Kind::Route => None,
+        }
+    }
+
+    fn view(&self, audience: &Audience) -> View<'_> {
+        View { dialect: audience.dialect, mutual_tls: audience.mutual_tls.then_some(&self.trust_domain) }
+    }
+
+    fn written(kind: Kind, name: &str, value: Vec<u8>) -> Option<Written> {
         // What no client could read is not sent at all: it keeps what it has.
         if value.len() > RESOURCE_MAX_BYTES {
             let (kind, size) = (kind.name(), value.len());

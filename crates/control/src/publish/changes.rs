@@ -42,6 +42,7 @@ impl Changes {
         }
         changes.routes(old, new);
         changes.policies(old, new);
+        changes.pods(old, new);
         changes
     }
 
@@ -130,6 +131,20 @@ impl Changes {
             }
             self.add(Kind::Route, Subject::Cluster(key));
             self.add(Kind::Route, Subject::Mesh);
+        }
+    }
+
+    /// A Pod may be dialled at any port, and has a Listener and a cluster at each.
+    fn pods(&mut self, old: &Mesh, new: &Mesh) {
+        if Arc::ptr_eq(old.pods(), new.pods()) {
+            return;
+        }
+        let gone_or_other = old.pods().iter().filter(|(ip, pod)| new.pods().get(*ip) != Some(*pod));
+        let come = new.pods().iter().filter(|(ip, _)| !old.pods().contains_key(*ip));
+        for (ip, _) in gone_or_other.chain(come) {
+            for kind in [Kind::Cluster, Kind::Endpoints, Kind::Listener] {
+                self.add(kind, Subject::Host(*ip));
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a resource is about. Several names may be about one subject, and a subject may have no resource yet.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::ClusterKey;
@@ -15,6 +15,8 @@ pub(crate) enum Subject {
     Cluster(ClusterKey),
     /// An address: of a Service or of an endpoint.
     Address(SocketAddr),
+    /// A Pod's address, whatever the port: each name of its ports is about it too. No resource is about it alone.
+    Host(IpAddr),
     /// All clusters together.
     Mesh,
     /// The workloads of a namespace, as others call them: the policies that select each.
@@ -42,12 +44,25 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// What changes with it when a Pod comes or goes.
+    pub(crate) fn host(&self) -> Option<IpAddr> {
+        let address = match self {
+            Self::Address(address) => *address,
+            Self::Cluster(key) => key.pod_address()?,
+            Self::Host(_) | Self::Mesh | Self::Inbound(_) | Self::Nowhere => return None,
+        };
+        Some(address.ip())
+    }
+}
+
 impl fmt::Display for Subject {
     /// The name that is used where nobody has asked for another.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cluster(key) => key.fmt(f),
             Self::Address(address) => address.fmt(f),
+            Self::Host(ip) => ip.fmt(f),
             Self::Mesh => RouteName::Mesh.fmt(f),
             Self::Inbound(_) => f.write_str(INBOUND),
             Self::Nowhere => f.write_str(NOWHERE),

@@ -4,6 +4,7 @@
 //! it never grows beyond what its client subscribed to: whoever is slow gets the latest state, not a history.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leno_wire::Kind;
@@ -76,8 +77,41 @@ struct Watcher {
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
     subjects: HashMap<Subject, Watchers>,
+    /// Who is to hear of a Pod, whatever the port that was asked for; a client may have asked for thousands of one Pod's.
+    hosts: HashMap<IpAddr, BTreeMap<(ClientId, Arc<str>), u8>>,
     /// By kind: the clients that want all.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
+}
+
+impl Inner {
+    /// Who is to hear that a subject's resource of a kind has changed, and by which name.
+    fn watchers(&self, subject: &Subject, kind: Kind) -> Box<dyn Iterator<Item = (ClientId, &Arc<str>)> + '_> {
+        match subject {
+            Subject::Host(ip) => {
+                let watchers = self.hosts.get(ip).into_iter().flatten();
+                let of_kind = watchers.filter(move |(_, kinds)| **kinds & bit(kind) != 0);
+                Box::new(of_kind.map(|((client, name), _)| (*client, name)))
+            }
+            subject => {
+                let watchers = self.subjects.get(subject).into_iter().flatten();
+                let of_kind = watchers.filter(move |watcher| watcher.kinds & bit(kind) != 0);
+                Box::new(of_kind.map(|watcher| (watcher.client, &watcher.name)))
+            }
+        }
+    }
+
+    fn unsubscribe_host(&mut self, host: IpAddr, watcher: (ClientId, Arc<str>), kind: Kind) {
+        let Some(watchers) = self.hosts.get_mut(&host) else { return };
+        if let Some(kinds) = watchers.get_mut(&watcher) {
+            *kinds &= !bit(kind);
+            if *kinds == 0 {
+                watchers.remove(&watcher);
+            }
+        }
+        if watchers.is_empty() {
+            self.hosts.remove(&host);
+        }
+    }
 }
 
 impl Watcher {
@@ -108,6 +142,9 @@ impl Subscribers {
 
     pub(crate) fn subscribe(&self, client: ClientId, kind: Kind, subject: Subject, name: Arc<str>) {
         let mut inner = lock(&self.inner);
+        if let Some(host) = subject.host() {
+            *inner.hosts.entry(host).or_default().entry((client, name.clone())).or_default() |= bit(kind);
+        }
         let watchers = inner.subjects.entry(subject).or_default();
         match watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, &name))) {
             Ok(place) => watchers.iter_mut().skip(place).take(1).for_each(|watcher| watcher.kinds |= bit(kind)),
@@ -122,6 +159,9 @@ impl Subscribers {
 
     pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: &str) {
         let mut inner = lock(&self.inner);
+        if let Some(host) = subject.host() {
+            inner.unsubscribe_host(host, (client, name.into()), kind);
+        }
         let Some(watchers) = inner.subjects.get_mut(subject) else { return };
         let Ok(place) = watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, name))) else { return };
         let Some(watcher) = watchers.get_mut(place) else { return };
@@ -158,13 +198,12 @@ impl Subscribers {
         let inner = lock(&self.inner);
         for kind in Kind::ALL {
             for subject in changes.of(kind) {
-                let watchers = inner.subjects.get(subject).into_iter().flatten();
-                for Watcher { client, name, .. } in watchers.filter(|watcher| watcher.kinds & bit(kind) != 0) {
-                    if let Some(mailbox) = inner.mailboxes.get(client) {
+                for (client, name) in inner.watchers(subject, kind) {
+                    if let Some(mailbox) = inner.mailboxes.get(&client) {
                         mailbox.put(kind, name.clone());
                     }
                 }
-                if !inner.all[kind.index()].is_empty() {
+                if !inner.all[kind.index()].is_empty() && !matches!(subject, Subject::Host(_)) {
                     let name: Arc<str> = subject.to_string().into();
                     inner.all[kind.index()].values().for_each(|mailbox| mailbox.put(kind, name.clone()));
                 }

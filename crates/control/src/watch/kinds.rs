@@ -32,6 +32,8 @@ pub(super) struct Pod {
 #[serde(rename_all = "camelCase")]
 struct PodSpec {
     service_account_name: Option<Box<str>>,
+    #[serde(default)]
+    host_network: bool,
     init_containers: Option<Vec<Container>>,
 }
 
@@ -92,6 +94,8 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
 
 pub(super) fn pod(_: &Name, pod: Pod) -> Content {
     let is_injected = pod.labels().get(INJECTED_LABEL).is_some_and(|value| value == "true");
+    // Its address is its node's, whose ports are others' too: no proxy of a Pod answers there.
+    let is_injected = is_injected && !pod.spec.host_network;
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();

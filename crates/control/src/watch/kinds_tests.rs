@@ -79,5 +79,5 @@ fn a_custom_object_that_cannot_be_read_is_its_own_problem() {
     let object = |spec: Value| from(json!({ "metadata": { "name": "web", "namespace": "shop" }, "spec": spec }));
     let read = |spec| policy.read()(&Name::new("shop", "web"), object(spec));
     assert!(matches!(read(json!({ "allow": [] })), Content::Custom(_, Ok(_))));
-    assert!(matches!(read(json!({ "allow": 7 })), Content::Custom(_, Err(problems)) if problems.len() == 1));
+    assert!(matches!(read(json!({ "allow": 7 })), Content::Custom(_, Err(refused)) if refused.problems.len() == 1));
 }

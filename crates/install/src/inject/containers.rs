@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Options, Settings};
+use super::{Options, PodProbe, Settings, probes};
 use crate::names::{ANCHORS, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE};
 
 /// The volume with what it proves its identity with, and trusts others by.
@@ -19,6 +19,8 @@ pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
 pub(super) const PROXY_UID: i64 = 2102;
 
 /// Options of the containers that are read back, since callers must know them.
+pub(super) const INBOUND_PORT: &str = "--inbound-port";
+pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
 
@@ -32,9 +34,9 @@ const TOKEN_SECONDS: i64 = 3_600;
 pub(super) fn init(settings: &Settings) -> Container {
     let mut args = vec![
         format!("--proxy-uid={PROXY_UID}"),
-        format!("--inbound-port={}", settings.inbound_port),
+        format!("{INBOUND_PORT}={}", settings.inbound_port),
         format!("--outbound-port={}", settings.outbound_port),
-        format!("--admin-port={}", settings.admin_port),
+        format!("{ADMIN_PORT}={}", settings.admin_port),
     ];
     option(&mut args, SKIP_INBOUND_PORTS, &settings.skip_inbound_ports);
     option(&mut args, "--skip-outbound-ports", &settings.skip_outbound_ports);
@@ -58,14 +60,14 @@ pub(super) fn init(settings: &Settings) -> Container {
 }
 
 /// The proxy: a native sidecar, so it is ready before the application starts and ends after it, in Jobs too.
-pub(super) fn proxy(settings: &Settings, options: &Options) -> Container {
+pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Container {
     Container {
         name: PROXY.to_owned(),
         image: Some(image(settings)),
         image_pull_policy: Some(settings.image_pull_policy.clone()),
         restart_policy: Some("Always".to_owned()),
         command: Some(vec!["/leno-proxy".to_owned()]),
-        args: Some(arguments(settings, options)),
+        args: Some(arguments(settings, options, probes)),
         env: Some(vec![
             from_field("POD_NAME", "metadata.name"),
             from_field("POD_NAMESPACE", "metadata.namespace"),
@@ -127,7 +129,7 @@ pub(super) fn volume() -> Volume {
 }
 
 /// The command line of the proxy. The kubelet puts values in place of `$(NAME)`.
-fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
+fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec<String> {
     let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
     let mut args = vec![
         format!("--control={control}:15010"),
@@ -156,6 +158,7 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
     }
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     option(&mut args, "--http-ports", &settings.http_ports);
+    args.extend(probes::options(probes));
     args
 }
 

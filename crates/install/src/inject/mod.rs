@@ -6,6 +6,7 @@
 mod conflicts;
 mod containers;
 mod plan;
+mod probes;
 mod settings;
 mod skip;
 mod told;
@@ -13,6 +14,7 @@ mod told;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use probes::{PodProbe, Unasked, of_pod as probes_of_pod, told as told_probes};
 pub use settings::Settings;
 pub use skip::Skipped;
 pub use told::{InboundPorts, inbound_ports};
@@ -100,9 +102,11 @@ pub fn inject(
     if !conflicts.is_empty() {
         return Err(conflicts);
     }
+    let skipped = settings.skip_inbound_ports.parse().unwrap_or_default();
+    let probes = probes::of_pod(template, &skipped);
     let additions = plan::Additions {
         init: containers::init(&settings),
-        proxy: containers::proxy(&settings, options),
+        proxy: containers::proxy(&settings, options, &probes),
         volume: containers::volume(),
     };
     let outcome = match plan::inject(template, &additions) {
@@ -110,7 +114,9 @@ pub fn inject(
         Some((patch, replaced)) => Outcome::Injected { patch, replaced },
         None => Outcome::Skipped(Skipped::Unchanged),
     };
-    Ok(Decision { outcome, warnings: ours(annotations).filter_map(|(name, _)| unknown(name)).collect() })
+    let mut warnings: Vec<String> = ours(annotations).filter_map(|(name, _)| unknown(name)).collect();
+    warnings.extend(probes::warnings(&probes, &settings));
+    Ok(Decision { outcome, warnings })
 }
 
 /// The changes that take our proxy out of a Pod template; none if there is none.

@@ -6,6 +6,7 @@
 
 mod decode;
 mod review;
+mod stand_in;
 mod tree;
 mod value;
 
@@ -47,12 +48,24 @@ pub struct Manifest {
     pub notices: Vec<Notice>,
 }
 
+/// Why a file or an object is not taken, and what of it is in force all the same.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// Every mistake found, at most [`FINDINGS_MAX`].
+    pub problems: Vec<Problem>,
+    /// Its AuthorizationPolicies, for whoever has no earlier version without a mistake: those that can be read as they
+    /// are, and for each of the others a policy that allows no caller ([`Mode::Unreadable`](crate::policy::Mode)).
+    pub policies: Vec<Object>,
+    /// Whether the fields could be told apart, so that `policies` is complete.
+    is_tree: bool,
+}
+
 /// Reads one file. Objects without `metadata.namespace` are in `default_namespace`.
 ///
 /// # Errors
-/// Every mistake found, in the file's order within each object; at most [`FINDINGS_MAX`].
-pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest, Vec<Problem>> {
-    let mut reader = Reader { findings: Findings::new(&file.path), objects: Vec::new(), default_namespace };
+/// [`Refused`] with the mistakes in the file's order within each object.
+pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest, Refused> {
+    let mut reader = Reader::new(&file.path, default_namespace);
     reader.read_text(&file.text);
     reader.finish()
 }
@@ -62,43 +75,62 @@ pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest
 /// A value of JSON is a deserializer, and so is whatever type for Kubernetes' objects after it was made one.
 ///
 /// # Errors
-/// Every mistake found, which is what Kubernetes would have refused to store; at most [`FINDINGS_MAX`].
-pub fn read_object<'de, D>(object: D) -> Result<Manifest, Vec<Problem>>
+/// [`Refused`] with what Kubernetes would have refused to store.
+pub fn read_object<'de, D>(object: D) -> Result<Manifest, Refused>
 where
     D: Deserializer<'de, Error: Display>,
 {
-    let mut reader = Reader { findings: Findings::new(""), objects: Vec::new(), default_namespace: "default" };
+    let mut reader = Reader::new("", "default");
     match Node::deserialize(object) {
         Ok(node) => reader.read(&node),
         Err(error) => {
             let what = format!("this is not an object: {error}");
             reader.findings.file_problem(Default::default(), what, "read it again".to_owned());
+            reader.is_tree = false;
         }
     }
     reader.finish()
 }
 
 struct Reader<'a> {
+    path: &'a str,
     findings: Findings,
     objects: Vec<Object>,
+    /// For policies that cannot be read.
+    stand_ins: Vec<Object>,
+    is_tree: bool,
     default_namespace: &'a str,
 }
 
-impl Reader<'_> {
-    fn finish(self) -> Result<Manifest, Vec<Problem>> {
+impl<'a> Reader<'a> {
+    fn new(path: &'a str, default_namespace: &'a str) -> Self {
+        let findings = Findings::new(path);
+        Self { path, findings, objects: Vec::new(), stand_ins: Vec::new(), is_tree: true, default_namespace }
+    }
+
+    fn finish(self) -> Result<Manifest, Refused> {
         let (problems, notices) = self.findings.into_parts();
-        if problems.is_empty() { Ok(Manifest { objects: self.objects, notices }) } else { Err(problems) }
+        if problems.is_empty() {
+            return Ok(Manifest { objects: self.objects, notices });
+        }
+        let mut policies = self.stand_ins;
+        policies.extend(self.objects.into_iter().filter(|object| matches!(object, Object::AuthorizationPolicy(_))));
+        Err(Refused { problems, policies, is_tree: self.is_tree })
     }
 
     fn read_text(&mut self, text: &str) {
         if text.len() > FILE_MAX_BYTES {
             let what = format!("the file has {} bytes", text.len());
             let fix = format!("split it into files of at most {FILE_MAX_BYTES} bytes");
+            self.stand_ins = stand_in::of_text(text, self.path, self.default_namespace);
             return self.findings.file_problem(Default::default(), what, fix);
         }
         match tree::documents(text) {
             Ok(documents) => documents.iter().for_each(|document| self.read(document)),
-            Err(fault) => self.findings.file_problem(fault.mark, fault.what, fault.fix.to_owned()),
+            Err(fault) => {
+                self.stand_ins = stand_in::of_text(text, self.path, self.default_namespace);
+                self.findings.file_problem(fault.mark, fault.what, fault.fix.to_owned());
+            }
         }
     }
 
@@ -109,6 +141,7 @@ impl Reader<'_> {
         }
         let text = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
         let (version, kind) = (text("apiVersion"), text("kind"));
+        let problems_before = self.findings.problem_count();
         match (version, kind) {
             ("v1", "List") => self.read_list(node),
             (core::v1::Service::API_VERSION, core::v1::Service::KIND) => {
@@ -134,6 +167,11 @@ impl Reader<'_> {
                 self.read_as(node, kind, reference_grant::review);
             }
             _ => self.read_foreign(node, version, kind),
+        }
+        // Of our own group everything is meant for us, and what is passed over may be what protects somebody.
+        if group(version) == authorization_policy::GROUP && self.findings.problem_count() > problems_before {
+            let stand_in = stand_in::of_document(node, self.path, self.default_namespace);
+            self.stand_ins.extend(stand_in.map(Object::AuthorizationPolicy));
         }
     }
 
@@ -193,8 +231,7 @@ impl Reader<'_> {
             let what = format!("{} is not a kind of {version}", quoted(kind));
             return review.problem("kind", what, format!("did you mean {meant}?"));
         }
-        if group(version) == group(authorization_policy::API_VERSION) {
-            // Of our own group everything is meant for us, and what is passed over may be what protects somebody.
+        if group(version) == authorization_policy::GROUP {
             let what = format!("{} is not a kind of {version}", quoted(kind));
             return review.problem("kind", what, format!("use {}", authorization_policy::KIND));
         }
@@ -203,7 +240,7 @@ impl Reader<'_> {
         review.notice("", what);
     }
 
-    fn review<'a>(&'a mut self, root: &'a Node, kind: &str) -> Review<'a> {
+    fn review<'r>(&'r mut self, root: &'r Node, kind: &str) -> Review<'r> {
         Review::new(&mut self.findings, root, kind, self.default_namespace)
     }
 }

@@ -11,12 +11,19 @@ use crate::problem::{Mark, Notice, Place, Problem};
 pub(crate) struct Findings {
     file: Arc<str>,
     problems: Vec<Problem>,
+    /// Those beyond [`FINDINGS_MAX`] included: an object is no better for being the last of many that are wrong.
+    problem_count: usize,
     notices: Vec<Notice>,
 }
 
 impl Findings {
     pub(crate) fn new(path: &str) -> Self {
-        Self { file: path.into(), problems: Vec::new(), notices: Vec::new() }
+        Self { file: path.into(), problems: Vec::new(), problem_count: 0, notices: Vec::new() }
+    }
+
+    /// How many problems were found so far, reported or not.
+    pub(super) fn problem_count(&self) -> usize {
+        self.problem_count
     }
 
     /// Adds a problem of the file as a whole.
@@ -32,6 +39,7 @@ impl Findings {
     }
 
     fn add(&mut self, problem: Problem) {
+        self.problem_count += 1;
         if self.problems.len() < FINDINGS_MAX {
             self.problems.push(problem);
         }
@@ -57,7 +65,7 @@ impl<'a> Review<'a> {
             Some(name) => one_line(&format!("{kind} {namespace}/{name}")),
             None => one_line(kind),
         };
-        let problems_before = findings.problems.len();
+        let problems_before = findings.problem_count;
         Self { findings, root: Some(root), object, default_namespace, problems_before }
     }
 
@@ -85,7 +93,7 @@ impl<'a> Review<'a> {
 
     /// Whether nothing wrong was found in this object.
     pub(crate) fn is_clean(&self) -> bool {
-        self.findings.problems.len() == self.problems_before
+        self.findings.problem_count == self.problems_before
     }
 
     /// Reports a mistake in `field`, whose path is as in `spec.ports[0].port`.

@@ -16,7 +16,7 @@ fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     let typed: T = serde_json::from_value(object.clone()).expect("what Kubernetes stores");
     let value = serde_json::to_value(&typed).expect("JSON");
     assert_eq!(&value, object);
-    read_object(value).map_err(|problems| lines(&problems)).expect("no mistake").objects.remove(0)
+    read_object(value).map_err(|refused| lines(&refused.problems)).expect("no mistake").objects.remove(0)
 }
 
 /// Every field that either has, so that none is forgotten or misspelt here.
@@ -154,7 +154,7 @@ fn an_object_in_no_file_is_read_like_one_in_a_file() {
     let Object::Service(service) = read_as::<Service>(&object) else { panic!("not a Service") };
     assert_eq!((service.ports[0].port, service.cluster_ips.len()), (80, 1));
     object["spec"]["ports"][0]["port"] = json!(0);
-    let problems = read_object(object).expect_err("a mistake");
+    let problems = read_object(object).expect_err("a mistake").problems;
     assert_eq!(lines(&problems), ["spec.ports[0].port of Service shop/echo: 0 is not a port; use 1 to 65535"]);
 }
 

@@ -13,10 +13,12 @@ use serde::de::{Deserializer, IgnoredAny};
 
 use super::{DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_dns_subdomain};
 use crate::manifest::Review;
-use crate::policy::{self, Mode, Rule};
+use crate::policy::{self, Allow, Mode, Rule};
 use crate::problem::quoted;
 use crate::spelling::closest;
 
+/// The API group of our own kinds.
+pub(crate) const GROUP: &str = "leno.dev";
 /// Its `apiVersion`.
 pub(crate) const API_VERSION: &str = "leno.dev/v1alpha1";
 /// Its `kind`.
@@ -73,7 +75,7 @@ struct Spec {
 /// What a policy is about; a reference as Gateway API's policies have it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct TargetRef {
+pub(crate) struct TargetRef {
     /// Empty: both kinds are of Kubernetes' core group.
     group: String,
     /// `ServiceAccount`: the workloads that run as it. `Namespace`: all of the policy's own.
@@ -115,7 +117,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     review.is_clean().then_some(Object::AuthorizationPolicy(policy))
 }
 
-fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) -> Option<Box<str>> {
+/// The service account that is named; `None` for all of the namespace, and for a mistake.
+pub(crate) fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) -> Option<Box<str>> {
     let TargetRef { group, kind, name } = target;
     if !group.is_empty() {
         let what = format!("{} has no kind that a policy can be about", quoted(&group));
@@ -144,7 +147,8 @@ fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) 
     None
 }
 
-fn ports(written: &[i32], review: &mut Review<'_>) -> Box<[u16]> {
+/// The ports that are listed.
+pub(crate) fn ports(written: &[i32], review: &mut Review<'_>) -> Box<[u16]> {
     const FIELD: &str = "spec.ports";
     if written.is_empty() {
         review.problem(FIELD, "an empty list", "list a port, or remove the field to mean all of them");
@@ -170,10 +174,10 @@ fn mode(written: Option<&str>, review: &mut Review<'_>) -> Mode {
     }
 }
 
-fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Box<[Rule]> {
+fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     let Some(written) = written else {
         review.problem("spec.allow", "missing", "list who may call, or write [] for nobody");
-        return Box::default();
+        return Allow::default();
     };
     let mut rules = Vec::new();
     for (index, rule) in written.into_iter().enumerate() {

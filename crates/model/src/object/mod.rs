@@ -102,7 +102,7 @@ fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) ->
 const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dashes, with no dash first or last";
 
 /// Whether `text` is a label as RFC 1123 has it, in lower case.
-fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
 }
@@ -110,7 +110,7 @@ fn is_dns_label(text: &str) -> bool {
 const DNS_SUBDOMAIN_RULE: &str = "use at most 253 lower-case letters, digits, dashes and dots";
 
 /// Whether `text` is labels with dots between them.
-fn is_dns_subdomain(text: &str) -> bool {
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{AuthorizationPolicy, DefaultInboundPolicy};
+use super::{AuthorizationPolicy, DefaultInboundPolicy, Mode};
 
 /// Whether a caller may go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ impl fmt::Display for Reason {
         match self {
             Self::Default(default) => {
                 write!(f, "the default inbound policy is {default}, which {}", default.demand())
+            }
+            Self::NoRule { policy, .. } if policy.mode == Mode::Unreadable => {
+                let AuthorizationPolicy { namespace, name, .. } = &**policy;
+                write!(f, "AuthorizationPolicy {namespace}/{name} cannot be read and so allows nobody")
             }
             Self::NoRule { policy, others } => {
                 write!(f, "no rule of AuthorizationPolicy {}/{}", policy.namespace, policy.name)?;

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::spiffe::{SpiffeId, TrustDomain, is_name};
+#[cfg(test)]
+use crate::spiffe::SpiffeId;
+use crate::spiffe::{TrustDomain, is_name};
 
 const ANY: &str = "*";
 const SCHEME: &str = "spiffe://";
@@ -35,7 +37,9 @@ pub enum Identities {
 pub struct BadIdentities;
 
 impl Identities {
-    /// Whether `identity` is one of them, as seen by a workload of the trust domain `own`.
+    /// Whether `identity` is one of them, as seen by a workload of the trust domain `own`: what the index of a policy is
+    /// tested against.
+    #[cfg(test)]
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
         match self {

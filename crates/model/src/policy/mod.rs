@@ -4,20 +4,24 @@
 //! the proxy's [`DefaultInboundPolicy`] decides; where one is, whatever no rule of any of them allows is denied. Policies
 //! only ever add to the list, so their order does not matter. One in audit mode changes nothing but the log.
 
+mod allow;
 mod decision;
 mod default;
 mod health;
 mod identities;
 mod network;
+mod probe;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use allow::Allow;
 pub use decision::{Decision, Reason};
 pub use default::{DefaultInboundPolicy, UnknownDefault};
 pub use health::{BadPath, HealthPath};
 pub use identities::{BadIdentities, Identities};
 pub use network::{BadNetwork, Network};
+pub use probe::{BadProbe, Probe, ProbePaths, Probes};
 use serde::Serialize;
 
 use crate::spiffe::{SpiffeId, TrustDomain, Workload};
@@ -36,7 +40,7 @@ pub struct AuthorizationPolicy {
     /// Whether it is in force.
     pub mode: Mode,
     /// Who may call. Nobody, if it is empty.
-    pub allow: Box<[Rule]>,
+    pub allow: Allow,
     /// What everybody may ask for.
     pub health_checks: Box<[HealthPath]>,
 }
@@ -47,6 +51,8 @@ pub enum Mode {
     /// What no rule allows is denied.
     #[default]
     Enforce,
+    /// Nobody can read the policy as it is, so it allows nobody until it is mended.
+    Unreadable,
     /// What would be denied is told, and goes on as if the policy did not exist.
     Audit,
 }
@@ -89,7 +95,8 @@ pub struct PortPolicy {
     default: DefaultInboundPolicy,
     /// Those that select the port; if one is enforced, only the enforced ones.
     policies: Arc<[Arc<AuthorizationPolicy>]>,
-    mode: Mode,
+    is_enforced: bool,
+    probes: ProbePaths,
 }
 
 impl PortPolicy {
@@ -102,27 +109,45 @@ impl PortPolicy {
     ) -> Self {
         let mut selecting: Vec<&Arc<AuthorizationPolicy>> =
             policies.into_iter().filter(|policy| policy.selects(&own.workload, port)).collect();
-        let is_enforced = |policy: &&Arc<AuthorizationPolicy>| policy.mode == Mode::Enforce;
-        let mode = if selecting.iter().any(is_enforced) { Mode::Enforce } else { Mode::Audit };
-        selecting.retain(|policy| policy.mode == mode);
+        let is_enforced = selecting.iter().any(|policy| policy.mode.is_enforced());
+        selecting.retain(|policy| policy.mode.is_enforced() == is_enforced);
         let policies = selecting.into_iter().cloned().collect();
-        Self { trust_domain: own.trust_domain.clone(), default, policies, mode }
+        let (trust_domain, probes) = (own.trust_domain.clone(), ProbePaths::default());
+        Self { trust_domain, default, policies, is_enforced, probes }
+    }
+
+    /// The same, but what a kubelet asks for on this port is let in, whoever asks.
+    #[must_use]
+    pub fn with_probes(self, probes: ProbePaths) -> Self {
+        Self { probes, ..self }
     }
 
     /// Whether `caller` may do this. Without a request, whether it may do anything at all on this port, as a
     /// connection whose content is not read does.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
+        match self.decide(caller, request) {
+            Decision::Allow => Decision::Allow,
+            _ if request.is_some_and(|request| self.probes.match_any(request)) => Decision::Allow,
+            other => other,
+        }
+    }
+
+    fn decide(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
         let default = || self.default.decide(caller, &self.trust_domain);
-        let Some((first, others)) = self.policies.split_first() else {
+        let Some(first) = self.policies.first() else {
             return default();
         };
         let is_listed = self.policies.iter().any(|policy| policy.lists(caller, request, &self.trust_domain));
-        let reason = || Reason::NoRule { policy: Arc::clone(first), others: others.len() };
-        match self.mode {
-            Mode::Enforce if is_listed => Decision::Allow,
-            Mode::Enforce => Decision::Deny(reason()),
+        let reason = || {
+            // What has to be mended is more than what may have to be.
+            let unreadable = self.policies.iter().find(|policy| policy.mode == Mode::Unreadable);
+            Reason::NoRule { policy: Arc::clone(unreadable.unwrap_or(first)), others: self.policies.len() - 1 }
+        };
+        match self.is_enforced {
+            true if is_listed => Decision::Allow,
+            true => Decision::Deny(reason()),
             // What is not in force cannot allow what the default denies.
-            Mode::Audit => match default() {
+            false => match default() {
                 Decision::Deny(reason) => Decision::Deny(reason),
                 _ if is_listed => Decision::Allow,
                 _ => Decision::AllowAudited(reason()),
@@ -132,18 +157,57 @@ impl PortPolicy {
 
     /// The first of the policies in force; none where the default policy decides.
     pub fn enforced(&self) -> Option<&AuthorizationPolicy> {
-        self.policies.first().filter(|_| self.mode == Mode::Enforce).map(|policy| &**policy)
+        self.policies.first().filter(|_| self.is_enforced).map(|policy| &**policy)
     }
 
     /// Whether some request of `caller` may be allowed: if not, its connection can be closed before it is read.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());
         !matches!(self.authorize(caller, None), Decision::Deny(_))
-            || (self.mode == Mode::Enforce && has_health_checks())
+            || (self.is_enforced && has_health_checks())
+            || !self.probes.is_empty()
+    }
+}
+
+impl Mode {
+    /// Whether a policy decides, and does not only tell.
+    pub fn is_enforced(self) -> bool {
+        self != Self::Audit
     }
 }
 
 impl AuthorizationPolicy {
+    /// Stands in for a policy that cannot be read: it allows nobody on the ports that it is about.
+    pub fn unreadable(
+        namespace: &str,
+        name: &str,
+        service_account: Option<Box<str>>,
+        ports: Option<Box<[u16]>>,
+    ) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            service_account,
+            ports,
+            mode: Mode::Unreadable,
+            allow: Allow::default(),
+            health_checks: Box::default(),
+        }
+    }
+
+    /// What it is about, as `port 8080 of service account cart` or `every port in namespace shop`.
+    pub fn target(&self) -> String {
+        let ports = match self.ports.as_deref() {
+            None => "every port".to_owned(),
+            Some([port]) => format!("port {port}"),
+            Some(ports) => format!("ports {}", ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")),
+        };
+        match &self.service_account {
+            Some(account) => format!("{ports} of service account {account}"),
+            None => format!("{ports} in namespace {}", self.namespace),
+        }
+    }
+
     /// Whether it is about `port` of `workload`.
     pub fn selects(&self, workload: &Workload, port: u16) -> bool {
         self.namespace == workload.namespace
@@ -167,20 +231,7 @@ impl AuthorizationPolicy {
 
     fn lists(&self, caller: &Caller<'_>, request: Option<&Request<'_>>, own: &TrustDomain) -> bool {
         let is_health_check = |request: &Request<'_>| self.health_checks.iter().any(|path| path.matches(request));
-        self.allow.iter().any(|rule| rule.allows(caller, own)) || request.is_some_and(is_health_check)
-    }
-}
-
-impl Rule {
-    fn allows(&self, caller: &Caller<'_>, own: &TrustDomain) -> bool {
-        let by_identity = |all: &[Identities]| {
-            caller.identity.is_some_and(|identity| all.iter().any(|some| some.contain(identity, own)))
-        };
-        let by_network = |all: &[Network]| all.iter().any(|network| network.contains(caller.address));
-        let names_any = self.identities.is_some() || self.networks.is_some();
-        names_any
-            && self.identities.as_deref().is_none_or(by_identity)
-            && self.networks.as_deref().is_none_or(by_network)
+        self.allow.allows(caller, own) || request.is_some_and(is_health_check)
     }
 }
 

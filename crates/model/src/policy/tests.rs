@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use super::{Caller, Decision, DefaultInboundPolicy, Request, Rule};
+use super::{Allow, Caller, Decision, DefaultInboundPolicy, Request, Rule};
 use crate::fixtures::{lines, translated};
 use crate::mesh::Mesh;
 use crate::spiffe::SpiffeId;
@@ -106,7 +106,8 @@ fn a_rule_wants_identity_and_network_and_one_rule_is_enough() {
 fn a_rule_that_names_nothing_allows_nobody() {
     let own = "example.org".parse().expect("a trust domain");
     let address = IpAddr::from([10, 0, 0, 1]);
-    let empty = |list: bool| Rule { identities: list.then(Box::default), networks: list.then(Box::default) };
+    let empty =
+        |list: bool| Allow::from(vec![Rule { identities: list.then(Box::default), networks: list.then(Box::default) }]);
     for caller in [PLAIN, WEB] {
         let identity = id(caller);
         let caller = Caller { identity: identity.as_ref(), address };

@@ -178,11 +178,16 @@ impl Join {
         }
     }
 
-    /// Tells of policies in audit mode that say nothing, or not everything, since others are in force.
+    /// Tells of policies that cannot be read, and of those in audit mode that say nothing, or not everything, since others are in force.
     fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
         let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
-        for policy in policies.iter().filter(|policy| policy.policy.mode == Mode::Enforce) {
+        for policy in policies.iter().filter(|policy| policy.policy.mode.is_enforced()) {
             enforced.entry(&policy.identity.namespace).or_default().push(policy);
+        }
+        for unreadable in policies.iter().filter(|policy| policy.policy.mode == Mode::Unreadable) {
+            let what =
+                format!("it cannot be read: until it can, it allows no caller on {}", unreadable.policy.target());
+            self.notice(&unreadable.identity, authorization_policy::KIND, what);
         }
         for audited in policies.iter().filter(|policy| policy.policy.mode == Mode::Audit) {
             let others = enforced.get(&*audited.identity.namespace).map_or(&[][..], Vec::as_slice);

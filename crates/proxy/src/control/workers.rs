@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use tokio::sync::mpsc;
 
@@ -27,6 +27,7 @@ pub(super) struct WorkerTemplate<'a> {
     pub(super) opaque_ports: &'a PortRanges,
     pub(super) http_ports: &'a PortRanges,
     pub(super) forwarded_client_cert: bool,
+    pub(super) probes: &'a Probes,
     pub(super) access_log: Option<&'a AccessLogOptions>,
     pub(super) limits: &'a Arc<Limits>,
     pub(super) mesh: &'a Arc<Mesh>,
@@ -50,6 +51,7 @@ impl WorkerTemplate<'_> {
                 opaque_ports: self.opaque_ports.clone(),
                 http_ports: self.http_ports.clone(),
                 forwarded_client_cert: self.forwarded_client_cert,
+                probes: self.probes.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 limits: self.limits.clone(),
                 memory_budget_bytes,

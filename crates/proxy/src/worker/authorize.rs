@@ -64,7 +64,8 @@ impl Worker {
         let target = &self.clusters.get(cluster)?.target;
         let TargetKey::Local(address) = *target else { return None };
         let own = &self.identity.as_ref()?.id;
-        let policy = self.mesh.inbound_policy(own, address.port(), self.default_policy);
+        let port = address.port();
+        let policy = self.mesh.inbound_policy(own, port, self.default_policy).with_probes(self.probes.on(port));
         let decided_by = match policy.enforced() {
             Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
             None => DecidedBy::Default(self.default_policy.name()),

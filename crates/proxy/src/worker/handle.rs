@@ -10,7 +10,7 @@ use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, Mesh};
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use mio::{Poll, Token, Waker};
 use slab::Slab;
@@ -50,6 +50,8 @@ pub struct WorkerConfig {
     pub http_ports: PortRanges,
     /// Whether the application is told of verified clients in `x-forwarded-client-cert` too.
     pub forwarded_client_cert: bool,
+    /// What kubelets ask the own application: let in whatever the policies say.
+    pub probes: Probes,
     /// Where calls are logged.
     pub access_log: AccessLog,
     /// The limits in force.
@@ -265,6 +267,7 @@ impl Worker {
             opaque_ports: config.opaque_ports,
             http_ports: config.http_ports,
             tells_client_cert: config.forwarded_client_cert,
+            probes: config.probes,
             access_log: config.access_log,
             failures: FailureLog::default(),
             mesh_version: 0,

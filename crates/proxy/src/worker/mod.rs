@@ -67,7 +67,7 @@ use leno_http2::{FieldSection, Violation};
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
@@ -130,6 +130,7 @@ struct Worker {
     http_ports: PortRanges,
     /// Whether `x-forwarded-client-cert` is written.
     tells_client_cert: bool,
+    probes: Probes,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,
     /// Where questions go that the mesh has no answer to; none where it knows everything.

@@ -8,7 +8,7 @@ use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Draft, Mesh};
-use leno_model::policy::DefaultInboundPolicy;
+use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
@@ -87,6 +87,7 @@ impl Proxy {
             opaque_ports: PortRanges::default(),
             http_ports: PortRanges::default(),
             forwarded_client_cert: false,
+            probes: Probes::default(),
             access_log: AccessLog::off(),
             limits: Arc::new(set),
             metrics: metrics.clone(),

@@ -9,12 +9,12 @@ mod rbac;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use leno_model::policy::AuthorizationPolicy;
+use leno_model::policy::{AuthorizationPolicy, Mode};
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
 use crate::error::Unreadable;
-use crate::facts::{Facts, TARGET, TRUST_DOMAIN};
+use crate::facts::{Facts, TARGET, TRUST_DOMAIN, UNREADABLE};
 use crate::limits::RESOURCE_MAX_BYTES;
 use crate::listener::{http_chain, router};
 use crate::name::INBOUND;
@@ -38,7 +38,9 @@ pub fn write<'a>(policies: impl IntoIterator<Item = &'a AuthorizationPolicy>, tr
     let policies: Vec<&AuthorizationPolicy> = policies.into_iter().collect();
     let target = |policy: &AuthorizationPolicy| policy.service_account.clone().unwrap_or_else(|| EVERY.into());
     let facts = policies.iter().fold(Facts::default().with(TRUST_DOMAIN, trust_domain), |facts, policy| {
-        facts.with(format!("{TARGET}{}", rbac::name(policy)), &target(policy))
+        let name = rbac::name(policy);
+        let unreadable = (policy.mode == Mode::Unreadable).then_some("true");
+        facts.with(format!("{TARGET}{name}"), &target(policy)).with_some(&format!("{UNREADABLE}{name}"), unreadable)
     });
     let rbac = HttpFilter {
         name: RBAC.to_owned(),

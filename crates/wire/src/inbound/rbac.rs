@@ -2,7 +2,7 @@
 //!
 //! The policies that are enforced are the filter's rules, in one set, so that a caller needs one of them that allows it;
 //! those in audit mode are its shadow rules. A policy is one entry, `namespace/name`: its ports are the permissions, its
-//! rules and what everybody may ask for are the principals. One entry more, which no policy can be, lets everybody
+//! rules and what everybody may ask for are the principals; one that cannot be read has no principal that is anybody. One entry more, which no policy can be, lets everybody
 //! through to ports that no policy is about, since there the default inbound policy decides.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use prost::{Message, Name};
 
 use super::EVERY;
 use super::principal::{self, anybody, nobody};
-use crate::facts::{Facts, TARGET};
+use crate::facts::{Facts, TARGET, UNREADABLE};
 use crate::limits::POLICIES_MAX;
 use crate::pb::rbac::{Permission, Policy, Principal, Rbac, permission, rbac};
 use crate::pb::{Any, RbacFilter};
@@ -32,8 +32,8 @@ pub(super) fn name(policy: &AuthorizationPolicy) -> String {
 
 /// Writes the filter.
 pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomain) -> Any {
-    let of = |mode| policies.iter().copied().filter(move |policy| policy.mode == mode);
-    let (enforced, audited) = (selected_ports(of(Mode::Enforce)), selected_ports(of(Mode::Audit)));
+    let of = |is_enforced| policies.iter().copied().filter(move |policy| policy.mode.is_enforced() == is_enforced);
+    let (enforced, audited) = (selected_ports(of(true)), selected_ports(of(false)));
     let everywhere_but = |ports: &Option<BTreeSet<u16>>| ports.as_ref().map(none_of);
     // Where one is enforced, an audited one says nothing.
     let unaudited = everywhere_but(&audited).into_iter().chain(match &enforced {
@@ -43,10 +43,10 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     // Messages that follow each other are one, with the fields of all (Protobuf encoding, "Last One Wins"): a map within
     // one message would come in any order, and equal resources must be equal bytes.
     let mut bytes = Vec::new();
-    for (name, entry) in entries(of(Mode::Enforce), everywhere_but(&enforced).into_iter(), trust_domain) {
+    for (name, entry) in entries(of(true), everywhere_but(&enforced).into_iter(), trust_domain) {
         bytes.extend(RbacFilter { rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());
     }
-    for (name, entry) in entries(of(Mode::Audit), unaudited, trust_domain) {
+    for (name, entry) in entries(of(false), unaudited, trust_domain) {
         bytes.extend(RbacFilter { shadow_rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());
     }
     Any { type_url: RbacFilter::type_url(), value: bytes }
@@ -166,6 +166,7 @@ fn read_entry(
             None => allow.push(principal::read_rule(given, trust_domain)?),
         }
     }
+    let mode = if facts.get(&format!("{UNREADABLE}{name}")).is_some() { Mode::Unreadable } else { mode };
     let policy = AuthorizationPolicy {
         namespace: namespace.into(),
         name: own_name.into(),

@@ -155,3 +155,17 @@ fn policies_that_are_taken_away_are_refused() {
     assert_eq!(refusal.message, "inbound: removed_resources: every workload has this one");
     assert!(knowledge.mesh().answers(&Subject::Inbound), "what was known holds");
 }
+
+#[test]
+fn policies_that_are_not_understood_let_nobody_in_before_there_were_others() {
+    let (mut session, mut knowledge) = (Session::new(Default::default()), Knowledge::new("default"));
+    knowledge.ask(Subject::Inbound);
+    let server = Server::new(&[ECHO]);
+    let good = server.resource(Kind::Listener, "inbound").expect("every workload has it");
+    let answer = session.respond(&response(Kind::Listener, "inbound", b"no Listener".to_vec()), &mut knowledge);
+    assert!(answer.error_detail.is_some());
+    assert_eq!(knowledge.mesh().unanswered_inbound(), Some(Subject::Inbound));
+
+    session.respond(&response(Kind::Listener, "inbound", good), &mut knowledge);
+    assert_eq!(knowledge.mesh().unanswered_inbound(), None);
+}

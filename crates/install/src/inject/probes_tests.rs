@@ -1,0 +1,97 @@
+use serde_json::{Value, json};
+
+use super::super::{Asked, Namespace, Options, Outcome, inject};
+use super::{PodProbe, Unasked, of_pod, options, told};
+use leno_model::protocol::PortRanges;
+
+/// A Pod with one container, which has these probes.
+fn pod(probes: Value) -> Value {
+    let mut container = json!({"name": "web", "image": "web:1", "ports": [{"name": "http", "containerPort": 8080}]});
+    for (kind, probe) in probes.as_object().expect("probes") {
+        container[kind] = probe.clone();
+    }
+    json!({"metadata": {}, "spec": {"containers": [container]}})
+}
+
+fn liveness(probe: Value) -> Vec<PodProbe> {
+    of_pod(&pod(json!({ "livenessProbe": probe })), &PortRanges::default())
+}
+
+/// The arguments of the proxy that the Pod gets, and what the injector warns of.
+fn injected(pod: &Value, options: &Options) -> (Vec<String>, Vec<String>) {
+    let decision = inject(pod, &Namespace::default(), Asked::ByName, options).expect("nothing is wrong");
+    let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };
+    let mut patched = pod.clone();
+    crate::patch::apply(&mut patched, &patch).expect("it fits");
+    let args = patched["spec"]["initContainers"][1]["args"].as_array().expect("arguments").clone();
+    (args.iter().filter_map(|arg| Some(arg.as_str()?.to_owned())).collect(), decision.warnings)
+}
+
+#[test]
+fn the_proxy_is_told_the_port_and_path_of_each_probe_once() {
+    let pod = pod(json!({
+        "startupProbe": {"httpGet": {"port": "http", "path": "/healthz"}},
+        "livenessProbe": {"httpGet": {"port": 8080, "path": "/healthz?verbose"}},
+        "readinessProbe": {"grpc": {"port": 9090, "service": "shop.Cart"}},
+    }));
+    let (args, warnings) = injected(&pod, &Options::default());
+    let probes: Vec<&String> = args.iter().filter(|arg| arg.starts_with("--probe")).collect();
+    assert_eq!(probes, ["--probe=8080/healthz", "--probe=9090/grpc.health.v1.Health/Check"]);
+    assert_eq!(warnings, [""; 0]);
+    let shown: Vec<String> = told(&args).iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["8080/healthz", "9090/grpc.health.v1.Health/Check"]);
+}
+
+#[test]
+fn probes_of_sidecars_count_and_our_own_containers_do_not() {
+    let probe = json!({"httpGet": {"port": 4191, "path": "/ready"}});
+    let sidecar = json!({"httpGet": {"port": 7000}});
+    let pod = json!({"spec": {"initContainers": [
+        {"name": "leno-proxy", "livenessProbe": probe},
+        {"name": "logs", "restartPolicy": "Always", "readinessProbe": sidecar},
+    ]}});
+    assert_eq!(options(&of_pod(&pod, &PortRanges::default())), ["--probe=7000/"]);
+}
+
+#[test]
+fn what_asks_the_application_nothing_is_no_probe_of_ours() {
+    for probe in [
+        json!({"exec": {"command": ["true"]}}),
+        json!({"tcpSocket": {"port": 8080}}),
+        json!({"httpGet": {"port": 8080, "path": "/", "host": "example.org"}}),
+    ] {
+        assert_eq!(liveness(probe.clone()), [], "{probe}");
+    }
+    let skipped = "8000-8999".parse().expect("ports");
+    let pod = pod(json!({"livenessProbe": {"httpGet": {"port": "http", "path": "/healthz"}}}));
+    assert_eq!(of_pod(&pod, &skipped), []);
+}
+
+#[test]
+fn a_probe_that_would_open_more_than_itself_is_not_let_in() {
+    let why = |probe: Value| liveness(probe).remove(0).asks.expect_err("it is not let in");
+    assert_eq!(why(json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}})), Unasked::Https);
+    assert_eq!(why(json!({"httpGet": {"port": "grpc"}})), Unasked::Port);
+    for path in ["/a/../b", "/a%2Fb", "//"] {
+        assert!(matches!(why(json!({"httpGet": {"port": 1, "path": path}})), Unasked::Path(_)), "{path}");
+    }
+}
+
+#[test]
+fn the_injector_warns_of_a_probe_that_the_default_policy_denies() {
+    let pod = pod(json!({"livenessProbe": {"httpGet": {"port": 8080, "scheme": "HTTPS"}}}));
+    let mut options = Options::default();
+    assert_eq!(injected(&pod, &options).1, [""; 0]);
+    options.proxy.default_inbound_policy = "deny".to_owned();
+    let warnings = injected(&pod, &options).1;
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with("the livenessProbe of container web is denied"), "{warnings:?}");
+}
+
+#[test]
+fn a_path_that_looks_like_a_variable_stays_what_it_is() {
+    let probes = liveness(json!({"httpGet": {"port": 8080, "path": "/$(POD_NAME)"}}));
+    let args = options(&probes);
+    assert_eq!(args, ["--probe=8080/$$(POD_NAME)"]);
+    assert_eq!(told(&args)[0].to_string(), "8080/$(POD_NAME)");
+}

@@ -1,0 +1,118 @@
+//! What stands in for an AuthorizationPolicy that cannot be read: a policy that allows no caller.
+//!
+//! Without it the default inbound policy would decide, and that may let every caller in. It selects as little as the text
+//! proves: the written target and ports where both can be read, else every port of the namespace.
+
+use super::decode::decode;
+use super::review::{Findings, Review};
+use super::tree::Node;
+use super::{Refused, SourceFile};
+use crate::object::{AuthorizationPolicy, Identity, Object, authorization_policy, is_dns_label, is_dns_subdomain};
+use crate::policy;
+use crate::problem::{Mark, Problem};
+
+/// The name of a stand-in for a policy whose own name cannot be read.
+const UNNAMED: &str = "unreadable";
+
+/// Stands in for the policy in a document; `None` if the policy says that it is not enforced.
+pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) -> Option<AuthorizationPolicy> {
+    let spec = document.get("spec");
+    let field = |key: &str| spec.and_then(|spec| spec.get(key));
+    if field("mode").and_then(Node::text) == Some("Audit") {
+        return None;
+    }
+    let metadata = |key: &str| document.get("metadata")?.get(key)?.text();
+    let namespace = metadata("namespace").filter(|name| is_dns_label(name)).unwrap_or(default_namespace);
+    let Some(name) = metadata("name").filter(|name| is_dns_subdomain(name)) else {
+        return Some(of_namespace(namespace, UNNAMED, file, document.mark));
+    };
+    let target = field("targetRef").and_then(|node| decode(node).ok());
+    let account = target.and_then(|target| {
+        without_mistake(document, file, |review| authorization_policy::service_account(target, namespace, review))
+    });
+    let ports = field("ports").and_then(|node| decode::<Vec<i32>>(node).ok());
+    let ports = ports.and_then(|written| {
+        without_mistake(document, file, |review| Some(authorization_policy::ports(&written, review)))
+    });
+    let policy = policy::AuthorizationPolicy::unreadable(namespace, name, account, ports);
+    Some(object(policy, file, document.mark))
+}
+
+/// What is read, unless it has a mistake.
+fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review<'_>) -> Option<T>) -> Option<T> {
+    let mut findings = Findings::new(file);
+    let mut review = Review::new(&mut findings, document, authorization_policy::KIND, "");
+    read(&mut review).filter(|_| review.is_clean())
+}
+
+/// Stands in for the policies in a text that is no YAML: the words of each document tell whether it has one, and its namespace.
+pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
+    let mut objects: Vec<Object> = Vec::new();
+    let has =
+        |objects: &[Object], namespace: &str| objects.iter().any(|known| &*known.identity().namespace == namespace);
+    for document in text.split("\n---") {
+        if !document.contains(authorization_policy::KIND) || !document.contains(authorization_policy::GROUP) {
+            continue;
+        }
+        let mut found = namespaces(document).peekable();
+        let default = found.peek().is_none().then_some(default_namespace);
+        for namespace in found.chain(default) {
+            if !has(&objects, namespace) {
+                let stand_in = of_namespace(namespace, UNNAMED, file, Mark { line: 1, column: 1 });
+                objects.push(Object::AuthorizationPolicy(stand_in));
+            }
+        }
+    }
+    objects
+}
+
+/// Whatever follows the word `namespace` as its value does.
+fn namespaces(text: &str) -> impl Iterator<Item = &str> {
+    text.split("namespace").skip(1).filter_map(|after| {
+        let value = after.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
+        let value = value.trim_start().trim_start_matches(['"', '\'']);
+        let end =
+            value.find(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '-').unwrap_or(value.len());
+        value.get(..end).filter(|name| is_dns_label(name))
+    })
+}
+
+/// Stands in for a policy of which no more is known than its namespace.
+fn of_namespace(namespace: &str, name: &str, file: &str, mark: Mark) -> AuthorizationPolicy {
+    object(policy::AuthorizationPolicy::unreadable(namespace, name, None, None), file, mark)
+}
+
+fn object(policy: policy::AuthorizationPolicy, file: &str, mark: Mark) -> AuthorizationPolicy {
+    let (namespace, name) = (policy.namespace.clone(), policy.name.clone());
+    let identity = Identity { namespace, name, file: file.into(), mark, created_s: 0 };
+    AuthorizationPolicy { identity, policy: policy.into() }
+}
+
+impl Refused {
+    /// A text that is no manifest at all. It is searched for AuthorizationPolicies, not read: whichever namespace it names
+    /// for one has a stand-in.
+    pub fn of_text(problem: Problem, file: &SourceFile, default_namespace: &str) -> Self {
+        let policies = of_text(&file.text, &file.path, default_namespace);
+        Self { problems: vec![problem], policies, is_tree: false }
+    }
+
+    /// The stand-in for a policy that was refused: what its text allows to be read, else one for its whole namespace.
+    /// `None` if the policy says that it is not enforced.
+    pub fn into_policy(self, namespace: &str, name: &str) -> Option<Object> {
+        match self.policies.into_iter().next() {
+            Some(policy) => Some(policy),
+            None if self.is_tree => None,
+            None => Some(Object::AuthorizationPolicy(of_namespace(namespace, name, "", Mark::default()))),
+        }
+    }
+}
+
+impl From<Vec<Problem>> for Refused {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self { problems, policies: Vec::new(), is_tree: true }
+    }
+}
+
+#[cfg(test)]
+#[path = "stand_in_tests.rs"]
+mod tests;

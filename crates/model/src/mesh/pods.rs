@@ -1,0 +1,104 @@
+//! Meshed Pods by their own addresses: whoever dials one means this Pod, whether or not a Service has that port.
+//!
+//! A call to such an address leads to a cluster of its own, of one endpoint, which is made when it is asked for. So the
+//! table costs what there are Pods, not Pods times ports.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use super::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh, canonical};
+use crate::balance::Policy;
+use crate::protocol::{PortRanges, Protocol};
+use crate::settings::Settings;
+
+/// The Pods of a cluster that have a proxy, by each of their addresses.
+pub type MeshedPods = BTreeMap<IpAddr, MeshedPod>;
+
+/// A Pod that has a proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeshedPod {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its proxy.
+    pub proxy: EndpointProxy,
+    /// Ports that connections reach without the proxy.
+    pub skipped_ports: PortRanges,
+    /// Ports whose bytes are carried unread.
+    pub opaque_ports: PortRanges,
+}
+
+/// What the name of a Pod's cluster begins with; a Service's name cannot.
+const PREFIX: char = '-';
+
+impl Mesh {
+    /// The same mesh with these Pods, which are meant by whoever dials their addresses.
+    #[must_use]
+    pub fn with_pods(mut self, pods: Arc<MeshedPods>) -> Self {
+        self.pods = pods;
+        self
+    }
+
+    /// The Pods that are meant by whoever dials their addresses.
+    pub fn pods(&self) -> &Arc<MeshedPods> {
+        &self.pods
+    }
+
+    /// The cluster of the Pod at an address, through whose proxy that port is reached. Addresses of Services and of their
+    /// endpoints lead elsewhere, and go before.
+    pub fn pod_by_address(&self, address: SocketAddr) -> Option<Cluster> {
+        let address = canonical(address);
+        let pod = self.pods.get(&address.ip()).filter(|pod| !pod.skipped_ports.contains(address.port()))?;
+        let is_opaque = pod.opaque_ports.contains(address.port());
+        let endpoint = Endpoint {
+            address,
+            zone: None,
+            hostname: None,
+            pod: Some(pod.name.clone()),
+            proxy: Some(pod.proxy.clone()),
+        };
+        Some(Cluster {
+            key: ClusterKey::of_pod(address, &pod.namespace),
+            balancer: Policy::default(),
+            protocol: if is_opaque { Protocol::Opaque } else { Protocol::of_port(address.port()) },
+            settings: Settings::default(),
+            cluster_ips: Box::default(),
+            endpoints: vec![endpoint],
+            unready_endpoints: Vec::new(),
+        })
+    }
+
+    /// The cluster of that key, if it is a Pod's.
+    pub fn pod_cluster(&self, key: &ClusterKey) -> Option<Cluster> {
+        self.pod_by_address(key.pod_address()?).filter(|cluster| cluster.key == *key)
+    }
+}
+
+impl ClusterKey {
+    /// The name of the cluster of a Pod's address, as `-10-244-1-7.shop:9102`.
+    fn of_pod(address: SocketAddr, namespace: &str) -> Self {
+        let digits = match address.ip() {
+            IpAddr::V4(ip) => ip.octets().map(|octet| octet.to_string()).join("-"),
+            IpAddr::V6(ip) => ip.segments().map(|segment| format!("{segment:x}")).join("-"),
+        };
+        Self { namespace: namespace.into(), service: format!("{PREFIX}{digits}").into(), port: address.port() }
+    }
+
+    /// The address of the Pod whose cluster this is; `None` if it is a Service's.
+    pub fn pod_address(&self) -> Option<SocketAddr> {
+        let digits = self.service.strip_prefix(PREFIX)?;
+        let parts: Vec<&str> = digits.split('-').collect();
+        let ip = match parts.len() {
+            4 => IpAddr::V4(parts.join(".").parse().ok()?),
+            8 => IpAddr::V6(parts.join(":").parse::<Ipv6Addr>().ok()?),
+            _ => return None,
+        };
+        Some(SocketAddr::new(ip, self.port))
+    }
+}
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;

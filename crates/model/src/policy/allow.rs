@@ -1,0 +1,190 @@
+//! The rules of a policy, indexed: a decision looks names up and does not read the whole list.
+//!
+//! A policy may list tens of thousands of identities, and every request asks it. What a decision costs therefore grows
+//! with the logarithm of the list. Only rules that name identities and networks at once are tried one by one.
+
+use std::net::IpAddr;
+use std::ops::Deref;
+
+use serde::{Serialize, Serializer};
+
+use super::{Caller, Identities, Network, Rule};
+use crate::spiffe::{SpiffeId, TrustDomain};
+
+/// The rules of a policy, in the order in which they are written.
+#[derive(Clone, Debug, Default)]
+pub struct Allow {
+    rules: Box<[Rule]>,
+    /// The identities of all rules that name no network.
+    identities: IdentityIndex,
+    /// The networks of all rules that name no identity.
+    networks: NetworkIndex,
+    /// Each rule that names both.
+    both: Box<[(IdentityIndex, NetworkIndex)]>,
+}
+
+/// What an identity has to be equal in: trust domain, namespace and service account; `None` is any of them, but for the
+/// trust domain, which is then the workload's own.
+type Key<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+/// Where in the rules some [`Identities`] stand.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    rule: u32,
+    member: u32,
+}
+
+/// Finds the [`Identities`] that contain an identity.
+#[derive(Clone, Debug, Default)]
+struct IdentityIndex {
+    /// Whether every identity is one of them.
+    any: bool,
+    /// A bit for each [`shape`] that there is.
+    shapes: u8,
+    /// All others, sorted by [`key`].
+    sorted: Box<[Place]>,
+}
+
+/// Finds the [`Network`] that contains an address. Sorted by the first address; none contains another.
+#[derive(Clone, Debug, Default)]
+struct NetworkIndex(Box<[Network]>);
+
+impl Allow {
+    /// Whether one of the rules allows the caller of a workload of the trust domain `own`.
+    pub(super) fn allows(&self, caller: &Caller<'_>, own: &TrustDomain) -> bool {
+        let has = |index: &IdentityIndex| caller.identity.is_some_and(|id| index.contains(&self.rules, id, own));
+        has(&self.identities)
+            || self.networks.contains(caller.address)
+            || self.both.iter().any(|(identities, networks)| networks.contains(caller.address) && has(identities))
+    }
+}
+
+impl<T: Into<Box<[Rule]>>> From<T> for Allow {
+    fn from(rules: T) -> Self {
+        let rules: Box<[Rule]> = rules.into();
+        let places = |wanted: &dyn Fn(usize, &Rule) -> bool| {
+            let of_rules = rules.iter().enumerate().filter(|(index, rule)| wanted(*index, rule));
+            let of_rule = |(rule, named): (usize, &Rule)| {
+                let members = named.identities.as_deref().map_or(0, <[_]>::len);
+                (0..members).map(move |member| Place { rule: number(rule), member: number(member) })
+            };
+            of_rules.flat_map(of_rule).collect()
+        };
+        let identities = IdentityIndex::new(&rules, places(&|_, rule| rule.networks.is_none()));
+        let alone = rules.iter().filter(|rule| rule.identities.is_none());
+        let networks = NetworkIndex::new(alone.flat_map(|rule| rule.networks.iter().flatten()).copied().collect());
+        let both =
+            rules.iter().enumerate().filter(|(_, rule)| rule.identities.is_some()).filter_map(|(index, rule)| {
+                let networks = NetworkIndex::new(rule.networks.as_deref()?.to_vec());
+                Some((IdentityIndex::new(&rules, places(&|other, _| other == index)), networks))
+            });
+        let both = both.collect();
+        Self { rules, identities, networks, both }
+    }
+}
+
+/// A policy has far fewer rules and identities than that: an object has at most 1.5 MiB.
+fn number(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+impl Place {
+    fn get(self, rules: &[Rule]) -> Option<&Identities> {
+        rules.get(self.rule as usize)?.identities.as_deref()?.get(self.member as usize)
+    }
+}
+
+impl IdentityIndex {
+    fn new(rules: &[Rule], mut places: Vec<Place>) -> Self {
+        let mut index = Self::default();
+        places.retain(|place| match place.get(rules).and_then(key) {
+            Some(key) => {
+                index.shapes |= 1 << shape(key);
+                true
+            }
+            None => {
+                index.any = true;
+                false
+            }
+        });
+        places.sort_by(|a, b| a.get(rules).and_then(key).cmp(&b.get(rules).and_then(key)));
+        Self { sorted: places.into(), ..index }
+    }
+
+    /// Looks at most once for each shape, of which there are eight and mostly one.
+    fn contains(&self, rules: &[Rule], identity: &SpiffeId, own: &TrustDomain) -> bool {
+        let has = |shape: u8| {
+            let part = |bit: u8, name| (shape & bit != 0).then_some(name);
+            let wanted: Key<'_> = (
+                part(TRUST_DOMAIN, identity.trust_domain.as_str()),
+                part(NAMESPACE, &identity.workload.namespace),
+                part(SERVICE_ACCOUNT, &identity.workload.service_account),
+            );
+            let is_meant = wanted.0.is_some() || identity.trust_domain == *own;
+            let found = || self.sorted.binary_search_by(|place| place.get(rules).and_then(key).cmp(&Some(wanted)));
+            is_meant && found().is_ok()
+        };
+        self.any || (0..8).filter(|shape| self.shapes & (1 << shape) != 0).any(has)
+    }
+}
+
+const TRUST_DOMAIN: u8 = 4;
+const NAMESPACE: u8 = 2;
+const SERVICE_ACCOUNT: u8 = 1;
+
+/// Which parts of a key are given, as a number below 8.
+fn shape((trust_domain, namespace, service_account): Key<'_>) -> u8 {
+    let bit = |part: Option<&str>, bit: u8| if part.is_some() { bit } else { 0 };
+    bit(trust_domain, TRUST_DOMAIN) | bit(namespace, NAMESPACE) | bit(service_account, SERVICE_ACCOUNT)
+}
+
+/// `None` for every identity.
+fn key(identities: &Identities) -> Option<Key<'_>> {
+    match identities {
+        Identities::Any => None,
+        Identities::Of { trust_domain, namespace, service_account } => {
+            Some((trust_domain.as_ref().map(TrustDomain::as_str), namespace.as_deref(), service_account.as_deref()))
+        }
+    }
+}
+
+impl NetworkIndex {
+    fn new(mut networks: Vec<Network>) -> Self {
+        networks.sort_by_key(|network| (network.first(), network.prefix_bits()));
+        // Of two networks with an address in common one contains the other, and comes first.
+        networks.dedup_by(|later, kept| kept.contains(later.first()));
+        Self(networks.into())
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let after = self.0.partition_point(|network| network.first() <= address);
+        after.checked_sub(1).and_then(|last| self.0.get(last)).is_some_and(|network| network.contains(address))
+    }
+}
+
+impl Deref for Allow {
+    type Target = [Rule];
+
+    fn deref(&self) -> &[Rule] {
+        &self.rules
+    }
+}
+
+impl PartialEq for Allow {
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
+}
+
+impl Eq for Allow {}
+
+impl Serialize for Allow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.rules.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+#[path = "allow_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! What a kubelet asks a workload to learn whether it is well, as the Pod's own spec says.
+//!
+//! A kubelet has no identity, so that policies would deny its probes and the kubelet would end a healthy application.
+//! The paths of probes are let in on their ports whatever the policies say, as [`HealthPath`] lets in those of a policy.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::{BadPath, HealthPath, Request};
+
+/// One probe: the port that it asks and the path that it asks for; its text is `8080/healthz`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// The port that the application listens on, 1 to 65535.
+    pub port: u16,
+    /// What is asked for. gRPC's own health check is a path too.
+    pub path: HealthPath,
+}
+
+/// The text is no probe; it says what to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadProbe {
+    /// No port stands before the path.
+    #[error("write a port and a path, as 8080/healthz")]
+    Form,
+    /// The path is none that can be compared.
+    #[error(transparent)]
+    Path(#[from] BadPath),
+}
+
+/// The probes of one workload, by port. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Probes(BTreeMap<u16, ProbePaths>);
+
+/// What may be asked for on one port by anybody. Cheap to clone; empty for most ports.
+#[derive(Clone, Debug, Default)]
+pub struct ProbePaths(Option<Arc<[HealthPath]>>);
+
+impl Probes {
+    /// Most probes of one workload. A container has three at most.
+    pub const MAX: usize = 256;
+
+    /// Those on a port.
+    pub fn on(&self, port: u16) -> ProbePaths {
+        self.0.get(&port).cloned().unwrap_or_default()
+    }
+}
+
+impl FromIterator<Probe> for Probes {
+    /// Takes the first [`Probes::MAX`].
+    fn from_iter<I: IntoIterator<Item = Probe>>(probes: I) -> Self {
+        let mut by_port: BTreeMap<u16, Vec<HealthPath>> = BTreeMap::new();
+        for Probe { port, path } in probes.into_iter().take(Self::MAX) {
+            by_port.entry(port).or_default().push(path);
+        }
+        Self(by_port.into_iter().map(|(port, paths)| (port, ProbePaths(Some(paths.into())))).collect())
+    }
+}
+
+impl ProbePaths {
+    /// Whether nothing may be asked for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether the request is one of the probes.
+    pub(super) fn match_any(&self, request: &Request<'_>) -> bool {
+        self.0.iter().flat_map(|paths| paths.iter()).any(|path| path.matches(request))
+    }
+}
+
+impl FromStr for Probe {
+    type Err = BadProbe;
+
+    fn from_str(text: &str) -> Result<Self, BadProbe> {
+        let (port, path) = text.find('/').and_then(|slash| text.split_at_checked(slash)).ok_or(BadProbe::Form)?;
+        // `parse` would take a plus sign.
+        let digits = Some(port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
+        let port = digits.and_then(|port| port.parse().ok()).filter(|port| *port != 0).ok_or(BadProbe::Form)?;
+        Ok(Self { port, path: path.parse()? })
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.port, self.path)
+    }
+}
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;
