@@ -1,5 +1,6 @@
 //! Unmodified programs that talk through a mesh of proxies, each in a network namespace of its own.
 
+mod admin;
 mod connections;
 mod databases;
 mod doors;

@@ -113,7 +113,10 @@ pub enum BadReview {
 
 /// A review of which only the place matters.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Placed {
+    api_version: String,
+    kind: String,
     #[serde(default)]
     request: Option<PlacedRequest>,
 }
@@ -122,6 +125,13 @@ struct Placed {
 struct PlacedRequest {
     #[serde(default)]
     namespace: String,
+}
+
+fn check_version(version: String, kind: String) -> Result<(), BadReview> {
+    match version == API_VERSION && kind == KIND {
+        true => Ok(()),
+        false => Err(BadReview::Version { kind, version }),
+    }
 }
 
 /// What is wrong is quoted, and may be as long as the body.
@@ -140,18 +150,17 @@ impl AdmissionReview {
             return Err(BadReview::TooManyValues);
         }
         let review: Self = serde_json::from_slice(bytes).map_err(|error| bad_form(&error))?;
-        if review.api_version != API_VERSION || review.kind != KIND {
-            return Err(BadReview::Version { kind: review.kind, version: review.api_version });
-        }
+        check_version(review.api_version, review.kind)?;
         review.request.ok_or(BadReview::NoRequest)
     }
 
     /// Reads in which namespace something is asked, and keeps nothing else: that takes no more memory than the name.
     ///
     /// # Errors
-    /// [`BadReview`] unless the bytes are JSON with a request.
+    /// [`BadReview`] unless the bytes are a review with a request.
     pub fn namespace(bytes: &[u8]) -> Result<String, BadReview> {
-        let Placed { request } = serde_json::from_slice(bytes).map_err(|error| bad_form(&error))?;
+        let Placed { api_version, kind, request } = serde_json::from_slice(bytes).map_err(|error| bad_form(&error))?;
+        check_version(api_version, kind)?;
         Ok(request.ok_or(BadReview::NoRequest)?.namespace)
     }
 

@@ -27,6 +27,10 @@ fn shop(annotations: Value) -> Namespace {
     Namespace { name: "shop".to_owned(), annotations }
 }
 
+fn review(version: &str, kind: &str, rest: &str) -> String {
+    format!("{{\"apiVersion\": \"{version}\", \"kind\": \"{kind}\"{rest}}}")
+}
+
 fn message(response: &AdmissionResponse) -> &str {
     assert!(!response.allowed);
     &response.status.as_ref().expect("a refusal says why").message
@@ -129,9 +133,6 @@ fn bytes_that_are_no_review_are_refused_with_what_is_wrong() {
     assert!(refused("{").starts_with("the body is not an AdmissionReview: EOF"));
     assert!(refused("[]").starts_with("the body is not an AdmissionReview: "));
     assert!(refused("{}").contains("apiVersion"));
-    let review = |version: &str, kind: &str, rest: &str| {
-        format!("{{\"apiVersion\": \"{version}\", \"kind\": \"{kind}\"{rest}}}")
-    };
     assert_eq!(
         refused(&review("admission.k8s.io/v1beta1", KIND, ", \"request\": {}")),
         "the body is \"AdmissionReview\" of \"admission.k8s.io/v1beta1\"; send AdmissionReview of admission.k8s.io/v1"
@@ -143,6 +144,25 @@ fn bytes_that_are_no_review_are_refused_with_what_is_wrong() {
     };
     assert!(values(VALUES_MAX / 2).is_ok());
     assert!(matches!(values(VALUES_MAX), Err(BadReview::TooManyValues)));
+}
+
+#[test]
+fn the_namespace_is_found_without_the_object_and_refused_for_the_same_reasons() {
+    let object =
+        |name: &str| format!(", \"request\": {{\"object\": {{\"spec\": [1, {{}}]}}, \"namespace\": \"{name}\"}}");
+    let namespace = AdmissionReview::namespace(review(API_VERSION, KIND, &object("shop")).as_bytes());
+    assert_eq!(namespace.expect("a review"), "shop");
+    for bytes in [
+        String::new(),
+        "{}".to_owned(),
+        review(API_VERSION, "Pod", &object("shop")),
+        review("admission.k8s.io/v1beta1", KIND, &object("shop")),
+        review(API_VERSION, KIND, ""),
+    ] {
+        let (placed, read) = (AdmissionReview::namespace(bytes.as_bytes()), AdmissionReview::read(bytes.as_bytes()));
+        let (placed, read) = (placed.expect_err("no review"), read.expect_err("no review"));
+        assert_eq!(std::mem::discriminant(&placed), std::mem::discriminant(&read), "{bytes}: {placed}; {read}");
+    }
 }
 
 #[test]

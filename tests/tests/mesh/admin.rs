@@ -1,0 +1,95 @@
+//! The admin endpoints as Pods have them, on every address: what callers from elsewhere get, and what they cannot take away.
+
+use leno_tests::mesh::{Mesh, Workload};
+use leno_tests::programs;
+
+/// Listens on every address, as in a Pod.
+const EVERYWHERE: [&str; 2] = ["--admin", "0.0.0.0:4191"];
+/// The control plane's admin port, which its proxy stands before.
+const CONTROL_ADMIN: u16 = 15014;
+
+/// Keeps 300 connections open that send a request without its body, and says when all of them have been opened.
+const ATTACK: &str = "import socket, sys, time
+def attack():
+    s = socket.create_connection((sys.argv[1], 4191), 5)
+    s.sendall(b'PUT /log-level HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 100\\r\\n\\r\\n')
+    return s
+held = [attack() for _ in range(300)]
+print('FULL', flush=True)
+while True:
+    held.pop(0).close()
+    held.append(attack())
+    time.sleep(0.001)";
+
+/// The HTTP status of a request, and what came with it.
+fn ask(client: &Workload, url: &str, arguments: &[&str]) -> (String, String) {
+    let output = client.run("curl", &[&["-sS", "--max-time", "1", "-w", "\n%{http_code}", url], arguments].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (body, status) = text.rsplit_once('\n').unwrap_or_else(|| panic!("{url}: {}", programs::text(&output)));
+    (status.to_owned(), body.to_owned())
+}
+
+#[test]
+fn callers_from_elsewhere_see_and_change_nothing_private() {
+    let Some(mesh) = Mesh::new() else { return };
+    let (server, member) = (mesh.meshed("server", &EVERYWHERE), mesh.meshed("member", &[]));
+    let stranger = mesh.workload("stranger");
+    // The proxy redirects connections to this port to itself, and makes its own to the control plane.
+    let manifests = mesh.manifests();
+    let at = format!("0.0.0.0:{CONTROL_ADMIN}");
+    let manifests = manifests.to_str().expect("a path");
+    let _control = server.start("leno-control", &["--config", manifests, "--xds", "127.0.0.1:0", "--admin", &at]);
+    server.wait_for_port(CONTROL_ADMIN);
+
+    for (port, private) in [(4191, "config"), (4191, "balancer"), (4191, "limits"), (CONTROL_ADMIN, "clients")] {
+        for client in [&stranger, &member] {
+            let page = |page: &str| ask(client, &format!("http://{}:{port}/{page}", server.address()), &[]);
+            for public in ["live", "ready", "metrics"] {
+                assert_eq!(page(public).0, "200", "{}: {port}/{public}", client.name());
+            }
+            for private in [private, "log-level", ""] {
+                let (status, body) = page(private);
+                assert!(
+                    status == "403" && body.contains("loopback only"),
+                    "{}: {port}/{private}: {body}",
+                    client.name()
+                );
+            }
+            let url = format!("http://{}:{port}/log-level", server.address());
+            assert_eq!(ask(client, &url, &["-X", "PUT", "-d", "off"]).0, "403", "{}: {port}", client.name());
+        }
+        assert_eq!(ask(&server, &format!("http://127.0.0.1:{port}/{private}"), &[]).0, "200", "{port}/{private}");
+        let levels = ask(&server, &format!("http://127.0.0.1:{port}/log-level"), &[]);
+        assert!(levels.0 == "200" && levels.1.starts_with("info"), "{levels:?}");
+    }
+}
+
+#[test]
+fn a_change_of_the_log_levels_is_in_the_log_whatever_they_are() {
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("server", &[]);
+    for (from, to) in [("info", "off"), ("off", "error"), ("error", "info")] {
+        let url = "http://127.0.0.1:4191/log-level";
+        assert_eq!(ask(&server, url, &["-X", "PUT", "-d", to]).0, "200");
+        server.proxy().wait_for_output(&["WARN", &format!("from=\"{from}\""), &format!("to=\"{to}\"")]);
+    }
+}
+
+#[test]
+fn probes_are_answered_while_a_neighbour_fills_the_admin_port() {
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("server", &EVERYWHERE);
+    let (attacker, kubelet) = (mesh.workload("attacker"), mesh.workload("kubelet"));
+    let address = server.address().to_string();
+    let attack = attacker.start("python3", &["-c", ATTACK, &address]);
+    attack.wait_for_output(&["FULL"]);
+    // From another address, and from the attacker's own.
+    for client in [&kubelet, &attacker] {
+        for round in 0..10 {
+            for page in ["live", "ready"] {
+                let (status, _) = ask(client, &format!("http://{address}:4191/{page}"), &[]);
+                assert_eq!(status, "200", "{} in round {round}: {page}", client.name());
+            }
+        }
+    }
+}
