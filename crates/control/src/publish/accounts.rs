@@ -1,7 +1,7 @@
-//! What each client may have of the control plane's memory: streams and subscriptions, counted by identity over all its
-//! connections.
+//! What each client may have of the control plane's memory: streams, subscriptions and bytes on their way, counted by identity
+//! over all its connections.
 //!
-//! One rule for both: a holder may have as many as it leaves free. So one that takes all it can leaves half, two leave a third,
+//! One rule for all: a holder may have as many as it leaves free. So one that takes all it can leaves half, two leave a third,
 //! and a newcomer always finds room; all of them together never exceed the [`Capacity`].
 
 use std::collections::HashMap;
@@ -44,6 +44,8 @@ struct Inner {
 struct Holding {
     streams: usize,
     names: usize,
+    /// Of requests that are not complete, and of responses that were not read.
+    bytes: usize,
 }
 
 /// One stream's part in its holder's account; what it holds goes back when it is dropped.
@@ -54,6 +56,14 @@ pub(crate) struct Account {
     address: IpAddr,
     paces: Arc<Mutex<Paces>>,
     names: usize,
+}
+
+/// Bytes that are kept for a holder; they go back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    accounts: Arc<Accounts>,
+    holder: Holder,
+    bytes: usize,
 }
 
 /// Why a client gets no more: what it has, and the limit.
@@ -69,6 +79,11 @@ pub(crate) enum Exhausted {
          subscribe to what is used only, or give the control plane more memory or replicas"
     )]
     Names { holder: Holder, own: usize, max: usize },
+    #[error(
+        "{holder} has {own} bytes of requests and responses on their way, as many as are left for others (bytes_max = {max}, of all \
+         clients); send smaller requests, read responses, or give the control plane more memory or replicas"
+    )]
+    Bytes { holder: Holder, own: usize, max: usize },
 }
 
 impl Holder {
@@ -158,13 +173,63 @@ impl Account {
         }
     }
 
+    /// Whether a response may be written: while the holder has no more bytes on their way than it leaves to others, and one
+    /// response in any case.
+    pub(crate) fn may_send(&self) -> bool {
+        let inner = self.accounts.lock();
+        let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);
+        own == 0 || leaves_room(own, 0, inner.all.bytes, self.accounts.capacity.bytes_max)
+    }
+
+    /// Counts bytes that are kept for the holder, be they more than it may have.
+    pub(crate) fn hold(&self, bytes: usize) -> Held {
+        self.accounts.lock().add_bytes(&self.holder, bytes);
+        Held { accounts: self.accounts.clone(), holder: self.holder.clone(), bytes }
+    }
+
     /// How fast clients of this holder at this address may ask.
     pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Held {
+    /// Counts that there are so many bytes now, if that is more than before.
+    ///
+    /// # Errors
+    /// [`Exhausted::Bytes`]; the count stays.
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
+        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
+        let max = self.accounts.capacity.bytes_max;
+        let mut inner = self.accounts.lock();
+        let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);
+        if !leaves_room(own, more, inner.all.bytes, max) {
+            return Err(Exhausted::Bytes { holder: self.holder.clone(), own, max });
+        }
+        inner.add_bytes(&self.holder, more);
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut inner = self.accounts.lock();
+        inner.all.bytes = inner.all.bytes.saturating_sub(self.bytes);
+        if let Some(holding) = inner.holders.get_mut(&self.holder) {
+            holding.bytes = holding.bytes.saturating_sub(self.bytes);
+        }
+    }
+}
+
 impl Inner {
+    fn add_bytes(&mut self, holder: &Holder, bytes: usize) {
+        self.all.bytes += bytes;
+        if let Some(holding) = self.holders.get_mut(holder) {
+            holding.bytes += bytes;
+        }
+    }
+
     fn add(&mut self, holder: &Holder, names: usize) {
         self.all.names += names;
         if let Some(holding) = self.holders.get_mut(holder) {

@@ -6,7 +6,7 @@ use super::{Account, Accounts, Exhausted, Holder};
 use crate::publish::limits::Capacity;
 
 fn accounts(streams_max: usize, names_max: usize) -> Arc<Accounts> {
-    Accounts::new(Capacity { streams_max, names_max })
+    Accounts::new(Capacity { streams_max, names_max, bytes_max: 1_000 })
 }
 
 fn holder(name: &str) -> Holder {
@@ -74,4 +74,20 @@ fn nothing_is_kept_of_a_holder_without_streams() {
     drop(one);
     let inner = accounts.lock();
     assert_eq!((inner.holders.len(), inner.sources.len(), inner.all.streams, inner.all.names), (0, 0, 0, 0));
+}
+
+#[test]
+fn who_leaves_responses_unread_gets_no_more_of_them_and_others_do() {
+    let accounts = accounts(100, 1);
+    let (slow, other) =
+        (open(&accounts, "slow").expect("there is room"), open(&accounts, "other").expect("there is room"));
+    let again = open(&accounts, "slow").expect("there is room");
+    let unread = slow.hold(600);
+    assert_eq!([&slow, &again, &other].map(Account::may_send), [false, false, true]);
+    let mut request = other.hold(0);
+    assert_eq!(request.grow(200), Ok(()));
+    assert!(matches!(request.grow(201), Err(Exhausted::Bytes { own: 200, max: 1_000, .. })));
+    drop(unread);
+    assert!(slow.may_send());
+    assert_eq!(request.grow(500), Ok(()));
 }

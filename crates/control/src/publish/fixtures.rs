@@ -41,7 +41,7 @@ pub(crate) fn mesh(text: &str) -> Arc<Mesh> {
 
 /// A control plane that serves a mesh.
 pub(crate) fn state(text: &str) -> State {
-    state_with(text, Capacity { streams_max: 1_000, names_max: 1_000_000 })
+    state_with(text, Capacity { streams_max: 1_000, names_max: 1_000_000, bytes_max: 64 << 20 })
 }
 
 /// The same with room for so much.

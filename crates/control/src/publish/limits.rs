@@ -14,8 +14,9 @@ pub const HANDSHAKES_MAX: usize = 1_024;
 /// Resources of one kind that one client may subscribe to by name. A Leno proxy asks about 10,000 Services and addresses at
 /// most, and their routes may lead to others.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
-/// Bytes of one request; a full list of subscriptions fits in.
-pub const REQUEST_MAX_BYTES: usize = 4 << 20;
+/// Bytes of one request. What it says takes up to 12 times as much while it is read. 17,000 names of 60 bytes fit in; proxies
+/// name 1,000 at a time.
+pub const REQUEST_MAX_BYTES: usize = 1 << 20;
 /// Requests of one client at once, above what [`REQUESTS_PER_SECOND`] gives back.
 pub const REQUESTS_BURST: u32 = 2_000;
 /// Requests of one client per second, lasting.
@@ -43,22 +44,28 @@ pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Memory of a stream with its connection, in bytes: 30 kB were measured of a TLS connection that says nothing.
 const STREAM_BYTES: usize = 40 << 10;
-/// Memory of one subscription, in bytes; about 200 were measured of one to a name of 108 bytes that does not exist.
-const NAME_BYTES: usize = 256;
+/// Memory of one subscription, in bytes; 280 were measured of one to a name of 108 bytes that does not exist.
+const NAME_BYTES: usize = 320;
 /// The part of the process's memory that streams may take, as the divisor of a fraction.
 const STREAMS_SHARE: usize = 3;
 /// The part that subscriptions may take, likewise.
 const NAMES_SHARE: usize = 4;
+/// The part that requests may take which are not complete, and responses that were not read, likewise.
+const BYTES_SHARE: usize = 12;
 /// What a process may use that nobody limits: enough for 17,000 streams.
 const MEMORY_UNLIMITED: usize = 2 << 30;
 /// The least memory that is reckoned with; less is a mistake in a manifest.
 const MEMORY_MIN: usize = 64 << 20;
 
-// Streams and subscriptions together leave 5/12 of the memory to the mesh, its resources, and everything else: of 256 MiB, 106.
-const _: () = assert!(12 / STREAMS_SHARE + 12 / NAMES_SHARE <= 7);
-// In 256 MiB every proxy of a mesh of 1,000 may ask about 80 Services and addresses, in four kinds of resources.
-const _: () = assert!(Capacity::of_memory(256 << 20).streams_max >= 2_000);
-const _: () = assert!(Capacity::of_memory(256 << 20).names_max >= 1_000 / 2 * 80 * 4);
+// Streams, subscriptions and bytes on their way leave a third of the memory to the mesh, its resources, and everything else: of
+// 256 MiB, 85.
+const _: () = assert!(12 / STREAMS_SHARE + 12 / NAMES_SHARE + 12 / BYTES_SHARE <= 8);
+const SMALL: Capacity = Capacity::of_memory(256 << 20);
+const _: () =
+    assert!(SMALL.streams_max * STREAM_BYTES + SMALL.names_max * NAME_BYTES + SMALL.bytes_max <= (256 << 20) / 3 * 2,);
+// In 256 MiB, 2,000 proxies have a stream each, and 1,000 of them may ask about 50 Services and addresses in four kinds of
+// resources. One identity may have half of that.
+const _: () = assert!(SMALL.streams_max >= 2_000 && SMALL.names_max >= 1_000 * 50 * 4);
 
 /// How much all clients together may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,18 +74,32 @@ pub struct Capacity {
     pub streams_max: usize,
     /// Subscriptions of all kinds, over all streams.
     pub names_max: usize,
+    /// Bytes of requests that are not complete, and of responses that were not read.
+    pub bytes_max: usize,
 }
 
 impl Capacity {
     /// What fits into a process that may use `memory` bytes.
     pub const fn of_memory(memory: usize) -> Self {
         let memory = if memory < MEMORY_MIN { MEMORY_MIN } else { memory };
-        Self { streams_max: memory / STREAMS_SHARE / STREAM_BYTES, names_max: memory / NAMES_SHARE / NAME_BYTES }
+        Self {
+            streams_max: memory / STREAMS_SHARE / STREAM_BYTES,
+            names_max: memory / NAMES_SHARE / NAME_BYTES,
+            bytes_max: memory / BYTES_SHARE,
+        }
     }
 
     /// What fits into this process, by the limit of its control group (cgroup v2), if there is one.
     pub fn of_process() -> Self {
-        let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-        Self::of_memory(limit.unwrap_or(MEMORY_UNLIMITED).min(MEMORY_UNLIMITED))
+        Self::of_memory(memory_limit().unwrap_or(MEMORY_UNLIMITED).min(MEMORY_UNLIMITED))
     }
+}
+
+/// How many bytes the control group lets its processes use; `None` if it does not say.
+fn memory_limit() -> Option<usize> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let limit = fs::read_to_string(format!("/sys/fs/cgroup/{}/memory.max", path.trim_matches('/'))).ok()?;
+    // Without a limit it says `max`.
+    limit.trim().parse().ok()
 }

@@ -6,7 +6,7 @@
 //!
 //! `state` takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
 //! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
-//! `service` answers their calls, `stream` is one client's loop, `accounts` and `pace` are what each identity may have and how fast,
+//! `service` answers their calls, `stream` is one client's loop, `accounts`, `metered` and `pace` are what each identity may have and how fast,
 //! `clients` and `metrics` show it all.
 
 mod accounts;
@@ -17,6 +17,7 @@ mod clients;
 mod delta;
 mod holdings;
 pub mod limits;
+mod metered;
 mod metrics;
 mod pace;
 mod rate;

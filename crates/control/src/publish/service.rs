@@ -8,6 +8,7 @@ use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready as ready_or_pending};
+use std::time::Instant;
 
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_server::SERVICE_NAME;
 use hyper::body::{Body, Bytes, Frame};
@@ -21,11 +22,13 @@ use tonic::server::NamedService;
 use tonic::{Status, body};
 use tonic_prost::ProstDecoder;
 
+use super::accounts::Holder;
 use super::delta::Delta;
 use super::limits::REQUEST_MAX_BYTES;
+use super::metered::Metered;
 use super::sotw::StateOfTheWorld;
 use super::state::State;
-use super::stream;
+use super::stream::{self, Requests};
 use super::variant::Exchange;
 use crate::accept::Peer;
 
@@ -79,11 +82,18 @@ impl Service {
         let peer = peer.ok_or_else(|| Status::internal("a connection without a peer"))?;
         peer.presence.asked();
         peer.presence.settle();
+        let opened = self.state.accounts.open(Holder::of(&peer), peer.address.ip().to_canonical(), Instant::now());
+        let account = opened.map_err(|exhausted| {
+            self.state.metrics.refused_stream();
+            Status::resource_exhausted(exhausted.to_string())
+        })?;
         // Room is made as it is needed, and kept: for about twice the largest request, and most are acknowledgements.
         let decoder = ProstDecoder::new(BufferSettings::new(0, 0));
-        let requests = Streaming::new_request(decoder, request.into_body(), None, Some(REQUEST_MAX_BYTES));
+        let body = Metered::new(request.into_body(), account.hold(0));
+        let meter = body.meter();
+        let requests = Streaming::new_request(decoder, body, None, Some(REQUEST_MAX_BYTES));
         let (sender, messages) = mpsc::channel(RESPONSES_MAX);
-        tokio::spawn(stream::serve::<E>(self.state.clone(), peer, requests, sender));
+        tokio::spawn(stream::serve::<E>(self.state.clone(), account, peer, Requests { requests, meter }, sender));
         let mut response = Response::new(body::Body::new(Responses { messages, has_ended: false }));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         Ok(response)

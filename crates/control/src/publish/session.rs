@@ -7,15 +7,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::body::Bytes;
 use leno_wire::Kind;
 use leno_wire::limits::NAME_MAX_BYTES;
 
-use super::accounts::{Account, Exhausted};
+use super::accounts::{Account, Exhausted, Held};
 use super::catalog::{Audience, Catalog, Version, Written};
 use super::holdings::{KindState, Outstanding, Refused, Sent};
 use super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
+
+/// How often it is looked whether a client has read what it was sent.
+const UNREAD_PAUSE: Duration = Duration::from_millis(50);
 
 /// How the client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +90,18 @@ impl Context<'_> {
         if !self.subscribers.has(subject) {
             self.catalog.forget(subject);
         }
+    }
+}
+
+/// A response that the client has not read.
+struct Unread {
+    response: Bytes,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.response
     }
 }
 
@@ -195,9 +211,20 @@ impl Session {
         known.unwrap_or_else(|| name.into())
     }
 
-    /// Bytes that clients like this one were sent again are owed for so long that nothing is sent; `None` if not.
+    /// How long nothing is sent, because clients like this one were sent too much again, or have not read what they were sent;
+    /// `None` if nothing is in the way.
     pub(crate) fn must_pause(&self, now: Instant) -> Option<Duration> {
-        self.account.as_ref()?.paces().again.wait(now)
+        let account = self.account.as_ref()?;
+        let unread = (!account.may_send()).then_some(UNREAD_PAUSE);
+        account.paces().again.wait(now).or(unread)
+    }
+
+    /// Counts a response until the client has read it.
+    pub(crate) fn until_read(&self, response: Bytes) -> Bytes {
+        match &self.account {
+            Some(account) => Bytes::from_owner(Unread { _held: account.hold(response.len()), response }),
+            None => response,
+        }
     }
 
     /// Notes that a request was read; says how long to wait with the next one.

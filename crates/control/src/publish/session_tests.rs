@@ -36,7 +36,7 @@ fn wanted(client: &Client<'_>, kind: Kind, names: &[String]) -> Result<(), Refus
 
 #[test]
 fn an_identity_has_so_many_names_over_all_its_streams_and_kinds_and_others_have_room() {
-    let state = state_with("", Capacity { streams_max: 100, names_max: 1_000 });
+    let state = state_with("", Capacity { streams_max: 100, names_max: 1_000, bytes_max: 1_000 });
     let web = [(); 2].map(|()| Client::held_by::<Delta>(&state, "web"));
     for kind in Kind::ALL {
         assert_eq!(wanted(&web[0], kind, &strangers("a", 100)), Ok(()));
@@ -62,7 +62,7 @@ fn an_identity_has_so_many_names_over_all_its_streams_and_kinds_and_others_have_
 #[test]
 fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     let text: String = (0..40).map(|number| service(&format!("s{number}"), &[])).collect();
-    let state = state_with(&text, Capacity { streams_max: 100, names_max: 100 });
+    let state = state_with(&text, Capacity { streams_max: 100, names_max: 100, bytes_max: 1_000 });
     let first = Client::held_by::<Delta>(&state, "web");
     assert_eq!(wanted(&first, Kind::Cluster, &[]), Ok(()));
     let second = Client::held_by::<Delta>(&state, "web");

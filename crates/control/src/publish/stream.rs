@@ -12,10 +12,11 @@ use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 use tonic::{Code, Status, Streaming};
 
-use super::accounts::Holder;
+use super::accounts::Account;
 use super::audience::audience;
 use super::clients::{Introduction, lock};
 use super::limits::READ_BYTES_PER_NAME;
+use super::metered::Meter;
 use super::rate::RequestRate;
 use super::service::framed;
 use super::session::{Answer, Context, Session, shortened};
@@ -42,15 +43,31 @@ struct Stream {
     mailbox: Arc<Mailbox>,
 }
 
+/// The requests of a stream.
+pub(super) struct Requests<R> {
+    pub(super) requests: Streaming<R>,
+    /// What is kept of the one that is not complete.
+    pub(super) meter: Arc<Meter>,
+}
+
+impl<R> Requests<R> {
+    async fn next(&mut self) -> Result<Option<R>, Status> {
+        let request = self.requests.message().await?;
+        self.meter.taken();
+        Ok(request)
+    }
+}
+
 /// Serves a stream until it ends; an error that ends it goes to the client.
 pub(crate) async fn serve<E: Exchange>(
     state: Arc<State>,
+    account: Account,
     peer: Peer,
-    mut requests: Streaming<E::Request>,
+    mut requests: Requests<E::Request>,
     responses: Responses,
 ) {
     let ended = tokio::select! {
-        ended = talk::<E>(&state, peer, &mut requests, &responses) => ended,
+        ended = talk::<E>(&state, account, peer, &mut requests, &responses) => ended,
         () = responses.closed() => Ok(()),
     };
     let status = match ended {
@@ -68,22 +85,23 @@ pub(crate) async fn serve<E: Exchange>(
 
 async fn talk<E: Exchange>(
     state: &Arc<State>,
+    account: Account,
     peer: Peer,
-    requests: &mut Streaming<E::Request>,
+    requests: &mut Requests<E::Request>,
     responses: &Responses,
 ) -> Result<(), Status> {
-    let Some(first) = requests.message().await? else {
+    let Some(first) = requests.next().await? else {
         return Ok(());
     };
     let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
-    let stream = Stream::join::<E>(state.clone(), &peer, node)?;
+    let stream = Stream::join::<E>(state.clone(), account, &peer, node);
     let mut rate = RequestRate::new(Instant::now());
     // Requests are read, and responses sent, no faster than the client may cost us.
     let mut read_at = stream.take::<E>(&first)?;
     loop {
         let send_at = stream.send_what_is_due::<E>(responses).await?;
         tokio::select! {
-            request = requests.message(), if read_at.is_none() => match request? {
+            request = requests.next(), if read_at.is_none() => match request? {
                 Some(_) if !rate.takes(Instant::now()) => {
                     return Err(Status::resource_exhausted("too many requests; ask for what is used, and once"));
                 }
@@ -105,7 +123,7 @@ async fn pause(until: Option<Instant>) {
 }
 
 impl Stream {
-    fn join<E: Exchange>(state: Arc<State>, peer: &Peer, node: &Node) -> Result<Self, Status> {
+    fn join<E: Exchange>(state: Arc<State>, account: Account, peer: &Peer, node: &Node) -> Self {
         let id = state.next_client();
         let introduction = Introduction {
             node: shortened(&node.id),
@@ -113,8 +131,6 @@ impl Stream {
             address: peer.address,
             identity: peer.identity.as_ref().map(ToString::to_string),
         };
-        let account = state.accounts.open(Holder::of(peer), peer.address.ip().to_canonical(), Instant::now());
-        let account = account.map_err(|exhausted| Status::resource_exhausted(exhausted.to_string()))?;
         let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node), account)));
         state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
@@ -122,7 +138,7 @@ impl Stream {
             tracing::info!(node, user_agent, %address, left_out, "xds: a client came");
         }
         let mailbox = state.subscribers.join(id);
-        Ok(Self { state, id, introduction, session, mailbox })
+        Self { state, id, introduction, session, mailbox }
     }
 
     /// Takes in a request; says when the next one may be read, if not at once.
@@ -171,7 +187,7 @@ impl Stream {
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
             let gone = |_| Status::cancelled("the client is gone");
-            let message = framed(&E::respond(batch))?;
+            let message = lock(&self.session).until_read(framed(&E::respond(batch))?);
             responses.send(Box::new(Ok(message))).await.map_err(gone)?;
         }
     }

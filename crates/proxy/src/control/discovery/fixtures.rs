@@ -2,7 +2,7 @@
 
 use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{Cluster, Mesh};
 use leno_model::translate::translate;
 use leno_wire::name::{cluster_key, listener_subject};
 use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
@@ -43,6 +43,12 @@ impl Server {
         let translation = translate(&objects, "default");
         assert!(translation.problems.is_empty(), "{:?}", translation.problems);
         Self(translation.mesh)
+    }
+
+    /// The cluster of that name, which must be there.
+    pub(super) fn cluster(&self, name: &str) -> Cluster {
+        let key = cluster_key(name).expect("a cluster's name");
+        Cluster::clone(self.0.cluster(&key).expect("a cluster of the server's"))
     }
 
     /// The bytes of a resource, if there is one of that name.

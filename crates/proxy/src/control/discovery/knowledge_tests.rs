@@ -2,8 +2,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
-use leno_model::mesh::Mesh;
-use leno_wire::{Kind, Unreadable};
+use leno_model::mesh::{Cluster, ClusterKey, Mesh};
+use leno_wire::{Dialect, Kind, Unreadable, View, cluster, endpoints, listener, routes};
+use prost::Message;
 
 use super::super::fixtures::{ECHO, Server, service};
 use super::{Knowledge, Resource};
@@ -50,7 +51,7 @@ fn asked(authorities: &[&str]) -> Knowledge {
     knowledge
 }
 
-fn endpoints(mesh: &Mesh, authority: &str) -> Vec<String> {
+fn addresses(mesh: &Mesh, authority: &str) -> Vec<String> {
     let cluster = mesh.cluster_by_authority(authority.as_bytes()).expect("a Service");
     cluster.endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect()
 }
@@ -69,7 +70,7 @@ fn a_service_is_answered_when_its_cluster_endpoints_and_routes_are_there() {
     }
     let mesh = knowledge.mesh();
     assert_eq!(subject(mesh, "echo:50051"), None);
-    assert_eq!(endpoints(mesh, "echo:50051"), ["127.0.0.1:50061", "127.0.0.2:50061"]);
+    assert_eq!(addresses(mesh, "echo:50051"), ["127.0.0.1:50061", "127.0.0.2:50061"]);
 }
 
 #[test]
@@ -123,7 +124,7 @@ spec:
     );
     learn(&mut knowledge, &after);
     assert_eq!(table(&knowledge).map(|table| table.entries().len()), Some(1));
-    assert_eq!(endpoints(knowledge.mesh(), "v2.default:80"), ["127.0.1.2:8080"]);
+    assert_eq!(addresses(knowledge.mesh(), "v2.default:80"), ["127.0.1.2:8080"]);
 
     learn(&mut knowledge, &before);
     assert!(table(&knowledge).is_none(), "the route has gone");
@@ -145,7 +146,7 @@ fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
         let cluster = mesh.cluster_by_address("10.96.0.10:50051".parse().expect("an address")).expect("echo");
         let table = mesh.routes(&cluster.key, "default").expect("a table");
         assert_eq!(table.kind().name(), kind);
-        assert_eq!(endpoints(mesh, "v1.default:80"), ["127.0.1.1:8080"], "{kind}");
+        assert_eq!(addresses(mesh, "v1.default:80"), ["127.0.1.1:8080"], "{kind}");
     }
 }
 
@@ -158,7 +159,7 @@ fn a_resource_that_cannot_be_read_leaves_what_was_known() {
         assert!(take(&mut knowledge, kind, "echo.default:50051", Some(b"\xff\xff")).is_err(), "{kind:?}");
     }
     assert!(knowledge.take(Kind::Cluster, "no cluster's name", None).is_err());
-    assert_eq!(endpoints(knowledge.mesh(), "echo:50051").len(), 2);
+    assert_eq!(addresses(knowledge.mesh(), "echo:50051").len(), 2);
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn what_no_call_uses_is_forgotten_with_its_cluster_and_asked_again_when_it_is_ca
     knowledge.take_usage(&usage(std::slice::from_ref(&service), &[], &[]), start + IDLE);
     assert_eq!(knowledge.forget_idle(start + IDLE, IDLE), 2);
     assert_eq!(asked_names(&knowledge), ["echo.default:50051", "inbound"]);
-    assert_eq!(endpoints(knowledge.mesh(), "echo:50051").len(), 2, "the Service is in use");
+    assert_eq!(addresses(knowledge.mesh(), "echo:50051").len(), 2, "the Service is in use");
     let gone = vec!["10.96.0.10:50051".to_owned(), "192.0.2.1:443".to_owned()];
     assert_eq!(knowledge.take_wishes(Kind::Listener), (Vec::new(), gone));
 
@@ -256,13 +257,13 @@ fn what_no_call_uses_is_forgotten_with_its_cluster_and_asked_again_when_it_is_ca
     let (mesh, changes) = knowledge.take_mesh();
     assert!(mesh.clusters().is_empty() && !mesh.answers(&service) && mesh.answers(&Subject::Inbound));
     assert!(changes.forgotten.contains(&service) && changes.forgotten_clusters.len() == 1);
-    assert_eq!(endpoints(&before, "echo:50051").len(), 2, "a mesh that is in use somewhere does not change");
+    assert_eq!(addresses(&before, "echo:50051").len(), 2, "a mesh that is in use somewhere does not change");
     assert_eq!(knowledge.versions(Kind::Cluster).count(), 0);
 
     assert!(knowledge.ask(&service, start));
     assert_eq!(knowledge.take_wishes(Kind::Listener), (vec![name], Vec::new()));
     learn(&mut knowledge, &server);
-    assert_eq!(endpoints(knowledge.mesh(), "echo:50051").len(), 2);
+    assert_eq!(addresses(knowledge.mesh(), "echo:50051").len(), 2);
 }
 
 #[test]
@@ -284,7 +285,7 @@ spec:
         knowledge.take_usage(&usage(&[], &[], &["v1.default:80"]), now);
         knowledge.forget_idle(now, IDLE);
         assert_eq!(asked_names(&knowledge).len(), 1, "one question leads there, and is enough");
-        assert_eq!(endpoints(knowledge.mesh(), "v1.default:80"), ["127.0.1.1:8080"]);
+        assert_eq!(addresses(knowledge.mesh(), "v1.default:80"), ["127.0.1.1:8080"]);
     }
     let now = Instant::now() + IDLE * 6;
     assert_eq!(knowledge.forget_idle(now, IDLE), 1);
@@ -346,5 +347,51 @@ fn policies_that_cannot_be_read_or_are_taken_away_leave_those_in_force() {
     for bytes in [None, Some(b"\xff\xff".to_vec()), Some(Vec::new()), of_a_service] {
         assert!(take(&mut knowledge, Kind::Listener, "inbound", bytes.as_deref()).is_err(), "{bytes:?}");
         assert_eq!(policies(&knowledge), Some(vec!["a".to_owned()]));
+    }
+}
+
+/// Asks about the Service `s<number>` and takes in the answer; gives how long the part took that the control thread does for it.
+fn learn_renamed(knowledge: &mut Knowledge, number: usize, like: &Cluster) -> Duration {
+    let key = ClusterKey { namespace: "default".into(), service: format!("s{number}").into(), port: 80 };
+    let cluster = Cluster { key: key.clone(), ..like.clone() };
+    let view = View { dialect: Dialect::Envoy, mutual_tls: None };
+    let name = key.to_string();
+    let resources = [
+        (Kind::Listener, listener::write(&name, None, &cluster, None).encode_to_vec()),
+        (Kind::Cluster, cluster::write(&cluster, view).encode_to_vec()),
+        (Kind::Endpoints, endpoints::write(&cluster, view).encode_to_vec()),
+        (Kind::Route, routes::write(&key, None, Dialect::Envoy).encode_to_vec()),
+    ];
+    let began = Instant::now();
+    knowledge.ask(&Subject::Service(key), began);
+    for (kind, bytes) in resources {
+        assert!(knowledge.wants(kind, &name));
+        take(knowledge, kind, &name, Some(&bytes)).expect("it can be read");
+        knowledge.take_wishes(kind);
+        let (mesh, changes) = knowledge.take_mesh();
+        assert!(mesh.clusters().len() <= number + 1 && changes.clusters.len() <= 1);
+    }
+    began.elapsed()
+}
+
+#[test]
+#[ignore = "prints what an answer costs: run it with --ignored --nocapture"]
+fn what_an_answer_costs_does_not_grow_with_what_is_known() {
+    let mesh = Server::new(&[ECHO]);
+    let like = mesh.cluster("echo.default:50051");
+    let mut knowledge = Knowledge::new("default", 20_000);
+    let mut costs = Vec::new();
+    for number in 0..10_000 {
+        costs.push(learn_renamed(&mut knowledge, number, &like));
+        if [100, 1_000, 10_000].contains(&costs.len()) {
+            let mut latest = costs.split_off(costs.len() - 100);
+            latest.sort();
+            println!(
+                "{} Services known: {:?} for the four responses about the next one (median)",
+                number + 1,
+                latest[50]
+            );
+            costs.extend(latest);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! One stream of incremental xDS, from the client's side: requests out, responses in. No sockets, no clock.
 
+use std::collections::HashMap;
+
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
@@ -9,6 +11,13 @@ use super::knowledge::{Knowledge, Resource};
 
 /// gRPC's INVALID_ARGUMENT, with which a resource is refused.
 const INVALID_ARGUMENT: i32 = 3;
+
+/// Names to subscribe to, and to unsubscribe from, in one request. The control plane takes 1 MiB, and a name has up to 512 bytes.
+const NAMES_PER_REQUEST: usize = 500;
+/// Bytes of the versions in a first request.
+const VERSIONS_MAX_BYTES: usize = 400 << 10;
+/// What a version takes beside its text, at most.
+const VERSION_EXTRA_BYTES: usize = 10;
 
 /// What has been said on one stream.
 #[derive(Debug)]
@@ -28,31 +37,34 @@ impl Session {
     /// Asks for what is needed now and has not been asked for on this stream, and gives up what is not needed any more. Costs
     /// as much as that is, but for the first request of a kind, which names all.
     pub(super) fn requests(&mut self, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
-        Kind::ALL.into_iter().filter_map(|kind| self.request(kind, knowledge)).collect()
+        Kind::ALL.into_iter().flat_map(|kind| self.requests_of(kind, knowledge)).collect()
     }
 
-    fn request(&mut self, kind: Kind, knowledge: &mut Knowledge) -> Option<DeltaDiscoveryRequest> {
+    fn requests_of(&mut self, kind: Kind, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
         let (mut subscribe, mut unsubscribe) = knowledge.take_wishes(kind);
-        let begun = self.begun.get_mut(kind.index())?;
+        let Some(begun) = self.begun.get_mut(kind.index()) else { return Vec::new() };
         let is_first = !*begun;
         if is_first {
             subscribe = knowledge.wanted(kind).into_iter().collect();
             unsubscribe.clear();
         }
-        if subscribe.is_empty() && unsubscribe.is_empty() {
-            return None;
-        }
-        *begun = true;
+        *begun |= !subscribe.is_empty();
         // Only the first request of a kind says what is there from an earlier stream.
-        let have = is_first.then(|| knowledge.versions(kind));
-        Some(DeltaDiscoveryRequest {
-            node: self.node.take(),
-            type_url: kind.type_url().to_owned(),
-            resource_names_subscribe: subscribe,
-            resource_names_unsubscribe: unsubscribe,
-            initial_resource_versions: have.into_iter().flatten().map(|(n, v)| (n.clone(), v.clone())).collect(),
-            ..Default::default()
-        })
+        let mut versions = if is_first { versions(kind, knowledge) } else { HashMap::new() };
+        let mut requests = Vec::new();
+        while !subscribe.is_empty() || !unsubscribe.is_empty() {
+            let later = |names: &mut Vec<String>| names.split_off(names.len().min(NAMES_PER_REQUEST));
+            let (more, less) = (later(&mut subscribe), later(&mut unsubscribe));
+            requests.push(DeltaDiscoveryRequest {
+                node: self.node.take(),
+                type_url: kind.type_url().to_owned(),
+                resource_names_subscribe: std::mem::replace(&mut subscribe, more),
+                resource_names_unsubscribe: std::mem::replace(&mut unsubscribe, less),
+                initial_resource_versions: std::mem::take(&mut versions),
+                ..Default::default()
+            });
+        }
+        requests
     }
 
     /// Takes in a response; the request that acknowledges it says what could not be read.
@@ -72,6 +84,16 @@ impl Session {
             ..Default::default()
         }
     }
+}
+
+/// The versions of resources that are there, as many as one request has room for; the others are sent again.
+fn versions(kind: Kind, knowledge: &Knowledge) -> HashMap<String, String> {
+    let mut bytes = 0;
+    let fits = |(name, version): &(&String, &String)| {
+        bytes += name.len() + version.len() + VERSION_EXTRA_BYTES;
+        bytes <= VERSIONS_MAX_BYTES
+    };
+    knowledge.versions(kind).take_while(fits).map(|(name, version)| (name.clone(), version.clone())).collect()
 }
 
 /// Takes in the resources of a response; says what is wrong with the first one that is refused.

@@ -4,6 +4,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Res
 use envoy_types::pb::google::protobuf::Any;
 use leno_model::discovery::Subject;
 use leno_wire::Kind;
+use prost::Message;
 
 use super::super::fixtures::{ECHO, Server};
 use super::super::knowledge::Knowledge;
@@ -108,6 +109,20 @@ fn a_subject_that_is_forgotten_is_unsubscribed_from_and_subscribed_to_again_when
     let asked = exchange(&mut session, &mut knowledge, &server);
     assert_eq!(asked, [Kind::Listener, Kind::Cluster, Kind::Endpoints, Kind::Route]);
     assert_eq!(knowledge.mesh().unanswered_authority(b"echo:50051"), None);
+}
+
+#[test]
+fn many_names_are_asked_for_in_requests_that_a_control_plane_takes() {
+    const NAMES: u16 = 2_345;
+    let mut knowledge = Knowledge::new("default", NAMES.into());
+    for port in 1..=NAMES {
+        assert!(knowledge.ask(&Subject::Address(([10, 0, 0, 1], port).into()), Instant::now()));
+    }
+    let requests = Session::new(Default::default()).requests(&mut knowledge);
+    assert!(requests.len() > 2 && requests.iter().all(|request| request.encoded_len() <= 1 << 20));
+    let names: usize = requests.iter().map(|request| request.resource_names_subscribe.len()).sum();
+    assert_eq!(names, usize::from(NAMES));
+    assert_eq!(knowledge.forget_idle(Instant::now() + Duration::from_secs(9), Duration::from_secs(1)), names);
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! The body of a stream of requests, which counts what is kept of a request until it is complete.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body, Bytes, Frame};
+use tonic::{Status, body};
+
+use super::accounts::Held;
+
+/// Bytes of a request that the memory of a stream has room for anyway.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// A body whose bytes are counted.
+pub(super) struct Metered {
+    body: body::Body,
+    meter: Arc<Meter>,
+}
+
+/// What is kept of requests of one stream.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// Bytes of the request that is not complete.
+    pending: AtomicUsize,
+    /// Room that was made for the longest one, which its stream keeps.
+    held: Mutex<Held>,
+}
+
+impl Metered {
+    /// Counts the bytes of `body` in `held`.
+    pub(super) fn new(body: body::Body, held: Held) -> Self {
+        Self { body, meter: Arc::new(Meter { pending: AtomicUsize::new(0), held: Mutex::new(held) }) }
+    }
+
+    pub(super) fn meter(&self) -> Arc<Meter> {
+        self.meter.clone()
+    }
+}
+
+impl Meter {
+    /// A request is complete.
+    pub(super) fn taken(&self) {
+        self.pending.store(0, Ordering::Relaxed);
+    }
+
+    fn came(&self, bytes: usize) -> Result<(), Status> {
+        let pending = self.pending.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if pending <= SMALL_BYTES {
+            return Ok(());
+        }
+        // Room is made by doubling.
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow(pending.saturating_mul(2)).map_err(|exhausted| Status::resource_exhausted(exhausted.to_string()))
+    }
+}
+
+impl Body for Metered {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && let Err(status) = self.meter.came(data.len())
+        {
+            return Poll::Ready(Some(Err(status)));
+        }
+        Poll::Ready(frame)
+    }
+}
