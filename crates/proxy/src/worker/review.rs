@@ -23,6 +23,8 @@ use crate::failure::ConnectionFailure;
 
 /// Time in one sweep that goes into checking certificates again; about 60 of them.
 const RECHECK_TIME: Duration = Duration::from_millis(10);
+/// How long a new connection to a server may take to show that the server has a better certificate.
+const REPLACEMENT_TIME: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Asks again for all that is under way from others: what the policies of now do not allow ends, the rest is untouched.
@@ -126,11 +128,34 @@ impl Worker {
         }
     }
 
+    /// A server whose certificate is trusted no more gets no new calls. Those that it has may stay if a new connection shows a
+    /// better certificate of the same workload.
     fn recheck_endpoint(&mut self, index: usize) {
-        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get(index)) else { return };
+        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
         let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
-        if let Err(error) = identity.verify_again(tls.peer_certificates(), SystemTime::now()) {
-            self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+        if identity.verify_again(tls.peer_certificates(), SystemTime::now()).is_ok() {
+            return;
+        }
+        upstream.distrusted_since = Some(self.now);
+        let (cluster, key) = (upstream.cluster, upstream.key);
+        self.retire(index);
+        self.connect(cluster, key);
+    }
+
+    /// Ends the connection to a server whose certificate is trusted no more, unless the server has shown a better one.
+    pub(super) fn judge_distrusted(&mut self, index: usize) {
+        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
+        let Some((since, expected)) = upstream.distrusted_since.zip(upstream.expected.as_ref()) else { return };
+        let now = SystemTime::now();
+        let (member, is_good) = (self.doors.member(expected), |chain: &[_]| identity.verify_again(chain, now).is_ok());
+        if self.standing.expiry_of(member, upstream.address.ip(), now, is_good).is_some() {
+            upstream.distrusted_since = None;
+        } else if self.now - since >= REPLACEMENT_TIME {
+            let tls = upstream.link.wire.tls.as_ref();
+            let chain = tls.map(|tls| tls.peer_certificates()).unwrap_or_default();
+            if let Err(error) = identity.verify_again(chain, now) {
+                self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+            }
         }
     }
 
@@ -156,6 +181,16 @@ impl Worker {
             self.mark_dirty(LinkId::client(index));
         }
         true
+    }
+
+    /// Notes which certificate a server has shown.
+    pub(super) fn note_server(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get(index) else { return };
+        let Some((id, tls)) = upstream.expected.as_ref().zip(upstream.link.wire.tls.as_ref()) else { return };
+        let (now, chain) = (SystemTime::now(), tls.peer_certificates());
+        if let Some(expiry) = leno_identity::peer_expiry(chain, now) {
+            self.standing.note(self.doors.member(id), upstream.address.ip(), (expiry, now), chain);
+        }
     }
 
     fn extend_stay(&mut self, index: usize, expiry: SystemTime) {

@@ -51,6 +51,8 @@ pub(super) struct Upstream {
     pub(super) retired: bool,
     /// We have shown a certificate there that was replaced since.
     pub(super) is_outdated: bool,
+    /// No anchor that is trusted now vouches for the certificate that the server has shown.
+    pub(super) distrusted_since: Option<Instant>,
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
     /// Streams whose calls are over and whose server does not know it yet.
@@ -130,6 +132,7 @@ impl Worker {
             calls: 0,
             retired: false,
             is_outdated: false,
+            distrusted_since: None,
             idle_since: None,
             ping_sent: None,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
@@ -232,6 +235,7 @@ impl Worker {
                 if let Some(upstream) = self.upstreams.get_mut(index) {
                     upstream.checked = true;
                 }
+                self.note_server(index);
                 self.count_upstream(index);
                 true
             }
