@@ -292,7 +292,7 @@ impl Worker {
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),
-                Command::SetIdentity(identity) => self.set_identity(identity),
+                Command::SetIdentity(identity) => self.set_identity(&identity),
                 // Whoever asked may have gone.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
                 Command::Drain(grace) => self.drain(grace),

@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// Uses a new identity from now on: for new connections, and to check again who is there.
-    pub(super) fn set_identity(&mut self, identity: Arc<TlsIdentity>) {
+    pub(super) fn set_identity(&mut self, identity: &Arc<TlsIdentity>) {
         let before = self.identity.replace(identity.clone());
         self.renew_routes();
         let Some(before) = before else { return };
@@ -94,6 +94,9 @@ impl Worker {
             let endpoints = self.upstreams.iter().filter(|(_, upstream)| upstream.expected.is_some());
             let endpoints = endpoints.map(|(index, _)| LinkId::endpoint(index));
             self.to_recheck = clients.chain(endpoints).collect();
+            // Handshakes that are under way check by the old bundle.
+            self.arrivals.iter_mut().for_each(|(_, arrival)| arrival.is_outdated = arrival.wire.tls.is_some());
+            self.upstreams.iter_mut().for_each(|(_, upstream)| upstream.is_outdated |= !upstream.checked);
         }
         if identity.not_after != before.not_after {
             for (_, upstream) in self.upstreams.iter_mut().filter(|(_, upstream)| upstream.expected.is_some()) {

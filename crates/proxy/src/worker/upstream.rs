@@ -234,6 +234,9 @@ impl Worker {
             None => {
                 if let Some(upstream) = self.upstreams.get_mut(index) {
                     upstream.checked = true;
+                    if upstream.is_outdated {
+                        self.to_recheck.push_back(LinkId::endpoint(index));
+                    }
                 }
                 self.note_server(index);
                 self.count_upstream(index);
