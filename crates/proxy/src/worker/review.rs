@@ -23,8 +23,8 @@ use crate::failure::ConnectionFailure;
 
 /// Time in one sweep that goes into checking certificates again; about 60 of them.
 const RECHECK_TIME: Duration = Duration::from_millis(10);
-/// How long a new connection to a server may take to show that the server has a better certificate.
-const REPLACEMENT_TIME: Duration = Duration::from_secs(1);
+/// How long a peer whose certificate is trusted no more may take to show a better one on a new connection.
+const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 impl Worker {
     /// Asks again for all that is under way from others: what the policies of now do not allow ends, the rest is untouched.
@@ -108,7 +108,10 @@ impl Worker {
     /// Checks peers' certificates again after an anchor was removed, for a bounded time in each sweep.
     pub(super) fn recheck_peers(&mut self) {
         let began = Instant::now();
-        while began.elapsed() < RECHECK_TIME {
+        for _ in 0..self.to_recheck.len() {
+            if began.elapsed() >= RECHECK_TIME {
+                return;
+            }
             let Some(id) = self.to_recheck.pop_front() else { return };
             match id.side {
                 Side::Client => self.recheck_client(id.index),
@@ -118,48 +121,51 @@ impl Worker {
         }
     }
 
+    /// A client whose certificate is trusted no more is told to open another connection, and loses this one a little later:
+    /// a client with a new certificate loses no call.
     fn recheck_client(&mut self, index: usize) {
-        let (Some(identity), Some(client)) = (&self.identity, self.clients.get(index)) else { return };
+        let (Some(identity), Some(client)) = (&self.identity, self.clients.get_mut(index)) else { return };
         let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
         let now = SystemTime::now();
         let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
-        let source = client.origin.peer.ip();
-        let (member, verify) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
-        match self.standing.expiry_of(member, source, now, verify) {
-            Some(expiry) => self.extend_stay(index, expiry),
-            None => self.withdraw(index, ConnectionFailure::NoLongerTrusted(error)),
+        let (member, is_good) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
+        if let Some(expiry) = self.standing.expiry_of(member, client.origin.peer.ip(), now, is_good) {
+            client.distrusted_since = None;
+            return self.extend_stay(index, expiry);
         }
+        let since = *client.distrusted_since.get_or_insert(self.now);
+        if self.now - since >= REPLACEMENT_TIME {
+            return self.withdraw(index, ConnectionFailure::NoLongerTrusted(error));
+        }
+        client.shut_down(self.now);
+        self.mark_dirty(LinkId::client(index));
+        self.to_recheck.push_back(LinkId::client(index));
     }
 
-    /// A server whose certificate is trusted no more gets no new calls. Those that it has may stay if a new connection shows a
-    /// better certificate of the same workload.
+    /// A server whose certificate is trusted no more gets no new calls, and a little later loses those that it has, unless a
+    /// new connection shows a better certificate of the same workload.
     fn recheck_endpoint(&mut self, index: usize) {
         let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
         let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
-        if identity.verify_again(tls.peer_certificates(), SystemTime::now()).is_ok() {
-            return;
+        let now = SystemTime::now();
+        let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
+        let is_good = |chain: &[_]| identity.verify_again(chain, now).is_ok();
+        let member = upstream.expected.as_ref().map(|id| self.doors.member(id));
+        let address = upstream.address.ip();
+        if member.is_some_and(|member| self.standing.expiry_of(member, address, now, is_good).is_some()) {
+            return self.retire(index);
         }
-        upstream.distrusted_since = Some(self.now);
+        let is_news = upstream.distrusted_since.is_none();
+        let since = *upstream.distrusted_since.get_or_insert(self.now);
+        if self.now - since >= REPLACEMENT_TIME {
+            return self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+        }
         let (cluster, key) = (upstream.cluster, upstream.key);
         self.retire(index);
-        self.connect(cluster, key);
-    }
-
-    /// Ends the connection to a server whose certificate is trusted no more, unless the server has shown a better one.
-    pub(super) fn judge_distrusted(&mut self, index: usize) {
-        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
-        let Some((since, expected)) = upstream.distrusted_since.zip(upstream.expected.as_ref()) else { return };
-        let now = SystemTime::now();
-        let (member, is_good) = (self.doors.member(expected), |chain: &[_]| identity.verify_again(chain, now).is_ok());
-        if self.standing.expiry_of(member, upstream.address.ip(), now, is_good).is_some() {
-            upstream.distrusted_since = None;
-        } else if self.now - since >= REPLACEMENT_TIME {
-            let tls = upstream.link.wire.tls.as_ref();
-            let chain = tls.map(|tls| tls.peer_certificates()).unwrap_or_default();
-            if let Err(error) = identity.verify_again(chain, now) {
-                self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
-            }
+        if is_news {
+            self.connect(cluster, key);
         }
+        self.to_recheck.push_back(LinkId::endpoint(index));
     }
 
     /// Looks at the dates of a client's certificate: says in good time that the connection ends, and ends it. Returns

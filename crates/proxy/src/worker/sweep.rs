@@ -186,7 +186,6 @@ impl Worker {
         if is_outdated {
             self.replace_outdated(index);
         }
-        self.judge_distrusted(index);
         let relay = &self.limits.relay;
         let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
         let link = &mut upstream.link;
