@@ -211,6 +211,18 @@ spec: {allow: []}
 }
 
 #[test]
+fn a_mesh_tells_whether_its_policies_are_those_of_another() {
+    let mesh = |allow: &str| {
+        let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: web}\n";
+        translated(&[("a.yaml", &format!("{ECHO}{policy}spec: {{allow: {allow}}}\n"))]).mesh
+    };
+    assert!(mesh("[]").has_policies_of(&mesh("[]")), "equal, if not shared");
+    assert!(!mesh("[]").has_policies_of(&mesh("[{identities: ['*']}]")));
+    assert!(!mesh("[]").has_policies_of(&translated(&[("a.yaml", ECHO)]).mesh));
+    assert!(!mesh("[]").has_policies_of(&mesh("[]").answering([])), "before they are known none is in force");
+}
+
+#[test]
 fn a_mesh_that_answers_some_questions_says_what_is_left_to_ask() {
     let whole = mesh();
     assert_eq!(whole.unanswered_authority(b"nobody.knows:1"), None);

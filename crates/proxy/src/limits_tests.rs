@@ -53,3 +53,16 @@ fn a_memory_budget_that_was_set_holds_whatever_the_container_has() {
     limits.set("memory_budget_kib", "20000").expect("it is in range");
     assert_eq!(limits.within_memory(Some(1 << 30), 1).relay.memory_budget_kib, 20_000);
 }
+
+#[test]
+fn others_leave_a_quarter_of_the_open_files_to_what_the_own_application_calls() {
+    let mut limits = Limits::default();
+    limits.fit_open_files(1_024, 2);
+    let relay = &limits.relay;
+    // Of two workers each, and each of them may need a connection to the application: three quarters of 1,024.
+    assert_eq!((relay.max_inbound_connections, relay.max_identified_connections), (64, 128));
+    assert_eq!(relay.max_outbound_connections, Limits::default().relay.max_outbound_connections);
+    limits = Limits::default();
+    limits.fit_open_files(1 << 20, 1);
+    assert_eq!(limits.relay.max_inbound_connections, Limits::default().relay.max_inbound_connections);
+}

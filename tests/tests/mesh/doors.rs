@@ -66,10 +66,37 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
     }
     let line = web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
     assert!(line.contains("WARN"), "{line}");
-    assert!(String::from_utf8_lossy(&say("GET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello from a file"));
+    assert!(
+        String::from_utf8_lossy(&say("GET /hello HTTP/1.1\\r\\nHost: web\\r\\nConnection: close\\r\\n\\r\\n").stdout)
+            .contains("hello from a file")
+    );
     // Of a port that nothing is declared of, all that may be known is that the bytes are opaque.
     mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web]);
     assert!(String::from_utf8_lossy(&say("\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello"));
+}
+
+#[test]
+fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_service_says() {
+    if !(is_installed("nginx", "nginx-light") && is_installed("socat", "socat")) {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let web = mesh.meshed("web", &["--http-ports", &PORT.to_string()]);
+    let (cart, stranger) = (mesh.meshed("cart", &[]), mesh.workload("stranger"));
+    let _nginx = start_nginx(&mesh, &web);
+    let service = || MeshService::new("web", PORT).at(&web);
+    mesh.serve(&service(), &[&web, &cart]);
+    let get = || cart.run("curl", &["-sS", "--max-time", "10", &format!("http://web:{PORT}/hello")]);
+    assert_eq!(String::from_utf8_lossy(&get().stdout), "hello from a file\n");
+
+    // The caller's proxy takes the bytes for opaque, and sends them through the tunnel.
+    mesh.serve(&service().annotated("leno.dev/opaque-ports", &PORT.to_string()), &[&web, &cart]);
+    let through_tunnel = get();
+    assert!(!through_tunnel.status.success() && through_tunnel.stdout.is_empty(), "{through_tunnel:?}");
+    let shell = format!("printf '\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n' | socat -t 5 - TCP:{}:{PORT}", web.address());
+    let heard = stranger.run("bash", &["-c", &shell]);
+    assert!(heard.stdout.is_empty(), "{heard:?}");
+    web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
 }
 
 /// Sends without end to each connection.
@@ -153,10 +180,9 @@ fn a_proxy_with_listeners_of_both_families_serves_where_there_is_no_ipv6() {
     web.run_well("sh", &["-ec", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"]);
     // Its listeners are those that the injector gives a Pod's proxy.
     web.join(&["--admin", "[::]:4191"]);
-    let nginx_configuration = start_nginx(&mesh, &web);
+    let _nginx = start_nginx(&mesh, &web);
     let url = format!("http://{}:{PORT}/hello", web.address());
     assert_eq!(stranger.run_well("curl", &["-sS", &url]), "hello from a file\n");
-    drop(nginx_configuration);
 }
 
 #[test]

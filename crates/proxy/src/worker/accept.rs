@@ -131,6 +131,8 @@ pub(super) struct Arrival {
     pub(super) first: Vec<u8>,
     /// The port that a proxy named that was not redirected here.
     pub(super) named_port: Option<u16>,
+    /// Its handshake began with a trust bundle that was replaced since.
+    pub(super) is_outdated: bool,
     pub(super) seat: Seat,
 }
 
@@ -221,6 +223,7 @@ impl Worker {
             is_held: door == Door::Outbound && self.asks_first(&origin),
             first: Vec::new(),
             named_port: None,
+            is_outdated: false,
             seat,
         };
         let index = self.arrivals.insert(arrival);
@@ -253,6 +256,10 @@ impl Worker {
     /// What is to be found out of a connection, by what is said of where it was going.
     pub(super) fn inspection(&self, origin: &Origin) -> Inspection {
         let Some(original) = origin.original_destination else { return Inspection::Protocol };
+        if origin.door == Door::Inbound && self.http_ports.contains(original.port()) {
+            // Whatever a Service says of it.
+            return Inspection::Protocol;
+        }
         if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
             return Inspection::Nothing;
         }

@@ -217,7 +217,7 @@ impl Worker {
         // As an arrival it stands in the worker's list no more.
         arrival.wire.unfinished = false;
         let origin = arrival.origin;
-        let seat = arrival.seat;
+        let (seat, is_outdated) = (arrival.seat, arrival.is_outdated);
         let peer_id = match self.place_of_peer(&arrival) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
@@ -253,6 +253,9 @@ impl Worker {
         self.note_standing(&mut client);
         let client = self.clients.insert(client);
         self.doors.rename(seat, LinkId::client(client));
+        if is_outdated {
+            self.to_recheck.push_back(LinkId::client(client));
+        }
         self.watch_client(client);
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Client {
     pub(super) target: Option<SocketAddr>,
     /// Who it is, proved by its certificate.
     pub(super) peer_id: Option<Arc<SpiffeId>>,
+    /// No anchor that is trusted now vouches for that certificate.
+    pub(super) distrusted_since: Option<Instant>,
     /// How long that certificate lets it stay; none without one.
     pub(super) stay: Option<Stay>,
     /// What the application is told about it with each request.
@@ -87,6 +89,7 @@ impl Client {
             origin,
             target,
             peer_id,
+            distrusted_since: None,
             stay: None,
             told: None,
             account,

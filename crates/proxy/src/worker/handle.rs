@@ -318,7 +318,7 @@ impl Worker {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(mesh),
                 Command::ChangeMesh(mesh, changes) => self.change_mesh(mesh, &changes),
-                Command::SetIdentity(identity) => self.set_identity(identity),
+                Command::SetIdentity(identity) => self.set_identity(&identity),
                 // Whoever asked may have gone.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),

@@ -23,6 +23,8 @@ use crate::failure::ConnectionFailure;
 
 /// Time in one sweep that goes into checking certificates again; about 60 of them.
 const RECHECK_TIME: Duration = Duration::from_millis(10);
+/// How long a peer whose certificate is trusted no more may take to show a better one on a new connection.
+const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 impl Worker {
     /// Asks again for all that is under way from others: what the policies of now do not allow ends, the rest is untouched.
@@ -82,7 +84,7 @@ impl Worker {
     }
 
     /// Uses a new identity from now on: for new connections, and to check again who is there.
-    pub(super) fn set_identity(&mut self, identity: Arc<TlsIdentity>) {
+    pub(super) fn set_identity(&mut self, identity: &Arc<TlsIdentity>) {
         let before = self.identity.replace(identity.clone());
         self.renew_routes();
         let Some(before) = before else { return };
@@ -92,6 +94,9 @@ impl Worker {
             let endpoints = self.upstreams.iter().filter(|(_, upstream)| upstream.expected.is_some());
             let endpoints = endpoints.map(|(index, _)| LinkId::endpoint(index));
             self.to_recheck = clients.chain(endpoints).collect();
+            // Handshakes that are under way check by the old bundle.
+            self.arrivals.iter_mut().for_each(|(_, arrival)| arrival.is_outdated = arrival.wire.tls.is_some());
+            self.upstreams.iter_mut().for_each(|(_, upstream)| upstream.is_outdated |= !upstream.checked);
         }
         if identity.not_after != before.not_after {
             for (_, upstream) in self.upstreams.iter_mut().filter(|(_, upstream)| upstream.expected.is_some()) {
@@ -103,7 +108,10 @@ impl Worker {
     /// Checks peers' certificates again after an anchor was removed, for a bounded time in each sweep.
     pub(super) fn recheck_peers(&mut self) {
         let began = Instant::now();
-        while began.elapsed() < RECHECK_TIME {
+        for _ in 0..self.to_recheck.len() {
+            if began.elapsed() >= RECHECK_TIME {
+                return;
+            }
             let Some(id) = self.to_recheck.pop_front() else { return };
             match id.side {
                 Side::Client => self.recheck_client(id.index),
@@ -113,25 +121,51 @@ impl Worker {
         }
     }
 
+    /// A client whose certificate is trusted no more is told to open another connection, and loses this one a little later:
+    /// a client with a new certificate loses no call.
     fn recheck_client(&mut self, index: usize) {
-        let (Some(identity), Some(client)) = (&self.identity, self.clients.get(index)) else { return };
+        let (Some(identity), Some(client)) = (&self.identity, self.clients.get_mut(index)) else { return };
         let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
         let now = SystemTime::now();
         let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
-        let source = client.origin.peer.ip();
-        let (member, verify) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
-        match self.standing.expiry_of(member, source, now, verify) {
-            Some(expiry) => self.extend_stay(index, expiry),
-            None => self.withdraw(index, ConnectionFailure::NoLongerTrusted(error)),
+        let (member, is_good) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
+        if let Some(expiry) = self.standing.expiry_of(member, client.origin.peer.ip(), now, is_good) {
+            client.distrusted_since = None;
+            return self.extend_stay(index, expiry);
         }
+        let since = *client.distrusted_since.get_or_insert(self.now);
+        if self.now - since >= REPLACEMENT_TIME {
+            return self.withdraw(index, ConnectionFailure::NoLongerTrusted(error));
+        }
+        client.shut_down(self.now);
+        self.mark_dirty(LinkId::client(index));
+        self.to_recheck.push_back(LinkId::client(index));
     }
 
+    /// A server whose certificate is trusted no more gets no new calls, and a little later loses those that it has, unless a
+    /// new connection shows a better certificate of the same workload.
     fn recheck_endpoint(&mut self, index: usize) {
-        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get(index)) else { return };
+        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
         let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
-        if let Err(error) = identity.verify_again(tls.peer_certificates(), SystemTime::now()) {
-            self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+        let now = SystemTime::now();
+        let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
+        let is_good = |chain: &[_]| identity.verify_again(chain, now).is_ok();
+        let member = upstream.expected.as_ref().map(|id| self.doors.member(id));
+        let address = upstream.address.ip();
+        if member.is_some_and(|member| self.standing.expiry_of(member, address, now, is_good).is_some()) {
+            return self.retire(index);
         }
+        let is_news = upstream.distrusted_since.is_none();
+        let since = *upstream.distrusted_since.get_or_insert(self.now);
+        if self.now - since >= REPLACEMENT_TIME {
+            return self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+        }
+        let (cluster, key) = (upstream.cluster, upstream.key);
+        self.retire(index);
+        if is_news {
+            self.connect(cluster, key);
+        }
+        self.to_recheck.push_back(LinkId::endpoint(index));
     }
 
     /// Looks at the dates of a client's certificate: says in good time that the connection ends, and ends it. Returns
@@ -156,6 +190,16 @@ impl Worker {
             self.mark_dirty(LinkId::client(index));
         }
         true
+    }
+
+    /// Notes which certificate a server has shown.
+    pub(super) fn note_server(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get(index) else { return };
+        let Some((id, tls)) = upstream.expected.as_ref().zip(upstream.link.wire.tls.as_ref()) else { return };
+        let (now, chain) = (SystemTime::now(), tls.peer_certificates());
+        if let Some(expiry) = leno_identity::peer_expiry(chain, now) {
+            self.standing.note(self.doors.member(id), upstream.address.ip(), (expiry, now), chain);
+        }
     }
 
     fn extend_stay(&mut self, index: usize, expiry: SystemTime) {

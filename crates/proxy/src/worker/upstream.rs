@@ -51,6 +51,8 @@ pub(super) struct Upstream {
     pub(super) retired: bool,
     /// We have shown a certificate there that was replaced since.
     pub(super) is_outdated: bool,
+    /// No anchor that is trusted now vouches for the certificate that the server has shown.
+    pub(super) distrusted_since: Option<Instant>,
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
     /// It stands in the worker's list of connections in which content is collected.
@@ -132,6 +134,7 @@ impl Worker {
             calls: 0,
             retired: false,
             is_outdated: false,
+            distrusted_since: None,
             idle_since: None,
             ping_sent: None,
             collects: false,
@@ -234,7 +237,11 @@ impl Worker {
             None => {
                 if let Some(upstream) = self.upstreams.get_mut(index) {
                     upstream.checked = true;
+                    if upstream.is_outdated {
+                        self.to_recheck.push_back(LinkId::endpoint(index));
+                    }
                 }
+                self.note_server(index);
                 self.count_upstream(index);
                 true
             }
