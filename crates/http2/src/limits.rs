@@ -92,7 +92,7 @@ impl Limits {
             header_table_bytes: 4_096,
             max_header_block_bytes: 32_768,
             max_continuation_frames: 8,
-            max_rapid_resets: 200,
+            max_rapid_resets: 100,
             rapid_resets_per_second: 500,
             max_stream_errors: 100,
             max_pings: 100,

@@ -57,7 +57,7 @@ pub(super) struct Account {
     connections: u32,
     /// Its calls in flight.
     calls: u32,
-    /// Those of them whose requests had not ended when they were sent, and have not ended yet.
+    /// Those of them on common connections whose requests had not ended when they were sent, and have not ended yet.
     open_calls: u32,
     lane: Option<u8>,
     /// It has cancelled or dribbled a lot: all its new calls go on its own lane.
@@ -155,7 +155,7 @@ impl Accounts {
         }
     }
 
-    /// A call is sent while its request is still coming.
+    /// A call is sent on a common connection while its request is still coming.
     pub(super) fn request_open(&mut self, index: usize) {
         if let Some(account) = self.accounts.get_mut(index) {
             account.open_calls += 1;

@@ -120,7 +120,7 @@ impl Worker {
         }
         let is_open = !call.request_ended && !call.counts_as_open;
         let lane = self.accounts.lane(client.account, is_open, &self.limits.relay);
-        if is_open {
+        if is_open && lane.is_common() {
             call.counts_as_open = true;
             self.accounts.request_open(client.account);
         }

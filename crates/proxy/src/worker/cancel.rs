@@ -24,6 +24,9 @@ const MAX_BLIND_RESETS: u32 = 8;
 /// closed when only they are left, which tells the server of all of them at once.
 const MAX_CANCELLED: usize = 128;
 
+/// The same on a lane of an account's own, which is closed as soon as only so many are left.
+const MAX_CANCELLED_ALONE: usize = 32;
+
 /// Index and serial number of a client.
 type ClientId = (usize, u64);
 
@@ -164,7 +167,8 @@ impl Worker {
         let Some(http2) = upstream.link.codec.http2() else { return };
         let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
         let left = upstream.cancelled.len();
-        if upstream.retired && http2.stream_count() == left {
+        let is_given_up = upstream.retired || (!upstream.key.lane.is_common() && left > MAX_CANCELLED_ALONE);
+        if is_given_up && http2.stream_count() == left {
             self.close_upstream(index, "only cancelled calls are left");
         } else {
             if left > 0 {

@@ -15,6 +15,9 @@ use super::tls::{SEAL_BYTES, Tls};
 /// Bytes that a closing connection may still send us before it is cut.
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
+/// While so much content waits for a client whose socket takes nothing, no further request of its is read.
+const MAX_QUEUED_WHILE_BLOCKED_BYTES: usize = 4 << 20;
+
 /// How much later than we the kernel ends a connection that takes nothing: we can say why.
 const KERNEL_GRACE: Duration = Duration::from_secs(2);
 
@@ -318,6 +321,14 @@ impl Link {
         let _ = self.flush(now, buffers);
         self.closing_since = Some(now);
         self.close_write();
+    }
+
+    /// Whether an HTTP/2 client leaves its socket unread while a lot waits for it. It is not read either, so that it cannot make
+    /// us hold the answers to ever more requests. Its frames are not needed meanwhile: output waits that no window holds back.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.blocked_since.is_some()
+            && self.codec.has_windows()
+            && self.codec.queued_bytes() > MAX_QUEUED_WHILE_BLOCKED_BYTES
     }
 
     fn close_write(&mut self) {

@@ -8,7 +8,7 @@ use socket2::SockRef;
 
 use super::Worker;
 use super::codec::CodecError;
-use super::link::{Buffers, Fill, LinkError, LinkId, Side};
+use super::link::{Buffers, Fill, Link, LinkError, LinkId, Side};
 use crate::failure::ConnectionFailure;
 
 impl Worker {
@@ -78,7 +78,7 @@ impl Worker {
     fn read_with(&mut self, id: LinkId, buffers: &mut Buffers, fields: &mut FieldSection) -> Result<(), Closed> {
         let is_opaque;
         let held = match self.link(id) {
-            Some(link) if link.codec.is_paused() && link.closing_since.is_none() => {
+            Some(link) if (link.codec.is_paused() || is_deaf_client(id, link)) && link.closing_since.is_none() => {
                 link.paused = true;
                 return Ok(());
             }
@@ -208,7 +208,7 @@ impl Worker {
                 Side::Endpoint => self.close_upstream(id.index, "its call is over"),
                 Side::Arrival | Side::Client => self.finish_link(id),
             }
-        } else if link.paused && !link.codec.is_paused() {
+        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link) {
             link.paused = false;
             self.mark_unfinished(id);
         }
@@ -259,6 +259,11 @@ impl Worker {
             Side::Client => self.dismiss_client(id.index, error),
         }
     }
+}
+
+/// An endpoint is always read: what it sends may be what it waits for us to read.
+fn is_deaf_client(id: LinkId, link: &Link) -> bool {
+    id.side == Side::Client && link.is_deaf()
 }
 
 /// Why a connection cannot go on.

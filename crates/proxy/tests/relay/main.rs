@@ -5,6 +5,7 @@ mod chaos;
 mod closing;
 mod discovery;
 mod dismissal;
+mod fairness;
 mod limits;
 mod mirrors;
 mod peer;

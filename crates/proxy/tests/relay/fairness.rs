@@ -1,0 +1,106 @@
+//! Clients that take more than their share, or that let others wait: what becomes of their calls, and of the others'.
+
+use std::time::Duration;
+
+use leno_http2::frame::kind;
+
+use crate::peer::{Server, answer, call, data, headers, open_call};
+use crate::proxy::{CallInFlight, Proxy};
+
+/// A request that is not gRPC's, whose content is still to come.
+fn open_post(stream: u32) -> Vec<u8> {
+    headers(
+        stream,
+        &[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "echo.default:80")],
+        false,
+    )
+}
+
+#[test]
+fn a_client_beyond_its_share_uses_connections_of_its_own() {
+    let server = Server::start();
+    let proxy = Proxy::start_with(&[server.address()], "", &[("max_shared_calls_per_account", "2")]);
+    let mut greedy = proxy.connect();
+    greedy.send(&[call(1), call(3)].concat());
+    let mut shared = server.accept();
+    for _ in 0..2 {
+        shared.expect(kind::HEADERS);
+    }
+    greedy.send(&[call(5), call(7)].concat());
+    let mut own = server.accept();
+    for _ in 0..2 {
+        own.expect(kind::HEADERS);
+    }
+    let mut modest = proxy.connect();
+    modest.send(&call(1));
+    let request = shared.expect(kind::HEADERS);
+    shared.send(&answer(request.stream, "me"));
+    assert_eq!(modest.expect(kind::HEADERS).field("from"), "me");
+}
+
+#[test]
+fn a_client_whose_requests_do_not_end_uses_connections_of_its_own() {
+    let limits = [("max_shared_open_calls_per_account", "1")];
+    let mut first = CallInFlight::start_with(&open_call(1), "", &limits);
+    first.client.send(&[open_call(3), call(5)].concat());
+    let mut own = first.server.accept();
+    own.expect(kind::HEADERS);
+    // A request that has ended has its place beside the others'.
+    first.endpoint.expect(kind::HEADERS);
+    first.client.send(&data(1, b"", true));
+    first.endpoint.expect(kind::DATA);
+    first.client.send(&open_call(7));
+    first.endpoint.expect(kind::HEADERS);
+}
+
+#[test]
+fn content_of_a_few_bytes_in_many_frames_leaves_in_few() {
+    let limits = [("max_dribbles_per_account", "0")];
+    let mut call = CallInFlight::start_with(&open_call(1), "", &limits);
+    call.client.send(&open_call(3));
+    call.endpoint.expect(kind::HEADERS);
+    let round = [data(1, b"x", false), data(3, b"y", false)].concat();
+    call.client.send(&[round.repeat(299), data(1, b"x", true), data(3, b"y", true)].concat());
+    let (mut frames, mut bytes, mut ended) = (0, 0, 0);
+    while ended < 2 {
+        let frame = call.endpoint.expect(kind::DATA);
+        (frames, bytes, ended) = (frames + 1, bytes + frame.payload.len(), ended + usize::from(frame.ends_stream()));
+    }
+    assert_eq!(bytes, 600);
+    assert!(frames <= 20, "{frames} frames for 600 bytes on two streams");
+}
+
+#[test]
+fn a_message_of_a_few_bytes_is_not_held_back() {
+    // Nothing is collected of an account that sends little; the sweep that would let it go comes a tenth of a second later.
+    let mut call = CallInFlight::start(&open_call(1));
+    for _ in 0..10 {
+        call.client.send(&data(1, b"x", false));
+        assert_eq!(call.endpoint.expect(kind::DATA).payload, b"x");
+    }
+}
+
+#[test]
+fn a_request_whose_content_stays_away_is_answered() {
+    let mut call = CallInFlight::start_with(&open_post(1), "", &[("content_timeout_ms", "300")]);
+    let late = call.client.expect(kind::HEADERS);
+    assert_eq!((late.field(":status"), late.field("leno-proxy-error")), ("408", "content-late"));
+    assert_eq!(call.proxy.metrics.abuse_count("late_content"), 1);
+}
+
+#[test]
+fn a_request_whose_content_comes_slowly_and_a_silent_grpc_stream_go_on() {
+    let limits = [("content_timeout_ms", "1000")];
+    let mut slow = CallInFlight::start_with(&open_post(1), "", &limits);
+    let mut silent = slow.proxy.connect();
+    silent.send(&open_call(1));
+    let grpc = slow.endpoint.expect(kind::HEADERS);
+    for _ in 0..10 {
+        slow.client.send(&data(1, b"part of it", false));
+        slow.endpoint.expect(kind::DATA);
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    slow.endpoint.send(&[answer(slow.stream, "me"), answer(grpc.stream, "me")].concat());
+    assert_eq!(slow.client.expect(kind::HEADERS).field("from"), "me");
+    assert_eq!(silent.expect(kind::HEADERS).field("from"), "me");
+}
