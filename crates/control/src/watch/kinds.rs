@@ -9,9 +9,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
-use leno_install::annotations::INJECTED_LABEL;
-use leno_install::inject::{InboundPorts, inbound_ports};
-use leno_install::names::DEFAULT_SERVICE_ACCOUNT;
+use leno_install::annotations::INJECT;
+use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports, is_other_proxy};
+use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, PROXY};
 use leno_model::manifest::read_object;
 use leno_model::typed;
 use serde::Deserialize;
@@ -32,7 +32,17 @@ pub(super) struct Pod {
 #[serde(rename_all = "camelCase")]
 struct PodSpec {
     service_account_name: Option<Box<str>>,
+    #[serde(default)]
+    host_network: bool,
+    os: Option<Named>,
     init_containers: Option<Vec<Container>>,
+    #[serde(default)]
+    containers: Vec<Named>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Named {
+    name: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -90,17 +100,34 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
     Content::Object(typed::endpoint_slice(slice))
 }
 
-pub(super) fn pod(_: &Name, pod: Pod) -> Content {
-    let is_injected = pod.labels().get(INJECTED_LABEL).is_some_and(|value| value == "true");
+/// A Pod has a proxy if it has the proxy's container. Its containers never change, whereas anybody who may label Pods could take a
+/// label away, and callers would then reach the Pod in clear.
+pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
+    let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
+    let is_injected = containers.iter().any(|container| container.name == PROXY);
+    let ports = match is_injected {
+        true => inbound_ports(containers.iter().map(|container| (&*container.name, &*container.args))),
+        false => InboundPorts::default(),
+    };
+    let wish = wish(&pod);
+    let uid = pod.metadata.uid.take().unwrap_or_default().into();
+    let bare = (!is_injected && wish != Wish::NoProxy).then_some(index::Bare { wish, uid });
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();
-    let containers = pod.spec.init_containers.iter().flatten();
-    let ports = match is_injected {
-        true => inbound_ports(containers.map(|container| (&*container.name, &*container.args))),
-        false => InboundPorts::default(),
+    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), bare, ports, ips })
+}
+
+fn wish(pod: &Pod) -> Wish {
+    let init = pod.spec.init_containers.iter().flatten().map(|container| container.name.as_str());
+    let mut names = init.chain(pod.spec.containers.iter().map(|container| container.name.as_str()));
+    let traits = Traits {
+        inject: pod.annotations().get(INJECT).map(String::as_str),
+        has_host_network: pod.spec.host_network,
+        is_windows: pod.spec.os.as_ref().is_some_and(|os| os.name == "windows"),
+        other_proxy: names.find(|name| is_other_proxy(name)),
     };
-    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), ports, ips })
+    traits.wish()
 }
 
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {

@@ -21,6 +21,7 @@ pub(super) const PROXY_UID: i64 = 2102;
 /// Options of the containers that are read back, since callers must know them.
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
+pub(super) const DEFAULT_INBOUND_POLICY: &str = "--default-inbound-policy";
 
 const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
@@ -140,7 +141,7 @@ fn arguments(settings: &Settings, options: &Options) -> Vec<String> {
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
         format!("--tunnel=0.0.0.0:{}", Settings::TUNNEL_PORT),
         format!("--admin=0.0.0.0:{}", settings.admin_port),
-        format!("--default-inbound-policy={}", settings.default_inbound_policy),
+        format!("{DEFAULT_INBOUND_POLICY}={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
         format!("--log={}", settings.log_level),
         format!("--log-format={}", settings.log_format),
