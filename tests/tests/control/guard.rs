@@ -153,9 +153,10 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         cluster.namespace(namespace);
     }
     cluster.kubectl(&["annotate", "namespace", "closed", "leno.dev/inject=enabled", "--overwrite"]);
+    // First the guard: with a webhook in force it has nothing to refuse.
+    let guard = Guard::new(&cluster, &[]);
     let control = Control::start(&cluster);
     let installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
-    let guard = Guard::new(&cluster, &[]);
     drop(control);
 
     for namespace in ["closed", "open"] {

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
 use leno_install::annotations::INJECT;
-use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports, is_other_proxy};
+use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports};
 use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, PROXY};
 use leno_model::manifest::read_object;
 use leno_model::typed;
@@ -34,14 +34,12 @@ struct PodSpec {
     service_account_name: Option<Box<str>>,
     #[serde(default)]
     host_network: bool,
-    os: Option<Named>,
+    os: Option<Os>,
     init_containers: Option<Vec<Container>>,
-    #[serde(default)]
-    containers: Vec<Named>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Named {
+struct Os {
     name: String,
 }
 
@@ -119,13 +117,10 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
 }
 
 fn wish(pod: &Pod) -> Wish {
-    let init = pod.spec.init_containers.iter().flatten().map(|container| container.name.as_str());
-    let mut names = init.chain(pod.spec.containers.iter().map(|container| container.name.as_str()));
     let traits = Traits {
         inject: pod.annotations().get(INJECT).map(String::as_str),
         has_host_network: pod.spec.host_network,
         is_windows: pod.spec.os.as_ref().is_some_and(|os| os.name == "windows"),
-        other_proxy: names.find(|name| is_other_proxy(name)),
     };
     traits.wish()
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use settings::Settings;
-pub use skip::{Skipped, Traits, Wish, is_never_meshed, is_other_proxy};
+pub use skip::{Skipped, Traits, Wish, is_never_meshed};
 pub use told::{InboundPorts, inbound_ports};
 
 use crate::annotations::{Mistake, ours, unknown};

@@ -74,8 +74,6 @@ pub struct Traits<'a> {
     pub has_host_network: bool,
     /// Whether it runs Windows.
     pub is_windows: bool,
-    /// The container that is another mesh's proxy.
-    pub other_proxy: Option<&'a str>,
 }
 
 /// What a Pod without a proxy says about that; with its namespace's annotation it tells whether the Pod should have one.
@@ -91,12 +89,10 @@ pub enum Wish {
 
 impl<'a> Traits<'a> {
     fn of(template: &'a Value, annotations: Option<&'a Map<String, Value>>) -> Self {
-        let mut names = containers(template).filter_map(|container| container.get("name")?.as_str());
         Self {
             inject: word(annotations),
             has_host_network: template.pointer("/spec/hostNetwork") == Some(&Value::Bool(true)),
             is_windows: template.pointer("/spec/os/name").and_then(Value::as_str) == Some(WINDOWS),
-            other_proxy: names.find(|name| is_other_proxy(name)),
         }
     }
 
@@ -126,11 +122,6 @@ impl Wish {
 /// Whether no Pod of the namespace gets a proxy, whatever its annotations say.
 pub fn is_never_meshed(namespace: &str) -> bool {
     CLUSTER_NAMESPACES.contains(&namespace) || namespace == CONTROL_NAMESPACE
-}
-
-/// Whether a container of this name is another mesh's proxy.
-pub fn is_other_proxy(container: &str) -> bool {
-    OTHER_PROXIES.contains(&container)
 }
 
 /// Whether the Pod or its namespace asks for a proxy, or the Pod refuses the one that its namespace asks for.
@@ -168,7 +159,8 @@ pub(super) fn reason(
     if traits.is_windows {
         return Some(Skipped::Windows);
     }
-    traits.other_proxy.map(|name| Skipped::OtherMesh(name.to_owned()))
+    let mut names = containers(template).filter_map(|container| container.get("name")?.as_str());
+    names.find(|name| OTHER_PROXIES.contains(name)).map(|name| Skipped::OtherMesh(name.to_owned()))
 }
 
 /// The annotation's value; one that is not text is empty, and wrong.
