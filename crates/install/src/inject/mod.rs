@@ -5,8 +5,8 @@
 
 mod conflicts;
 mod containers;
-mod limits;
 mod plan;
+mod reserved;
 mod settings;
 mod skip;
 mod told;
@@ -95,7 +95,7 @@ pub fn inject(
 ) -> Result<Decision, Vec<Mistake>> {
     let annotations = template.pointer("/metadata/annotations").and_then(Value::as_object);
     if asked == Asked::ByAnnotation && skip::concerns_the_mesh(annotations, namespace) {
-        let reserved = limits::reserved_annotations(annotations, namespace, options);
+        let reserved = reserved::annotations_of_pod(annotations, namespace, options);
         if !reserved.is_empty() {
             return Err(reserved);
         }
@@ -116,10 +116,10 @@ pub fn inject(
         proxy: containers::proxy(&settings, options),
         volume: containers::volume(),
     };
-    let warnings = typos(annotations).chain(limits::loosened(&inherited, &settings)).collect();
+    let warnings = typos(annotations).chain(reserved::loosened(&inherited, &settings)).collect();
     let outcome = match plan::inject(template, &additions) {
         Some((_, true)) if asked == Asked::ByAnnotation => {
-            limits::allows_proxy_by_hand(template, &settings, options)?;
+            reserved::allows_proxy_by_hand(template, &settings, options)?;
             Outcome::Skipped(Skipped::HasProxy)
         }
         Some((patch, replaced)) => Outcome::Injected { patch, replaced },

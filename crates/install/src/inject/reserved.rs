@@ -12,7 +12,7 @@ use crate::annotations::{DEFAULT_INBOUND_POLICY, Mistake, SKIP_INBOUND_PORTS, ou
 use crate::names::{INIT, PROXY};
 
 /// The Pod's annotations that only its namespace may have. One that repeats its namespace's value changes nothing.
-pub(super) fn reserved_annotations(
+pub(super) fn annotations_of_pod(
     annotations: Option<&Map<String, Value>>,
     namespace: &Namespace,
     options: &Options,
@@ -86,5 +86,5 @@ fn argument<'a>(template: &'a Value, container: &str, option: &str) -> Option<&'
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
+#[path = "reserved_tests.rs"]
 mod tests;
