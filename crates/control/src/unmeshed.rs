@@ -84,15 +84,16 @@ impl Reported {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
         let before = std::mem::replace(&mut self.counts, counts);
-        let has_risen =
-            |(namespace, count): &(&Box<str>, &usize)| **count > before.get(*namespace).copied().unwrap_or(0);
-        let line = |(namespace, count): (&Box<str>, &usize)| {
-            format!(
-                "Pods of namespace {namespace} that run without the proxy that {INJECT} asks for: {count}; leno check --proxy names \
-                 them"
-            )
-        };
-        self.counts.iter().filter(has_risen).map(line).collect()
+        let mut lines = Vec::new();
+        for (namespace, count) in &self.counts {
+            if *count > before.get(namespace).copied().unwrap_or(0) {
+                lines.push(format!(
+                    "Pods of namespace {namespace} that run without the proxy that {INJECT} asks for: {count}; leno check --proxy \
+                     names them"
+                ));
+            }
+        }
+        lines
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use clap::Args;
 use leno_install::chart::{default_values, merge};
 
-use super::connect::{ClusterError, Connect};
+use super::connect::Connect;
 use super::running::Running;
 use crate::install::{Parts, ValueOptions, render};
 
@@ -30,7 +30,7 @@ impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let running = super::block_on(async {
             let cluster = self.connect.cluster().await?;
-            Ok::<_, ClusterError>(Running::read(&cluster).await?)
+            Running::read(&cluster).await
         })??;
         io::stdout().write_all(self.text(&running)?.as_bytes())?;
         Ok(())

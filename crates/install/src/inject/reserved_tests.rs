@@ -15,7 +15,7 @@ fn shop(mut annotations: Value) -> Namespace {
     Namespace { name: "shop".to_owned(), annotations: annotations.as_object().expect("a mapping").clone() }
 }
 
-fn pod(annotations: Value) -> Value {
+fn pod(annotations: &Value) -> Value {
     json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "web", "image": "web"}]}})
 }
 
@@ -27,7 +27,7 @@ fn decide(pod: &Value, namespace: &Namespace, options: &Options) -> Result<Decis
 #[test]
 fn a_pod_that_loosens_what_protects_it_is_warned_of() {
     let warnings = |annotations: Value, of_namespace: Value| {
-        decide(&pod(annotations), &shop(of_namespace), &Options::default()).expect("it gets a proxy").warnings
+        decide(&pod(&annotations), &shop(of_namespace), &Options::default()).expect("it gets a proxy").warnings
     };
     let skipping = warnings(json!({SKIP_INBOUND_PORTS: "22"}), json!({}));
     assert_eq!(skipping, ["annotation leno.dev/skip-inbound-ports: no policy protects the ports 22 of this Pod"]);
@@ -41,7 +41,7 @@ fn a_pod_that_loosens_what_protects_it_is_warned_of() {
 
 #[test]
 fn an_annotation_that_only_a_namespace_may_have_is_refused_on_a_pod() {
-    let annotated = pod(json!({SKIP_INBOUND_PORTS: "1-65535"}));
+    let annotated = pod(&json!({SKIP_INBOUND_PORTS: "1-65535"}));
     let refused = decide(&annotated, &shop(json!({})), &options(&BOTH)).expect_err("it is reserved");
     assert!(
         refused.starts_with("annotation leno.dev/skip-inbound-ports of the Pod: only a namespace may have it"),
@@ -55,7 +55,7 @@ fn an_annotation_that_only_a_namespace_may_have_is_refused_on_a_pod() {
 
 #[test]
 fn a_pod_may_not_leave_a_meshed_namespace_where_only_namespaces_decide() {
-    let leaving = pod(json!({"leno.dev/inject": "disabled"}));
+    let leaving = pod(&json!({"leno.dev/inject": "disabled"}));
     assert!(decide(&leaving, &shop(json!({})), &Options::default()).is_ok());
     let refused = decide(&leaving, &shop(json!({})), &options(&["leno.dev/inject"])).expect_err("it is reserved");
     assert!(refused.contains("leno.dev/inject of the Pod"), "{refused}");
@@ -64,7 +64,7 @@ fn a_pod_may_not_leave_a_meshed_namespace_where_only_namespaces_decide() {
 #[test]
 fn a_proxy_that_somebody_wrote_by_hand_must_not_evade_what_is_reserved() {
     let made = |annotations: Value| {
-        let mut made = pod(annotations);
+        let mut made = pod(&annotations);
         let decision = inject(&made, &Namespace::default(), Asked::ByName, &Options::default()).expect("no mistakes");
         let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };
         apply(&mut made, &patch).expect("it fits");

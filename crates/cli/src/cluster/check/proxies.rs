@@ -78,7 +78,7 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed)
             return None;
         }
         let known = namespaces.iter().find(|known| known.name_any() == namespace);
-        let annotations = known.map(|known| annotations(known)).unwrap_or_default();
+        let annotations = known.map(annotations).unwrap_or_default();
         let template = serde_json::to_value(pod).ok()?;
         match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, &options) {
             Ok(Decision { outcome: Outcome::Injected { .. }, .. }) => {
