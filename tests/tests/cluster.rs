@@ -2,6 +2,8 @@
 //!
 //! On a cluster of its own, or on the one that `LENO_KUBECONFIG` names. Where there is neither, which `tests/kube/build nodes` and `images/build` make possible, it says so and passes.
 
+#[path = "cluster/closed.rs"]
+mod closed;
 #[path = "cluster/load.rs"]
 mod load;
 #[path = "cluster/meshed.rs"]

@@ -6,6 +6,8 @@
 mod api_server;
 #[path = "control/cli.rs"]
 mod cli;
+#[path = "control/guard.rs"]
+mod guard;
 #[path = "control/identity.rs"]
 mod identity;
 #[path = "control/objects.rs"]

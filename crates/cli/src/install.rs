@@ -1,13 +1,24 @@
 //! `leno install`: the objects of an installation, for kubectl.
+//!
+//! They are rendered without a cluster. One that can be reached is asked first whether an installation is in place, so that its values are
+//! not reset by mistake; a cluster that does not answer keeps nobody from rendering.
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use leno_install::chart::{ChartError, default_values, merge, objects, set_value};
 use leno_install::names::{CONFIG, VERSION_LABEL};
 use leno_install::yaml;
 use serde_json::{Map, Value, json};
+
+use crate::cluster::block_on;
+use crate::cluster::connect::{ClusterError, Connect};
+use crate::cluster::running::Running;
+
+/// How long the cluster may take to tell whether Leno is installed.
+const ASK_MAX: Duration = Duration::from_secs(10);
 
 /// Annotation of the ConfigMap leno-config: what the installation's values differ in from the chart's, as JSON. By it
 /// `leno upgrade` keeps what was chosen.
@@ -24,12 +35,17 @@ pub(crate) struct Options {
     /// Leave the custom resource definitions out
     #[arg(long)]
     skip_crds: bool,
+    /// Do not ask the cluster whether Leno is installed there already
+    #[arg(long)]
+    offline: bool,
+    #[command(flatten)]
+    connect: Connect,
 }
 
 /// What an installation is told.
 #[derive(Default, clap::Args)]
 pub(crate) struct ValueOptions {
-    /// For production: three replicas of the control plane, apart from each other, and Pods wait for their proxies
+    /// For production: three replicas of the control plane with a high priority, and limits for the memory of it and of proxies
     #[arg(long)]
     ha: bool,
     /// A file of values, as charts/leno/values.yaml; may be repeated
@@ -58,20 +74,51 @@ pub(crate) struct Rendered {
 
 impl Options {
     /// Writes the objects as YAML.
+    ///
+    /// # Errors
+    /// Also where that would reset the values of the installation that the cluster has.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        io::stdout().write_all(self.text()?.as_bytes())?;
+        let values = self.chosen()?;
+        let rendered = render(&values, self.parts())?;
+        // Definitions have no values.
+        if !self.offline && !self.crds {
+            match self.installed()? {
+                Ok(running) => {
+                    let defaults = default_values(false)?;
+                    running.refuse_reset(&difference(&values, &defaults), &defaults)?;
+                    running.refuse_older(&rendered.version)?;
+                }
+                Err(unknown) => eprintln!(
+                    "leno: whether Leno is installed already is not known: {}; --offline asks no cluster",
+                    unknown.what
+                ),
+            }
+        }
+        io::stdout().write_all(rendered.text.as_bytes())?;
         Ok(())
     }
 
-    fn text(&self) -> Result<String, Box<dyn Error>> {
+    /// What the cluster has, or why it does not tell.
+    fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
+        block_on(async {
+            let asked = async { Running::read(&self.connect.cluster().await?).await };
+            let late = |_| Err(ClusterError::new("the API server does not answer", "see whether it runs"));
+            tokio::time::timeout(ASK_MAX, asked).await.unwrap_or_else(late)
+        })
+    }
+
+    fn chosen(&self) -> Result<Value, Box<dyn Error>> {
         let mut values = default_values(false)?;
         self.values.put_on(&mut values)?;
-        let parts = match (self.crds, self.skip_crds) {
+        Ok(values)
+    }
+
+    fn parts(&self) -> Parts {
+        match (self.crds, self.skip_crds) {
             (true, _) => Parts::Definitions,
             (_, true) => Parts::AllButDefinitions,
             _ => Parts::All,
-        };
-        Ok(render(&values, parts)?.text)
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::pages::{ClusterPages, Pages};
 use crate::publish::Publisher;
 use crate::run::{RunError, listen};
 use crate::status::keep_statuses;
+use crate::unmeshed::report_unmeshed;
 use crate::webhooks::{CertifiedWebhooks, Webhooks};
 
 /// Serves the mesh of a cluster until `ended`.
@@ -64,12 +65,14 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         let bundle_file = keep_bundle_file(options.trust_bundle.as_deref(), signing.clone());
         let bundles = keep_anchors::<ConfigMap>(client.clone(), TRUST_BUNDLE, trusting, leads.clone(), signing.clone());
         let statuses = keep_statuses(client.clone(), leads.clone(), source.judged());
+        let unmeshed = report_unmeshed(client.clone(), leads.clone(), source.unmeshed());
         serving.send_replace(true);
         tracing::info!("serving");
         tokio::select! {
             never = bundle_file => match never {},
             never = bundles => match never {},
             never = statuses => match never {},
+            never = unmeshed => match never {},
             never = run(webhooks, client.clone(), leads.clone()) => match never {},
             served = issuer::serve(identity_service, client.clone(), own.identity(), signing) => Ok(served?),
             served = publisher.serve(xds, Some(own.identity())) => Ok(served?),

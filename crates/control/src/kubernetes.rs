@@ -20,7 +20,7 @@ use tokio::time::timeout_at;
 pub(crate) use state::State;
 use state::kinds;
 
-use crate::index::{Change, Index, Joined, Kind, Namespace, News};
+use crate::index::{Change, Index, Joined, Kind, Namespace, News, Unmeshed};
 use crate::status::Judged;
 use crate::watch::{self as watches, CHANGES_MAX};
 
@@ -39,6 +39,7 @@ pub(crate) struct KubernetesSource {
     judged: watch::Sender<Judged>,
     namespaces: watch::Sender<Arc<BTreeMap<Box<str>, Namespace>>>,
     trusting: watch::Sender<BTreeSet<Box<str>>>,
+    unmeshed: watch::Sender<BTreeMap<Box<str>, Vec<Unmeshed>>>,
     /// They end with the source.
     _watches: JoinSet<()>,
 }
@@ -56,6 +57,7 @@ impl KubernetesSource {
             judged: watch::Sender::default(),
             namespaces: watch::Sender::default(),
             trusting: watch::Sender::default(),
+            unmeshed: watch::Sender::default(),
             _watches: watches::start(client, &sender),
             sender,
         }
@@ -91,6 +93,11 @@ impl KubernetesSource {
     /// The namespaces that need the trust bundle: our own, and those that proxies run in or may be put into.
     pub(crate) fn trusting_namespaces(&self) -> watch::Receiver<BTreeSet<Box<str>>> {
         self.trusting.subscribe()
+    }
+
+    /// The Pods, by namespace, that run without the proxy that they or the namespace ask for.
+    pub(crate) fn unmeshed(&self) -> watch::Receiver<BTreeMap<Box<str>, Vec<Unmeshed>>> {
+        self.unmeshed.subscribe()
     }
 
     /// Where to say what is known before the API server tells it.
@@ -146,6 +153,9 @@ impl KubernetesSource {
             ..State::default()
         };
         if self.index.is_complete() {
+            let unmeshed = self.index.unmeshed();
+            state.unmeshed_pods = unmeshed.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
+            replace(&self.unmeshed, unmeshed);
             let start = Instant::now();
             let Joined { mesh, problems, notices, routes } = self.index.translate();
             state.translation_us = start.elapsed().as_micros().try_into().unwrap_or(u64::MAX);

@@ -16,6 +16,7 @@ pub mod publish;
 mod run;
 mod source;
 mod status;
+mod unmeshed;
 pub mod watch;
 mod webhooks;
 

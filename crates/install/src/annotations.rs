@@ -101,6 +101,11 @@ pub enum Mistake {
         /// What to write.
         fix: String,
     },
+    /// An annotation of the Pod that only its namespace may have.
+    Reserved {
+        /// Its name.
+        name: String,
+    },
     /// The proxy and a container of the Pod want the same port or user.
     Conflict {
         /// What is wrong.
@@ -124,6 +129,11 @@ impl fmt::Display for Mistake {
                 let of = if *bearer == Bearer::Namespace { " of the namespace" } else { "" };
                 write!(f, "annotation {name}{of}: {value} does not work; use {fix}")
             }
+            Self::Reserved { name } => write!(
+                f,
+                "annotation {name} of the Pod: only a namespace may have it here; annotate the namespace, or have \
+                 webhook.namespaceOnly changed by leno upgrade"
+            ),
             Self::Conflict { what, fix } => write!(f, "{what}; {fix}"),
         }
     }

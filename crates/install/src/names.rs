@@ -27,6 +27,8 @@ pub const CONFIG: &str = "leno-config";
 pub const INJECTOR: &str = "leno-injector";
 /// The configuration of the webhooks that review what the mesh reads.
 pub const VALIDATOR: &str = "leno-validator";
+/// The ValidatingAdmissionPolicy, and its binding, that refuse Pods which should have a proxy and have none.
+pub const GUARD: &str = "leno-guard";
 /// Whom the token is for by which a proxy asks for its certificate: it opens nothing else in the cluster.
 pub const TOKEN_AUDIENCE: &str = "leno.dev";
 /// The container of a proxy, a native sidecar.

@@ -10,7 +10,7 @@ use leno_model::problem::{Problem, in_a_line, quoted};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject};
+use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject, review_namespace};
 
 /// The `apiVersion` of a review.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -193,10 +193,17 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
     response
 }
 
-/// Answers for an object that the mesh reads: a leno.dev one, or a Service with annotations of ours.
+/// Answers for an object that the mesh reads: a leno.dev one, or a Service or Namespace with annotations of ours. A Namespace is never
+/// refused, since nothing must keep it from being changed or deleted: what is wrong with it is a warning.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
+    }
+    if request.object["apiVersion"] == "v1" && request.object["kind"] == "Namespace" {
+        let annotations = request.object.pointer("/metadata/annotations").and_then(Value::as_object);
+        let mut warnings = review_namespace(annotations);
+        warnings.truncate(PROBLEMS_MAX);
+        return AdmissionResponse { warnings, ..allowed(request) };
     }
     let file = SourceFile { path: String::new(), text: what_counts(&request.object).to_string() };
     let problems = parse_file(&file, &request.namespace).err().unwrap_or_default().problems;

@@ -181,3 +181,26 @@ fn of_a_service_only_our_annotations_count() {
     let said = message(&response);
     assert!(said.contains("leno.dev/balancer") && !said.contains("fieldOfTheFuture"), "{said}");
 }
+
+#[test]
+fn a_typo_that_keeps_a_pod_out_of_the_mesh_is_a_warning() {
+    let mut pod = pod();
+    pod["metadata"]["annotations"] = json!({"leno.dev/injct": "enabled"});
+    let response = mutate(&create(pod), &shop(json!({})), &Options::default());
+    assert!(response.allowed && response.patch.is_none());
+    assert!(response.warnings[0].ends_with("did you mean leno.dev/inject?"), "{:?}", response.warnings);
+}
+
+#[test]
+fn a_namespace_is_never_refused_and_told_what_is_wrong() {
+    let namespace = |annotations: Value| {
+        let object =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "annotations": annotations}});
+        validate(&AdmissionRequest { namespace: String::new(), ..create(object) })
+    };
+    assert_eq!(namespace(json!({"leno.dev/inject": "enabled", "other.org/x": "y"})).warnings, [""; 0]);
+    let response = namespace(json!({"leno.dev/inject": "yes", "leno.dev/injct": "enabled"}));
+    assert!(response.allowed);
+    assert!(response.warnings[0].contains("leno.dev/inject of the namespace: \"yes\" does not work"), "{response:?}");
+    assert!(response.warnings[1].ends_with("did you mean leno.dev/inject?"), "{response:?}");
+}

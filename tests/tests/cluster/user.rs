@@ -9,7 +9,7 @@ use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{meshed, wire};
+use super::{closed, meshed, wire};
 
 /// How long Pods may take to come and go on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -81,7 +81,7 @@ pub(super) fn leno(cluster: &Cluster, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn rolled_out(cluster: &Cluster, namespace: &str, deployment: &str) {
+pub(super) fn rolled_out(cluster: &Cluster, namespace: &str, deployment: &str) {
     let seconds = format!("--timeout={}s", PATIENCE.as_secs());
     let status = cluster.try_kubectl(&["-n", namespace, "rollout", "status", deployment, &seconds]);
     assert!(status.status.success(), "{}{}", text(&status), state(cluster));
@@ -145,6 +145,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     a_rollout_loses_no_call(&cluster);
     servers_come_and_go_without_a_lost_call(&cluster);
     calls_go_on_without_a_control_plane(&cluster);
+    closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
     calls_go_on_without_an_api_server(&cluster);
     nothing_is_left(&cluster);
 }
@@ -236,6 +237,8 @@ fn nothing_is_left(cluster: &Cluster) {
         "clusterrolebindings",
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
         "customresourcedefinitions",
         "namespaces",
     ] {

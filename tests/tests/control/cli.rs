@@ -97,7 +97,7 @@ fn has(found: &[String], line: &str) -> bool {
 /// Everything that is labelled as Leno's, as kubectl names it.
 fn labelled(cluster: &Cluster) -> String {
     let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
-                 validatingwebhookconfigurations,configmaps,secrets,deployments,services,serviceaccounts,roles,rolebindings";
+                 validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,secrets,deployments,services,serviceaccounts,roles,rolebindings";
     let of = |label: &str| cluster.kubectl(&["get", kinds, "-A", "-o", "name", "-l", label]);
     of("app.kubernetes.io/part-of=leno") + &of("app.kubernetes.io/managed-by=leno-control")
 }
@@ -157,7 +157,7 @@ fn an_installation_that_does_not_run_is_told_by_what_is_missing() {
     for line in [
         "ok namespace: leno is there",
         "ok definitions: authorizationpolicies.leno.dev is there",
-        "failed Deployment: 0 of 1 replicas are available",
+        "failed Deployment: 0 of 2 replicas are available",
         "failed authority: there is no Secret leno-identity-issuer",
         "failed webhooks: MutatingWebhookConfiguration leno-injector has no caBundle",
         "not run control plane: first: control plane's Pods",
@@ -179,17 +179,38 @@ fn an_installation_that_does_not_run_is_told_by_what_is_missing() {
 fn an_upgrade_keeps_what_was_chosen_and_never_goes_down_a_version() {
     let Some(cluster) = Cluster::get() else { return };
     let _clean = Clean::new(&cluster);
-    cluster.apply(&leno_well(&cluster, &["install", "--set", "control.replicas=2"]));
+    cluster.apply(&leno_well(&cluster, &["install", "--set", "control.replicas=4"]));
     cluster.apply(&leno_well(&cluster, &["upgrade", "--set", "control.logLevel=debug"]));
     let deployment = cluster.kubectl(&["-n", "leno", "get", "deployment", "leno-control", "-o", "yaml"]);
-    assert!(deployment.contains("  replicas: 2\n") && deployment.contains("--log=debug"), "{deployment}");
-    assert!(leno_well(&cluster, &["upgrade", "--reset-values"]).contains("  replicas: 1\n"));
+    assert!(deployment.contains("  replicas: 4\n") && deployment.contains("--log=debug"), "{deployment}");
+    assert!(leno_well(&cluster, &["upgrade", "--reset-values"]).contains("  replicas: 2\n"));
 
     let label = "app.kubernetes.io/version=99.0.0";
     cluster.kubectl(&["-n", "leno", "label", "deployment", "leno-control", "--overwrite", label]);
     let output = leno(&cluster, &["upgrade"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
     assert!(text(&output).starts_with("leno: 99.0.0 is installed, and this would be "), "{}", text(&output));
+}
+
+#[test]
+fn an_installation_over_another_does_not_undo_what_was_chosen() {
+    let Some(cluster) = Cluster::get() else { return };
+    let _clean = Clean::new(&cluster);
+    cluster.apply(&leno_well(&cluster, &["install", "--ha"]));
+    let output = leno(&cluster, &["install"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    let line = text(&output);
+    assert!(
+        line.starts_with("leno: Leno is installed here with other values: ") && line.lines().count() == 1,
+        "{line}"
+    );
+    assert!(line.contains("control.replicas: 3 would become 2") && line.contains("leno upgrade keeps them"), "{line}");
+    for rendered in [&["install", "--ha"][..], &["install", "--offline"], &["install", "--crds"]] {
+        assert!(leno_well(&cluster, rendered).contains("kind: CustomResourceDefinition"), "{rendered:?}");
+    }
+    let alone = leno_as(Path::new("/nonexistent/config"), &["install"]);
+    assert!(alone.status.success() && stdout(&alone).contains("kind: Deployment"), "{}", text(&alone));
+    assert!(text(&alone).contains("whether Leno is installed already is not known: "), "{}", text(&alone));
 }
 
 #[test]

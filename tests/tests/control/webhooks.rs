@@ -12,16 +12,21 @@ use leno_tests::proxy::wait_for;
 use serde_json::{Value, json};
 
 /// How long what is written may take to be in force at the API server.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The chart's webhooks, which ask a control plane; taken away when dropped.
-struct Installed<'a> {
+pub(super) struct Installed<'a> {
     cluster: &'a Cluster,
 }
 
 impl<'a> Installed<'a> {
     /// Installs them and waits until they are in force.
-    fn new(cluster: &'a Cluster, control: &Control) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, control: &Control) -> Self {
+        Self::with_failure_policy(cluster, control, "Fail")
+    }
+
+    /// The same, with what becomes of Pods while no control plane answers.
+    pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
         // The chart's Service, but one that leads out of the cluster: the API server asks this machine, and looks whether the
         // certificate is that of leno-control.leno.svc.
@@ -30,7 +35,9 @@ impl<'a> Installed<'a> {
               spec: {type: ExternalName, externalName: 127.0.0.1}}",
         );
         let kinds = ["CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-        for mut object in chart_objects().into_iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind))
+        for mut object in chart_objects(&[&format!("webhook.failurePolicy={policy}")])
+            .into_iter()
+            .filter(|object| kinds.iter().any(|kind| object["kind"] == *kind))
         {
             for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
                 webhook["clientConfig"]["service"]["port"] = control.webhooks().port().into();
@@ -61,30 +68,32 @@ impl Drop for Installed<'_> {
     }
 }
 
-/// An installation in which nothing starts that the webhooks have not seen.
-fn chart_objects() -> Vec<Value> {
+/// The objects of an installation.
+pub(super) fn chart_objects(sets: &[&str]) -> Vec<Value> {
     let mut values = chart::default_values(false).expect("the chart's values");
-    chart::set_value(&mut values, "webhook.failurePolicy=Fail").expect("a value");
+    for set in sets {
+        chart::set_value(&mut values, set).expect("a value");
+    }
     chart::objects(&values).expect("the chart")
 }
 
-fn pod(namespace: &str, name: &str, annotations: &str) -> String {
+pub(super) fn pod(namespace: &str, name: &str, annotations: &str) -> String {
     pod_with(namespace, name, annotations, "")
 }
 
-fn pod_with(namespace: &str, name: &str, annotations: &str, spec: &str) -> String {
+pub(super) fn pod_with(namespace: &str, name: &str, annotations: &str, spec: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Pod, metadata: {{name: {name}, namespace: {namespace}, annotations: {{{annotations}}}}},
           spec: {{containers: [{{name: app, image: app}}]{spec}}}}}"
     )
 }
 
-fn get(cluster: &Cluster, arguments: &[&str]) -> Value {
+pub(super) fn get(cluster: &Cluster, arguments: &[&str]) -> Value {
     serde_json::from_str(&cluster.kubectl(&[&["get", "-o", "json"], arguments].concat())).expect("JSON")
 }
 
 /// The names of a Pod's init containers.
-fn init_containers(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
+pub(super) fn init_containers(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
     let pod = get(cluster, &["-n", namespace, "pod", name]);
     let containers = pod["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
     containers.iter().map(|container| container["name"].as_str().expect("a name").to_owned()).collect()
@@ -99,7 +108,7 @@ fn wait_for_trust_bundle(cluster: &Cluster, namespace: &str) -> String {
     })
 }
 
-fn refusal(cluster: &Cluster, manifest: &str) -> String {
+pub(super) fn refusal(cluster: &Cluster, manifest: &str) -> String {
     let output = cluster.try_apply(manifest);
     assert!(!output.status.success(), "it was let through: {manifest}");
     text(&output)
@@ -191,6 +200,27 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
     let refused = refusal(&cluster, &service("best"));
     assert!(refused.contains("\"best\" is not a balancer"), "{refused}");
     cluster.apply(&service("round-robin"));
+
+    // A namespace is only warned of.
+    let annotated = text(&cluster.try_kubectl(&["annotate", "namespace", "reviewed", "leno.dev/injct=enabled"]));
+    assert!(annotated.contains("Warning: annotation leno.dev/injct") && annotated.contains("annotated"), "{annotated}");
+}
+
+#[test]
+fn what_only_a_namespace_may_decide_is_refused_on_a_pod() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("reserved");
+    cluster.kubectl(&["annotate", "namespace", "reserved", "leno.dev/inject=enabled"]);
+    let control = Control::start(&cluster);
+    let _installed = Installed::new(&cluster, &control);
+    let skipping = pod("reserved", "app", "leno.dev/skip-inbound-ports: \"1-65535\"");
+    let warned = text(&cluster.try_apply(&skipping));
+    assert!(warned.contains("no policy protects the ports 1-65535 of this Pod"), "{warned}");
+    cluster.kubectl(&["-n", "reserved", "delete", "pod", "app", "--force", "--grace-period=0"]);
+    control.write_inject_config("{clusterDomain: cluster.local, namespaceOnly: [leno.dev/skip-inbound-ports]}");
+    control.wait_for_log(&["inject.yaml", "proxies are set up by what it says now"]);
+    let refused = refusal(&cluster, &skipping);
+    assert!(refused.contains("only a namespace may have it here"), "{refused}");
 }
 
 #[test]
@@ -301,7 +331,7 @@ fn what_is_no_review_gets_a_clear_answer_and_a_large_one_is_read() {
 fn the_control_plane_needs_no_more_than_the_chart_allows() {
     let Some(cluster) = Cluster::get() else { return };
     let kinds = ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
-    for object in chart_objects().iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind)) {
+    for object in chart_objects(&[]).iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind)) {
         cluster.apply(&object.to_string());
     }
     let token = cluster.kubectl(&["-n", "leno", "create", "token", "leno-control"]);
@@ -318,6 +348,18 @@ fn the_control_plane_needs_no_more_than_the_chart_allows() {
     cluster.apply(&pod("allowed", "app", "leno.dev/inject: enabled"));
     assert_eq!(init_containers(&cluster, "allowed", "app"), ["leno-init", "leno-proxy"]);
     wait_for_trust_bundle(&cluster, "allowed");
+    // What it writes beside that: Events and statuses.
+    cluster.apply(&pod("allowed", "refusing", "leno.dev/inject: disabled"));
+    cluster.kubectl(&["-n", "allowed", "annotate", "pod", "refusing", "leno.dev/inject=enabled", "--overwrite"]);
+    cluster.apply(
+        "{apiVersion: leno.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: web, namespace: allowed},
+          spec: {allow: [{identities: [ns/allowed/sa/web]}]}}",
+    );
+    wait_for("an Event and a status", PATIENCE, || {
+        let event = cluster.kubectl(&["-n", "allowed", "get", "events", "--field-selector=reason=WithoutProxy"]);
+        let policy = get(&cluster, &["-n", "allowed", "authorizationpolicy", "web"]);
+        (event.contains("pod/refusing") && policy["status"]["conditions"][0]["type"] == "Accepted").then_some(())
+    });
     assert!(!control.log().contains("forbidden"), "{}", control.log());
 }
 

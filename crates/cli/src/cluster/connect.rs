@@ -21,7 +21,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Which cluster.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct Connect {
     /// The context of the kubeconfig, which KUBECONFIG names; without it, the current one
     #[arg(long, value_name = "NAME")]
@@ -152,7 +152,7 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
         ),
         _ => ClusterError::new(
             format!("the answer of {server} is not what was asked for: {}", innermost(error)),
-            "see whether it is a Kubernetes API server of version 1.29 or newer",
+            "see whether it is a Kubernetes API server of version 1.30 or newer",
         ),
     }
 }

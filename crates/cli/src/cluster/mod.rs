@@ -4,7 +4,7 @@
 pub(crate) mod authz;
 mod certificate;
 pub(crate) mod check;
-mod connect;
+pub(crate) mod connect;
 pub(crate) mod diagnose;
 mod forward;
 mod handshake;
@@ -14,6 +14,7 @@ mod plain;
 mod pods;
 mod policies;
 mod progress;
+pub(crate) mod running;
 mod scrape;
 mod select;
 pub(crate) mod stat;
@@ -25,6 +26,6 @@ pub(crate) mod version;
 use std::io;
 
 /// Runs a command's conversation with the cluster.
-fn block_on<T>(conversation: impl Future<Output = T>) -> io::Result<T> {
+pub(crate) fn block_on<T>(conversation: impl Future<Output = T>) -> io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(conversation))
 }

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
-use leno_install::annotations::INJECTED_LABEL;
 use leno_install::names::{
     ADMIN_PORT, CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, NAME_LABEL, PROXY,
 };
@@ -20,9 +19,9 @@ pub(crate) struct Owner {
     pub(crate) name: String,
 }
 
-/// Whether a Pod has a proxy.
+/// Whether a Pod has a proxy. Its containers tell, since they never change; its label may be changed by hand.
 pub(crate) fn is_meshed(pod: &Pod) -> bool {
-    pod.labels().get(INJECTED_LABEL).is_some_and(|value| value == "true") && proxy(pod).is_some()
+    proxy(pod).is_some()
 }
 
 /// Whether a Pod has not ended: one that has neither serves nor calls.

@@ -32,7 +32,7 @@ fn other_owners_are_themselves_and_a_pod_without_one_is_its_own() {
 }
 
 #[test]
-fn a_pod_is_meshed_if_it_has_the_label_and_the_container() {
+fn a_pod_is_meshed_if_it_has_the_container_whatever_its_labels_say() {
     let meshed = |labels: Value, name: &str| {
         is_meshed(&pod(json!({
             "metadata": {"name": "a", "labels": labels},
@@ -41,7 +41,7 @@ fn a_pod_is_meshed_if_it_has_the_label_and_the_container() {
     };
     assert!(meshed(json!({"leno.dev/injected": "true"}), "leno-proxy"));
     assert!(!meshed(json!({"leno.dev/injected": "true"}), "other"));
-    assert!(!meshed(json!({}), "leno-proxy"));
+    assert!(meshed(json!({}), "leno-proxy"));
 }
 
 #[test]

@@ -77,12 +77,12 @@ fn latencies_beyond_the_last_bound_count_as_that_bound() {
 
 #[test]
 fn a_workload_without_a_proxy_is_shown_with_nothing_measured() {
-    let pod = |name: &str, labels| {
-        let metadata = json!({"namespace": "shop", "name": name, "labels": labels});
-        let spec = json!({"containers": [{"name": "leno-proxy", "image": "leno-proxy:1"}]});
+    let pod = |name: &str, container: &str| {
+        let metadata = json!({"namespace": "shop", "name": name});
+        let spec = json!({"containers": [{"name": container, "image": "leno-proxy:1"}]});
         serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Pod")
     };
-    let pods = vec![pod("web-1", json!({"leno.dev/injected": "true"})), pod("web-2", json!({}))];
+    let pods = vec![pod("web-1", "leno-proxy"), pod("web-2", "app")];
     let group = Group { namespace: "shop".to_owned(), name: "web".to_owned(), pods };
     let key = ("shop".to_owned(), "web-1".to_owned());
     let (before, after) = ([(key.clone(), page(0))].into(), [(key, page(100))].into());

@@ -6,9 +6,13 @@ use std::io::{self, Write};
 
 use clap::Args;
 use futures_util::future::try_join_all;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -31,7 +35,9 @@ const NAMED_MAX: usize = 5;
 
 /// The order in which objects go: first what would refuse others' Pods, then what would make objects again, and last the
 /// namespace.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 17] = [
+    "ValidatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
     "Deployment",
@@ -40,6 +46,7 @@ const ORDER: [&str; 14] = [
     "ClusterRole",
     "Role",
     "PodDisruptionBudget",
+    "NetworkPolicy",
     "Service",
     "ConfigMap",
     "Secret",
@@ -151,20 +158,23 @@ async fn find(cluster: &Cluster) -> Result<Vec<Found>, ClusterError> {
             list(cluster, cluster.global::<ClusterRoleBinding>(), labels),
             list(cluster, cluster.global::<MutatingWebhookConfiguration>(), labels),
             list(cluster, cluster.global::<ValidatingWebhookConfiguration>(), labels),
+            list(cluster, cluster.global::<ValidatingAdmissionPolicyBinding>(), labels),
+            list(cluster, cluster.global::<ValidatingAdmissionPolicy>(), labels),
             list(cluster, cluster.within_or_all::<ConfigMap>(None), labels),
         )?;
         let own = tokio::try_join!(
             list(cluster, cluster.within::<Deployment>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<PodDisruptionBudget>(CONTROL_NAMESPACE), labels),
+            list(cluster, cluster.within::<NetworkPolicy>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<Service>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<ServiceAccount>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<Role>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<RoleBinding>(CONTROL_NAMESPACE), labels),
             list(cluster, cluster.within::<Secret>(CONTROL_NAMESPACE), labels),
         )?;
-        let (a, b, c, d, e, f, g) = global;
-        let (h, i, j, k, l, m, n) = own;
-        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n].concat())
+        let (a, b, c, d, e, f, g, h, i) = global;
+        let (j, k, l, m, n, o, p, q) = own;
+        Ok([a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q].concat())
     });
     Ok(try_join_all(lists).await?.concat())
 }

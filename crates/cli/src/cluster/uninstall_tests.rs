@@ -1,4 +1,4 @@
-use leno_install::chart::{default_values, objects};
+use leno_install::chart::{default_values, objects, set_value};
 
 use super::*;
 
@@ -38,7 +38,10 @@ fn what_refuses_pods_goes_first_and_the_namespace_last() {
 
 #[test]
 fn every_kind_of_the_chart_has_its_place() {
-    let values = default_values(true).expect("the chart's values");
+    let mut values = default_values(true).expect("the chart's values");
+    for set in ["networkPolicy.enabled=true", "networkPolicy.apiServers=[{podSelector: {}}]"] {
+        set_value(&mut values, set).expect("a value");
+    }
     for object in objects(&values).expect("it renders") {
         let kind = object["kind"].as_str().expect("a kind");
         assert!(ORDER.contains(&kind), "{kind}");

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use leno_install::annotations::{INJECT, PREFIX};
-use leno_install::inject::InboundPorts;
+use leno_install::inject::{InboundPorts, Wish};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::problem::Problem;
 use leno_model::route::RouteKind;
@@ -78,10 +78,21 @@ pub enum Content {
 pub struct Pod {
     /// The service account of a Pod with a proxy; nothing for one without.
     pub injected_as: Option<Box<str>>,
+    /// What a Pod without a proxy says about that.
+    pub bare: Option<Bare>,
     /// How its proxy treats its ports.
     pub ports: InboundPorts,
     /// Its addresses, if it has them already.
     pub ips: Box<[IpAddr]>,
+}
+
+/// What is kept of a Pod without a proxy that could have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bare {
+    /// Whether it asks for a proxy.
+    pub wish: Wish,
+    /// The Pod's UID, by which an Event names it.
+    pub uid: Box<str>,
 }
 
 /// What is kept of a Namespace.
@@ -102,9 +113,14 @@ impl Namespace {
         &self.annotations
     }
 
+    /// The value of the annotation that asks for proxies or refuses them.
+    pub fn inject(&self) -> Option<&str> {
+        self.annotations.get(INJECT).map(String::as_str)
+    }
+
     /// Whether new Pods get a proxy unless they say otherwise.
     pub fn injects(&self) -> bool {
-        self.annotations.get(INJECT).is_some_and(|value| value == "enabled")
+        self.inject().is_some_and(|value| value.trim() == "enabled")
     }
 }
 

@@ -56,7 +56,7 @@ fn a_policy(spec: &Value) -> Content {
 }
 
 fn a_pod() -> Pod {
-    Pod { injected_as: None, ports: InboundPorts::default(), ips: IPS.into() }
+    Pod { injected_as: None, bare: None, ports: InboundPorts::default(), ips: IPS.into() }
 }
 
 fn injected(service_account: &str) -> Content {
@@ -348,6 +348,36 @@ fn a_namespace_is_meshed_from_when_a_pod_with_a_proxy_is_expected_until_it_is_go
     index.take(Kind::Namespace, Change::Removed(Name::of_cluster("shop")));
     apply_namespace(&mut index, "shop", "disabled");
     assert!(meshed(&index).is_empty());
+}
+
+#[test]
+fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
+    let mut index = Index::new();
+    for (name, annotation) in
+        [("asking", "enabled"), ("whole", "enabled"), ("refusing", "disabled"), ("leno", "enabled")]
+    {
+        apply_namespace(&mut index, name, annotation);
+    }
+    let bare = |wish| Content::Pod(Pod { bare: Some(Bare { wish, uid: "7".into() }), ..a_pod() });
+    for (namespace, name, content) in [
+        ("asking", "b", bare(Wish::AsNamespace)),
+        ("asking", "a", bare(Wish::Proxy)),
+        ("asking", "disabled", bare(Wish::NoProxy)),
+        ("asking", "meshed", injected("echo")),
+        ("whole", "meshed", injected("echo")),
+        ("refusing", "quiet", bare(Wish::AsNamespace)),
+        ("refusing", "asks", bare(Wish::Proxy)),
+        ("plain", "quiet", bare(Wish::AsNamespace)),
+        ("leno", "control", bare(Wish::AsNamespace)),
+    ] {
+        index.take(Kind::Pod, Change::Applied(Name::new(namespace, name), content));
+    }
+    let unmeshed = index.unmeshed();
+    let names: Vec<_> = unmeshed
+        .iter()
+        .map(|(namespace, pods)| (&**namespace, pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>()))
+        .collect();
+    assert_eq!(names, [("asking", vec!["a", "b"]), ("refusing", vec!["asks"]), ("whole", vec![])]);
 }
 
 #[test]

@@ -10,7 +10,8 @@ mod pods;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-pub use change::{Change, Content, Kind, Name, Namespace, Pod};
+pub use change::{Bare, Change, Content, Kind, Name, Namespace, Pod};
+use leno_install::inject::{Wish, is_never_meshed};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::mesh::{Dialled, Mesh, MeshedPods};
 use leno_model::object::{Address, Object};
@@ -63,6 +64,15 @@ pub struct Observed {
     pub generation: i64,
     /// Why it cannot be read, in a line; nothing if it can.
     pub problem: Option<String>,
+}
+
+/// A Pod that runs without a proxy although it or its namespace asks for one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unmeshed {
+    /// The Pod's name.
+    pub name: Box<str>,
+    /// The Pod's UID.
+    pub uid: Box<str>,
 }
 
 /// The mesh of what is known at one moment.
@@ -229,6 +239,24 @@ impl Index {
             .filter(|name| self.namespaces.contains_key(*name))
             .cloned()
             .collect()
+    }
+
+    /// The Pods that run without a proxy although they or their namespaces ask for one, by namespace and in the order of their names.
+    /// A namespace that asks is in the map without such Pods too.
+    pub fn unmeshed(&self) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
+        let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
+        let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_a_proxy(asks(name)));
+        let mut unmeshed: BTreeMap<Box<str>, Vec<Unmeshed>> = asking.map(|name| (name.clone(), Vec::new())).collect();
+        for (Name { namespace, name }, pod) in &self.pods {
+            let bare = pod.bare.as_ref().filter(|bare| bare.wish.is_for_a_proxy(asks(namespace)));
+            if let Some(Bare { uid, .. }) = bare {
+                let pod = Unmeshed { name: name.clone(), uid: uid.clone() };
+                unmeshed.entry(namespace.clone()).or_default().push(pod);
+            }
+        }
+        unmeshed.retain(|namespace, _| !is_never_meshed(namespace));
+        unmeshed.values_mut().for_each(|pods| pods.sort_unstable());
+        unmeshed
     }
 
     /// The mesh of what is known now. What did not change is shared with the one before.

@@ -22,6 +22,8 @@ pub(crate) struct State {
     pub(crate) notices: Vec<Notice>,
     /// What became of each route at each Service that it is for.
     pub(crate) routes: Vec<ParentStatus>,
+    /// How many Pods of each namespace run without the proxy that they or the namespace ask for.
+    pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,
     /// What is watched.
     pub(crate) kinds: BTreeMap<Kind, KindState>,
     /// How often a mesh was made.
@@ -69,6 +71,13 @@ impl State {
         };
         gauge("leno_control_objects", "Objects that are known", of_kinds(|state| state.objects as u64));
         gauge("leno_control_listed", "Whether every object was told once", of_kinds(|state| state.listed.into()));
+        let unmeshed = self.unmeshed_pods.iter();
+        let unmeshed = unmeshed.map(|(namespace, count)| (format!("{{namespace=\"{namespace}\"}}"), *count as u64));
+        gauge(
+            "leno_control_unmeshed_pods",
+            "Pods that run without a proxy although they or their namespace ask for one",
+            unmeshed.collect(),
+        );
         let plain = |value: u64| vec![(String::new(), value)];
         gauge("leno_control_problems", "Mistakes in objects as they are now", plain(self.problems.len() as u64));
         gauge("leno_control_translation_microseconds", "How long the last mesh took", plain(self.translation_us));

@@ -9,9 +9,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
-use leno_install::annotations::INJECTED_LABEL;
-use leno_install::inject::{InboundPorts, inbound_ports};
-use leno_install::names::DEFAULT_SERVICE_ACCOUNT;
+use leno_install::annotations::INJECT;
+use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports};
+use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, PROXY};
 use leno_model::manifest::read_object;
 use leno_model::typed;
 use serde::Deserialize;
@@ -34,7 +34,13 @@ struct PodSpec {
     service_account_name: Option<Box<str>>,
     #[serde(default)]
     host_network: bool,
+    os: Option<Os>,
     init_containers: Option<Vec<Container>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Os {
+    name: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -92,19 +98,33 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
     Content::Object(typed::endpoint_slice(slice))
 }
 
-pub(super) fn pod(_: &Name, pod: Pod) -> Content {
-    let is_injected = pod.labels().get(INJECTED_LABEL).is_some_and(|value| value == "true");
-    // Its address is its node's, whose ports are others' too: no proxy of a Pod answers there.
+/// A Pod has a proxy if it has the proxy's container. Its containers never change, whereas anybody who may label Pods could take a
+/// label away, and callers would then reach the Pod in clear.
+pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
+    let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
+    let is_injected = containers.iter().any(|container| container.name == PROXY);
+    // A Pod with its node's address shares that address's ports with others: no proxy of its own answers there.
     let is_injected = is_injected && !pod.spec.host_network;
+    let ports = match is_injected {
+        true => inbound_ports(containers.iter().map(|container| (&*container.name, &*container.args))),
+        false => InboundPorts::default(),
+    };
+    let wish = wish(&pod);
+    let uid = pod.metadata.uid.take().unwrap_or_default().into();
+    let bare = (!is_injected && wish != Wish::NoProxy).then_some(index::Bare { wish, uid });
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();
-    let containers = pod.spec.init_containers.iter().flatten();
-    let ports = match is_injected {
-        true => inbound_ports(containers.map(|container| (&*container.name, &*container.args))),
-        false => InboundPorts::default(),
+    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), bare, ports, ips })
+}
+
+fn wish(pod: &Pod) -> Wish {
+    let traits = Traits {
+        inject: pod.annotations().get(INJECT).map(String::as_str),
+        has_host_network: pod.spec.host_network,
+        is_windows: pod.spec.os.as_ref().is_some_and(|os| os.name == "windows"),
     };
-    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), ports, ips })
+    traits.wish()
 }
 
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {

@@ -14,34 +14,60 @@ fn injected_as(object: Value) -> Option<Box<str>> {
     }
 }
 
-#[test]
-fn an_injected_pod_is_known_by_its_service_account() {
-    let labels = json!({ "leno.dev/injected": "true" });
-    let spec = json!({ "serviceAccountName": "echo", "containers": [{ "name": "app", "image": "echo" }] });
-    assert_eq!(injected_as(json!({ "metadata": { "labels": labels }, "spec": spec })).as_deref(), Some("echo"));
-    assert_eq!(injected_as(json!({ "metadata": { "labels": labels }, "spec": {} })).as_deref(), Some("default"));
+/// The init containers of a Pod with a proxy.
+fn containers() -> Value {
+    json!([{ "name": "leno-init", "args": ["--proxy-uid=2102", "--skip-inbound-ports=22"] }, { "name": "leno-proxy" }])
 }
 
 #[test]
-fn a_pod_without_the_label_or_with_another_value_has_no_proxy() {
-    for labels in [json!({}), json!({ "leno.dev/injected": "false" }), json!({ "leno.dev/injected": "" })] {
-        let spec = json!({ "serviceAccountName": "echo" });
-        assert_eq!(injected_as(json!({ "metadata": { "labels": labels }, "spec": spec })), None, "{labels}");
+fn an_injected_pod_is_known_by_its_service_account() {
+    let named = json!({ "serviceAccountName": "echo", "initContainers": containers() });
+    assert_eq!(injected_as(json!({ "metadata": {}, "spec": named })).as_deref(), Some("echo"));
+    let unnamed = json!({ "initContainers": containers() });
+    assert_eq!(injected_as(json!({ "metadata": {}, "spec": unnamed })).as_deref(), Some("default"));
+}
+
+#[test]
+fn whether_a_pod_has_a_proxy_is_told_by_its_container_and_not_by_a_label() {
+    for labels in [json!({}), json!({ "leno.dev/injected": "true" }), json!({ "leno.dev/injected": "false" })] {
+        let metadata = json!({ "labels": labels });
+        let spec = json!({ "serviceAccountName": "echo", "containers": [{ "name": "leno-proxy" }] });
+        assert_eq!(injected_as(json!({ "metadata": metadata, "spec": spec })), None, "{labels}");
+        let spec = json!({ "serviceAccountName": "echo", "initContainers": containers() });
+        assert_eq!(injected_as(json!({ "metadata": metadata, "spec": spec })).as_deref(), Some("echo"), "{labels}");
     }
 }
 
 #[test]
+fn a_pod_without_a_proxy_says_whether_it_should_have_one() {
+    let bare = |metadata: Value, spec: Value| match pod(
+        &Name::new("shop", "a"),
+        from(json!({ "metadata": metadata, "spec": spec })),
+    ) {
+        Content::Pod(pod) => pod.bare,
+        other => panic!("{other:?}"),
+    };
+    let found = bare(json!({ "uid": "7" }), json!({ "containers": [{ "name": "app", "image": "app" }] }));
+    assert_eq!(found, Some(index::Bare { wish: Wish::AsNamespace, uid: "7".into() }));
+    let asking = bare(json!({ "annotations": { "leno.dev/inject": "enabled" } }), json!({}));
+    assert_eq!(asking.map(|bare| bare.wish), Some(Wish::Proxy));
+    assert_eq!(bare(json!({ "annotations": { "leno.dev/inject": "disabled" } }), json!({})), None);
+    assert_eq!(bare(json!({}), json!({ "hostNetwork": true })), None);
+    assert_eq!(bare(json!({}), json!({ "os": { "name": "windows" } })), None);
+    assert_eq!(bare(json!({}), json!({ "initContainers": containers() })), None);
+}
+
+#[test]
 fn how_an_injected_pods_proxy_treats_its_ports_is_read_from_its_containers() {
-    let containers = json!([{ "name": "leno-init", "args": ["--proxy-uid=2102", "--skip-inbound-ports=22"] }]);
-    let of = |labels: Value| {
-        let object = json!({ "metadata": { "labels": labels }, "spec": { "initContainers": containers } });
+    let of = |containers: Value| {
+        let object = json!({ "metadata": {}, "spec": { "initContainers": containers } });
         match pod(&Name::new("shop", "echo-a"), from(object)) {
             Content::Pod(pod) => pod.ports,
             other => panic!("{other:?}"),
         }
     };
-    assert!(of(json!({ "leno.dev/injected": "true" })).skipped.contains(22));
-    assert_eq!(of(json!({})), InboundPorts::default());
+    assert!(of(containers()).skipped.contains(22));
+    assert_eq!(of(json!([containers()[0]])), InboundPorts::default());
 }
 
 #[test]

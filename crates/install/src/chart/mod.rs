@@ -23,10 +23,12 @@ const CHART: &str = include_str!("../../../../charts/leno/Chart.yaml");
 const CRDS: [(&str, &str); 1] =
     [("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml"))];
 /// The chart's templates in the order in which a cluster should see them.
-const TEMPLATES: [(&str, &str); 3] = [
+const TEMPLATES: [(&str, &str); 5] = [
     ("rbac.yaml", include_str!("../../../../charts/leno/templates/rbac.yaml")),
     ("control.yaml", include_str!("../../../../charts/leno/templates/control.yaml")),
+    ("network.yaml", include_str!("../../../../charts/leno/templates/network.yaml")),
     ("webhooks.yaml", include_str!("../../../../charts/leno/templates/webhooks.yaml")),
+    ("guard.yaml", include_str!("../../../../charts/leno/templates/guard.yaml")),
 ];
 
 /// Why there are no objects; one line.

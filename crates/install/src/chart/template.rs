@@ -2,7 +2,7 @@
 //!
 //! Text with actions: `{{ pipeline }}`, `{{ if pipeline }} .. {{ else }} .. {{ end }}`, `{{ /* comment */ }}`, with `-` to trim
 //! white space. A pipeline is commands with `|` between them; a command is a field (`.Values.a`), a literal, or a function
-//! with arguments: default, eq, fail, indent, ne, nindent, or, quote, toYaml.
+//! with arguments: default, eq, fail, has, indent, ne, nindent, or, quote, toYaml.
 
 use std::vec::IntoIter;
 
@@ -137,6 +137,7 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
     match (first.as_str(), arguments.as_slice()) {
         ("default", [default, value]) => Ok(if is_true(value) { value.clone() } else { default.clone() }),
         ("eq", [one, other]) => Ok((one == other).into()),
+        ("has", [item, Value::Array(items)]) => Ok(items.contains(item).into()),
         ("ne", [one, other]) => Ok((one != other).into()),
         ("or", [one, other]) => Ok(if is_true(one) { one.clone() } else { other.clone() }),
         ("fail", [Value::String(why)]) => Err(TemplateError::Fail(why.clone())),

@@ -49,6 +49,8 @@ fn functions_take_arguments_and_then_what_is_piped() {
         rendered("{{ if eq .Values.count 3 }}a{{ end }}{{ if ne .Values.name \"web\" }}b{{ end }}").as_deref(),
         Ok("a")
     );
+    let has = "{{ if has 2 .Values.map.b }}a{{ end }}{{ if has 3 .Values.map.b }}b{{ end }}";
+    assert_eq!(rendered(has).as_deref(), Ok("a"));
 }
 
 #[test]

@@ -56,20 +56,126 @@ fn an_installation_is_these_objects_in_an_order_that_a_cluster_can_take() {
         "ConfigMap leno-config",
         "Service leno-control",
         "Deployment leno-control",
+        "PodDisruptionBudget leno-control",
         "MutatingWebhookConfiguration leno-injector",
         "ValidatingWebhookConfiguration leno-validator",
+        "ValidatingAdmissionPolicy leno-guard",
+        "ValidatingAdmissionPolicyBinding leno-guard",
     ];
     assert_eq!(names(&rendered(&[], false).expect("it renders")), expected);
 }
 
 #[test]
-fn high_availability_is_three_replicas_apart_of_which_two_always_run() {
-    let objects = rendered(&[], true).expect("it renders");
-    let deployment = find(&objects, "Deployment", "leno-control");
-    assert_eq!(deployment["spec"]["replicas"], 3);
-    assert!(deployment.pointer("/spec/template/spec/affinity/podAntiAffinity").is_some());
-    assert_eq!(find(&objects, "PodDisruptionBudget", "leno-control")["spec"]["maxUnavailable"], 1);
-    assert_eq!(find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0]["failurePolicy"], "Fail");
+fn an_installation_runs_apart_on_two_nodes_and_high_availability_on_three() {
+    for (is_ha, replicas) in [(false, 2), (true, 3)] {
+        let objects = rendered(&[], is_ha).expect("it renders");
+        let deployment = find(&objects, "Deployment", "leno-control");
+        assert_eq!(deployment["spec"]["replicas"], replicas);
+        assert!(deployment.pointer("/spec/template/spec/affinity/podAntiAffinity").is_some());
+        assert_eq!(find(&objects, "PodDisruptionBudget", "leno-control")["spec"]["maxUnavailable"], 1);
+        let injector = find(&objects, "MutatingWebhookConfiguration", "leno-injector");
+        assert_eq!(injector["webhooks"][0]["failurePolicy"], "Ignore");
+        assert_eq!(find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"]["failurePolicy"], "Fail");
+    }
+}
+
+#[test]
+fn the_guard_leaves_out_the_namespaces_that_the_injector_leaves_out() {
+    for sets in [&[][..], &["webhook.excludedNamespaces=[ci, build]"]] {
+        let objects = rendered(sets, false).expect("it renders");
+        let injector = find(&objects, "MutatingWebhookConfiguration", "leno-injector");
+        let guard = find(&objects, "ValidatingAdmissionPolicy", "leno-guard");
+        assert_eq!(
+            guard["spec"]["matchConstraints"]["namespaceSelector"],
+            injector["webhooks"][0]["namespaceSelector"]
+        );
+    }
+    let none = rendered(&["guard.enabled=false"], false).expect("it renders");
+    assert!(!names(&none).iter().any(|name| name.ends_with("leno-guard")));
+}
+
+#[test]
+fn where_only_namespaces_decide_no_pod_can_leave_the_mesh() {
+    let objects = rendered(&["webhook.namespaceOnly=[leno.dev/inject]"], false).expect("it renders");
+    let injector = &find(&objects, "MutatingWebhookConfiguration", "leno-injector")["webhooks"][0];
+    assert_eq!(injector["matchConditions"].as_array().map(Vec::len), Some(1), "a disabled Pod is reviewed too");
+    let variables = find(&objects, "ValidatingAdmissionPolicy", "leno-guard")["spec"]["variables"].clone();
+    let exempt = variables.as_array().expect("variables").iter().find(|variable| variable["name"] == "isExempt");
+    assert_eq!(exempt.expect("the variable")["expression"], "false");
+    assert_eq!(injector_options(&objects).namespace_only, ["leno.dev/inject"]);
+}
+
+#[test]
+fn every_annotation_of_pods_can_be_kept_to_namespaces() {
+    let schema = read("values.schema.json", SCHEMA).expect("it is JSON");
+    let allowed = schema.pointer("/properties/webhook/properties/namespaceOnly/items/enum").expect("a list");
+    assert_eq!(*allowed, json!(crate::annotations::ALL.map(|(name, ..)| name)));
+}
+
+#[test]
+fn a_network_policy_needs_the_api_servers_and_opens_the_webhooks_to_them_alone() {
+    let refused = rendered(&["networkPolicy.enabled=true"], false).expect_err("no API server could ask");
+    assert!(refused.contains("networkPolicy.apiServers is empty"), "{refused}");
+    let sets = ["networkPolicy.enabled=true", "networkPolicy.apiServers=[{ipBlock: {cidr: 10.0.0.10/32}}]"];
+    let objects = rendered(&sets, false).expect("it renders");
+    let rules = find(&objects, "NetworkPolicy", "leno-control")["spec"]["ingress"].as_array().expect("rules").clone();
+    let callers = |port: u16| -> Vec<&Value> {
+        let opens =
+            |rule: &&Value| rule["ports"].as_array().is_some_and(|all| all.iter().any(|one| one["port"] == port));
+        rules.iter().filter(opens).map(|rule| &rule["from"]).collect()
+    };
+    assert_eq!(callers(15_017), [&json!([{"ipBlock": {"cidr": "10.0.0.10/32"}}])]);
+    assert!(callers(15_021).is_empty(), "Kubernetes lets a node reach its own Pods");
+    for port in [15_010, 15_012, 15_014, 15_008, 4_191] {
+        assert_eq!(callers(port), [&json!([{"namespaceSelector": {}}])], "{port}");
+    }
+    let names = names(&rendered(&[], false).expect("it renders"));
+    assert!(!names.iter().any(|name| name.starts_with("NetworkPolicy")));
+}
+
+/// The table of docs/control-plane.md: API group, resource, where, and the verbs.
+fn documented_rights() -> std::collections::BTreeSet<(String, String, bool, String)> {
+    let page = include_str!("../../../../docs/control-plane.md");
+    let (_, section) = page.split_once("## What it may do").expect("the section is there");
+    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let mut rights = std::collections::BTreeSet::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [group, resources, verbs, place] = cells[..] else { panic!("{row}") };
+        let group = if group == "core" { "" } else { group };
+        for (resource, verb) in
+            resources.split(", ").flat_map(|resource| verbs.split(", ").map(move |verb| (resource, verb)))
+        {
+            rights.insert((
+                group.to_owned(),
+                resource.to_owned(),
+                place.contains("its own namespace"),
+                verb.to_owned(),
+            ));
+        }
+    }
+    rights
+}
+
+#[test]
+fn the_control_plane_may_do_what_its_page_says_and_nothing_else() {
+    let objects = rendered(&[], false).expect("it renders");
+    let mut rights = std::collections::BTreeSet::new();
+    for (kind, is_own) in [("ClusterRole", false), ("Role", true)] {
+        for rule in find(&objects, kind, "leno-control")["rules"].as_array().expect("rules") {
+            let words = |key: &str| {
+                let all = rule[key].as_array().into_iter().flatten();
+                all.map(|word| word.as_str().expect("text").to_owned()).collect::<Vec<_>>()
+            };
+            for group in words("apiGroups") {
+                for resource in words("resources") {
+                    rights
+                        .extend(words("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), is_own, verb)));
+                }
+            }
+        }
+    }
+    assert_eq!(rights, documented_rights());
 }
 
 /// Limits of schemas are floating point to Kubernetes' types.
@@ -86,7 +192,7 @@ fn whole_numbers(value: Value) -> Value {
 
 #[test]
 fn kubernetes_types_read_what_is_rendered() {
-    use k8s_openapi::api::{admissionregistration, apps, core, policy, rbac};
+    use k8s_openapi::api::{admissionregistration, apps, core, networking, policy, rbac};
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
     use serde::de::DeserializeOwned;
 
@@ -100,6 +206,10 @@ fn kubernetes_types_read_what_is_rendered() {
         "control.nodeSelector={a: b}",
         "control.tolerations=[{operator: Exists}]",
         "webhook.excludedNamespaces=[ci, build]",
+        "webhook.namespaceOnly=[leno.dev/inject]",
+        "networkPolicy.enabled=true",
+        "networkPolicy.apiServers=[{ipBlock: {cidr: 10.0.0.10/32}}]",
+        "networkPolicy.nodes=[{ipBlock: {cidr: 10.0.0.0/24}}]",
         "proxy.cpuLimit=1",
     ];
     for object in rendered(&everything, true).expect("it renders") {
@@ -118,6 +228,11 @@ fn kubernetes_types_read_what_is_rendered() {
             "MutatingWebhookConfiguration" => same::<admissionregistration::v1::MutatingWebhookConfiguration>(&object),
             "ValidatingWebhookConfiguration" => {
                 same::<admissionregistration::v1::ValidatingWebhookConfiguration>(&object);
+            }
+            "NetworkPolicy" => same::<networking::v1::NetworkPolicy>(&object),
+            "ValidatingAdmissionPolicy" => same::<admissionregistration::v1::ValidatingAdmissionPolicy>(&object),
+            "ValidatingAdmissionPolicyBinding" => {
+                same::<admissionregistration::v1::ValidatingAdmissionPolicyBinding>(&object);
             }
             other => panic!("nobody checks a {other}"),
         }
@@ -149,7 +264,8 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
         ..Settings::default()
     };
     let (cluster_domain, trust_domain) = ("c.local".to_owned(), "example.org".to_owned());
-    assert_eq!(options(&sets), Options { cluster_domain, trust_domain, proxy: settings });
+    let expected = Options { cluster_domain, trust_domain, proxy: settings, ..Options::default() };
+    assert_eq!(options(&sets), expected);
 }
 
 /// The control plane's Pod template as the injector would have made it, if leno-control were an application, and then what
@@ -271,6 +387,7 @@ fn the_control_plane_never_writes_what_it_only_reads() {
         "tcproutes/status",
         "authorizationpolicies/status",
         "tokenreviews",
+        "events",
         "configmaps",
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
@@ -294,10 +411,11 @@ fn helm_renders_the_same_objects() {
         writeln!(io::stderr(), "SKIPPED: set LENO_HELM to a helm 3 to compare the chart's rendering with its own").ok();
         return;
     };
-    let cases: [(&[&str], bool); 3] = [
+    let cases: [(&[&str], bool); 4] = [
         (&[], false),
         (&[], true),
-        (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=2", "proxy.accessLog=json"], false),
+        (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=3", "proxy.accessLog=json"], false),
+        (&["webhook.namespaceOnly={leno.dev/inject,leno.dev/opaque-ports}", "guard.enabled=true"], false),
     ];
     for (sets, is_ha) in cases {
         let mut command = Command::new(&helm);

@@ -23,6 +23,7 @@ pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
+pub(super) const DEFAULT_INBOUND_POLICY: &str = "--default-inbound-policy";
 
 const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
@@ -144,7 +145,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
         format!("--outbound=[::1]:{}", settings.outbound_port),
         format!("--tunnel=[::]:{}", Settings::TUNNEL_PORT),
         format!("--admin=[::]:{}", settings.admin_port),
-        format!("--default-inbound-policy={}", settings.default_inbound_policy),
+        format!("{DEFAULT_INBOUND_POLICY}={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
         format!("--log={}", settings.log_level),
         format!("--log-format={}", settings.log_format),

@@ -7,6 +7,7 @@ mod conflicts;
 mod containers;
 mod plan;
 mod probes;
+mod reserved;
 mod settings;
 mod skip;
 mod told;
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 pub use probes::{PodProbe, Unasked, of_pod as probes_of_pod, told as told_probes};
 pub use settings::Settings;
-pub use skip::Skipped;
+pub use skip::{Skipped, Traits, Wish, is_never_meshed};
 pub use told::{InboundPorts, inbound_ports};
 
 use crate::annotations::{Mistake, ours, unknown};
@@ -30,6 +31,8 @@ pub struct Options {
     pub cluster_domain: String,
     /// What all of the mesh's identities begin with.
     pub trust_domain: String,
+    /// Annotations that only a namespace may have. A Pod that has one is refused where the cluster asks ([`Asked::ByAnnotation`]).
+    pub namespace_only: Vec<String>,
     /// What the settings of a proxy are where no annotation says otherwise.
     pub proxy: Settings,
 }
@@ -37,7 +40,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let usual = || "cluster.local".to_owned();
-        Self { cluster_domain: usual(), trust_domain: usual(), proxy: Settings::default() }
+        Self { cluster_domain: usual(), trust_domain: usual(), namespace_only: Vec::new(), proxy: Settings::default() }
     }
 }
 
@@ -93,11 +96,19 @@ pub fn inject(
     options: &Options,
 ) -> Result<Decision, Vec<Mistake>> {
     let annotations = template.pointer("/metadata/annotations").and_then(Value::as_object);
+    if asked == Asked::ByAnnotation && skip::concerns_the_mesh(annotations, namespace) {
+        let reserved = reserved::annotations_of_pod(annotations, namespace, options);
+        if !reserved.is_empty() {
+            return Err(reserved);
+        }
+    }
     if let Some(skipped) = skip::reason(template, annotations, namespace, asked) {
-        let warnings = skip::warning(&skipped, annotations).into_iter().collect();
+        // In a cluster, a typo is often why no proxy is asked for.
+        let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(annotations)).collect();
         return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
     }
     let settings = options.proxy.with_annotations(Some(&namespace.annotations), annotations)?;
+    let inherited = options.proxy.with_annotations(Some(&namespace.annotations), None)?;
     let conflicts = conflicts::find(template, &settings);
     if !conflicts.is_empty() {
         return Err(conflicts);
@@ -109,14 +120,28 @@ pub fn inject(
         proxy: containers::proxy(&settings, options, &probes),
         volume: containers::volume(),
     };
+    let mut warnings: Vec<String> = typos(annotations).chain(reserved::loosened(&inherited, &settings)).collect();
+    warnings.extend(probes::warnings(&probes, &settings));
     let outcome = match plan::inject(template, &additions) {
-        Some((_, true)) if asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
+        Some((_, true)) if asked == Asked::ByAnnotation => {
+            reserved::allows_proxy_by_hand(template, &settings, options)?;
+            Outcome::Skipped(Skipped::HasProxy)
+        }
         Some((patch, replaced)) => Outcome::Injected { patch, replaced },
         None => Outcome::Skipped(Skipped::Unchanged),
     };
-    let mut warnings: Vec<String> = ours(annotations).filter_map(|(name, _)| unknown(name)).collect();
-    warnings.extend(probes::warnings(&probes, &settings));
     Ok(Decision { outcome, warnings })
+}
+
+/// What is wrong with the annotations of a namespace, one line each: typos, and values that would stop its Pods.
+pub fn review_namespace(annotations: Option<&Map<String, Value>>) -> Vec<String> {
+    let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();
+    mistakes.iter().map(ToString::to_string).chain(typos(annotations)).collect()
+}
+
+/// A line for each annotation of ours that does not exist.
+pub fn typos(annotations: Option<&Map<String, Value>>) -> impl Iterator<Item = String> {
+    ours(annotations).filter_map(|(name, _)| unknown(name))
 }
 
 /// The changes that take our proxy out of a Pod template; none if there is none.

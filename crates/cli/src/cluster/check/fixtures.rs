@@ -42,7 +42,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
     };
     let ca_bundle = serde_json::to_value(ByteString(anchors.as_bytes().to_vec())).expect("base64");
     let webhooks = json!({"webhooks": [{
-        "name": "a.leno.dev", "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"caBundle": ca_bundle},
+        "name": "a.leno.dev", "failurePolicy": "Ignore", "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"caBundle": ca_bundle},
     }]});
     let answer = |body: &str| Ok(Answer { status: 200, body: body.to_owned() });
     Installed {
@@ -69,6 +69,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
         bundles: Ok(vec![bundle("leno"), bundle("shop")]),
         injector: Ok(Some(object(webhooks.clone()))),
         validator: Ok(Some(object(webhooks))),
+        guard: Ok(Some(object(json!({"metadata": {"name": "leno-guard"}, "spec": {"policyName": "leno-guard"}})))),
         answers: vec![ControlAnswer {
             pod: "leno-control-1".to_owned(),
             ready: answer("ready\n"),

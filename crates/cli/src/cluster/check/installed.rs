@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kubernetes::{self, API_SERVER};
 use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
-use super::trust;
+use super::{new_pods, trust};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::forward::Answer;
 use crate::cluster::pods;
@@ -49,6 +49,7 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
         Ok(all) => running(all),
         Err(error) => error.into(),
     });
+    new_pods::conclude(&mut list, facts);
     list.section("identity");
     trust::conclude(&mut list, facts, now);
     list.section("answers of the control plane");
@@ -68,7 +69,7 @@ fn available(deployment: Option<&Deployment>) -> Finding {
     let shown = format!("{available} of {wanted} replicas are available");
     match available {
         0 => Finding::failed(
-            format!("{shown}: nobody gets a certificate, and Pods start without a proxy or not at all"),
+            format!("{shown}: no proxy gets a certificate, and Pods of meshed namespaces do not start"),
             format!(
                 "kubectl rollout status -n {CONTROL_NAMESPACE} deployment/{CONTROL} waits; kubectl describe says why"
             ),

@@ -19,7 +19,14 @@ fn an_installation_that_is_well_has_nothing_but_ok() {
 
 #[test]
 fn without_the_namespace_one_thing_is_to_be_typed_and_the_rest_is_not_run() {
-    let facts = Installed { namespace: Ok(None), deployment: Ok(None), issuer: Ok(None), ..installed(now()) };
+    let facts = Installed {
+        namespace: Ok(None),
+        deployment: Ok(None),
+        issuer: Ok(None),
+        injector: Ok(None),
+        guard: Ok(None),
+        ..installed(now())
+    };
     let list = conclude(&facts, now());
     let failed: Vec<_> = list.checks().iter().filter(|check| check.verdict == Verdict::Failed).collect();
     assert_eq!(failed.len(), 1, "{failed:#?}");

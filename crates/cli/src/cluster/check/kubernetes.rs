@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::ClusterError;
 
-/// The oldest minor version of Kubernetes 1: native sidecars are on by default from it on.
-const OLDEST_MINOR: u32 = 29;
+/// The oldest minor version of Kubernetes 1: it has native sidecars, and ValidatingAdmissionPolicies for the guard.
+const OLDEST_MINOR: u32 = 30;
 
 /// Kubernetes' routes of requests, which are installed apart from it.
 const REQUEST_ROUTES: [&str; 2] = ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
@@ -67,7 +67,9 @@ fn new_enough(version: &Info) -> Finding {
     let shown = &version.git_version;
     match (number(&version.major), number(&version.minor)) {
         (Some(1), Some(minor)) if minor < OLDEST_MINOR => Finding::failed(
-            format!("{shown} is too old: Leno needs native sidecars, which 1.{OLDEST_MINOR} has"),
+            format!(
+                "{shown} is too old: Leno needs native sidecars and ValidatingAdmissionPolicies, which 1.{OLDEST_MINOR} has"
+            ),
             format!("upgrade the cluster to 1.{OLDEST_MINOR} or newer"),
         ),
         (Some(_), Some(_)) => Finding::ok(shown.clone()),

@@ -16,10 +16,10 @@ fn version(major: &str, minor: &str) -> Verdict {
 }
 
 #[test]
-fn clusters_without_native_sidecars_are_too_old() {
-    assert_eq!(version("1", "28"), Verdict::Failed);
-    assert_eq!(version("1", "29"), Verdict::Ok);
-    assert_eq!(version("1", "29+"), Verdict::Ok);
+fn clusters_without_native_sidecars_or_admission_policies_are_too_old() {
+    assert_eq!(version("1", "29"), Verdict::Failed);
+    assert_eq!(version("1", "30"), Verdict::Ok);
+    assert_eq!(version("1", "30+"), Verdict::Ok);
     assert_eq!(version("2", "0"), Verdict::Ok);
     assert_eq!(version("one", ""), Verdict::Warning);
 }

@@ -1,10 +1,12 @@
 //! `leno check`: whether Leno can be installed, is installed well, and whether its proxies work.
 //!
 //! `read` asks the cluster for all that is needed; the others conclude from it, purely: `kubernetes`, `pre`, `installed`,
-//! `trust`, `proxies`. A [`report::Checklist`] says which checks depend on which.
+//! `new_pods`, `trust`, `proxies`. A [`report::Checklist`] says which checks depend on which.
 
+mod absence;
 mod installed;
 mod kubernetes;
+mod new_pods;
 mod pre;
 mod proxies;
 mod read;

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::PostParams;
 use leno_install::chart::{default_values, objects};
-use leno_install::names::{CONTROL, CONTROL_NAMESPACE, INJECTOR, VALIDATOR, VERSION_LABEL};
+use leno_install::names::{CONTROL, CONTROL_NAMESPACE, GUARD, INJECTOR, VALIDATOR, VERSION_LABEL};
 use serde_json::Value;
 
 use super::kubernetes::{self, API_SERVER};
@@ -33,7 +35,7 @@ pub(super) struct Facts {
     /// What must be created and may not be, as `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
-    /// Webhook configurations of ours, which would refuse Pods without a control plane.
+    /// Webhook configurations of ours and the guard, which refuse Pods without a control plane.
     webhooks: Result<Vec<String>, ClusterError>,
     routes: Result<kubernetes::Routes, ClusterError>,
 }
@@ -108,9 +110,16 @@ fn creation(object: &Value) -> Creation {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     Creation {
         group: text("/apiVersion").split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default(),
-        // True of all kinds that the chart has.
-        resource: text("/kind").to_lowercase() + "s",
+        resource: plural(&text("/kind").to_lowercase()),
         namespace: object.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned),
+    }
+}
+
+/// True of all kinds that the chart has.
+fn plural(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
     }
 }
 
@@ -150,7 +159,9 @@ async fn webhooks(cluster: &Cluster) -> Result<Vec<String>, ClusterError> {
     let validator = cluster.get(cluster.global::<ValidatingWebhookConfiguration>(), VALIDATOR).await?;
     let injector = injector.map(|_| format!("MutatingWebhookConfiguration {INJECTOR}"));
     let validator = validator.map(|_| format!("ValidatingWebhookConfiguration {VALIDATOR}"));
-    Ok(injector.into_iter().chain(validator).collect())
+    let guard = cluster.get(cluster.global::<ValidatingAdmissionPolicyBinding>(), GUARD).await?;
+    let guard = guard.map(|_| format!("ValidatingAdmissionPolicyBinding {GUARD}"));
+    Ok(injector.into_iter().chain(validator).chain(guard).collect())
 }
 
 #[cfg(test)]

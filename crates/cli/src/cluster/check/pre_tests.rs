@@ -65,6 +65,8 @@ fn every_kind_of_the_chart_is_asked_for_where_it_is_created() {
         "serviceaccounts leno",
         "services leno",
         "mutatingwebhookconfigurations.admissionregistration.k8s.io -",
+        "validatingadmissionpolicies.admissionregistration.k8s.io -",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io -",
         "validatingwebhookconfigurations.admissionregistration.k8s.io -",
         "customresourcedefinitions.apiextensions.k8s.io -",
         "deployments.apps leno",

@@ -3,17 +3,21 @@
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::ResourceExt;
-use leno_install::inject::{self, Asked, Options, Outcome, inject};
-use leno_install::names::{PROXY, VERSION_LABEL};
+use leno_install::annotations::INJECT;
+use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, inject, review_namespace, typos};
+use leno_install::names::{GUARD, PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
+use super::absence;
 use super::kubernetes::API_SERVER;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
+use crate::cluster::plain::line;
 use crate::cluster::pods;
 use crate::cluster::scrape::Scrape;
 
@@ -22,6 +26,11 @@ const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
 
+/// The webhook of the injector, as the API server names it in a refusal.
+const WEBHOOK: &str = "inject.leno.dev";
+
+const REFUSED: &str = "refused Pods";
+const ANNOTATIONS: &str = "annotations";
 const EXPECTED: &str = "Pods without a proxy";
 const READY: &str = "proxies are ready";
 
@@ -34,8 +43,16 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Err(error) => vec![(*error).into()],
     };
     list.check(EXPECTED, &[API_SERVER], || match &installed.namespaces {
-        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, &excluded(installed))),
-        Err(error) => error.into(),
+        Ok(namespaces) => checked(&|pods| without_proxy(pods, namespaces, installed)),
+        Err(error) => vec![error.into()],
+    });
+    list.check(REFUSED, &[API_SERVER], || match &proxies.replica_sets {
+        Ok(sets) => refused(sets),
+        Err(error) => vec![error.into()],
+    });
+    list.check(ANNOTATIONS, &[API_SERVER], || match &installed.namespaces {
+        Ok(namespaces) => checked(&|pods| misspelt(pods, namespaces)),
+        Err(error) => vec![error.into()],
     });
     list.check(READY, &[API_SERVER], || checked(&ready));
     list.check("their versions", &[API_SERVER], || checked(&|pods| versions(pods, wanted_version(installed))));
@@ -52,26 +69,27 @@ fn restart(pod: &Pod) -> String {
 }
 
 /// Pods that a control plane would inject if they were made now.
-fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], excluded: &[String]) -> Vec<Finding> {
+fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed) -> Vec<Finding> {
     let options = Options::default();
+    let excluded = excluded(installed);
     let finding = |pod: &&Pod| {
         let namespace = pod.namespace().unwrap_or_default();
         if pods::proxy(pod).is_some() || excluded.contains(&namespace) {
             return None;
         }
-        let annotations = namespaces.iter().find(|known| known.name_any() == namespace).map(ResourceExt::annotations);
-        let annotations = annotations.into_iter().flatten();
-        let annotations: Map<String, Value> =
-            annotations.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
-        let namespace = inject::Namespace { name: namespace, annotations };
+        let known = namespaces.iter().find(|known| known.name_any() == namespace);
+        let annotations = known.map(annotations).unwrap_or_default();
         let template = serde_json::to_value(pod).ok()?;
-        match inject(&template, &namespace, Asked::ByAnnotation, &options) {
-            Ok(decision) => matches!(decision.outcome, Outcome::Injected { .. }).then(|| {
-                Finding::warning(
-                    format!("{} has none: it is older than the annotation, or than Leno", name(pod)),
-                    restart(pod),
-                )
-            }),
+        match inject(&template, &inject::Namespace { name: namespace, annotations }, Asked::ByAnnotation, &options) {
+            Ok(Decision { outcome: Outcome::Injected { .. }, .. }) => {
+                let why = absence::why(pod, known, installed.injector.as_ref().ok().and_then(Option::as_ref));
+                Some(Finding::warning(format!("{} has none: {why}", name(pod)), restart(pod)))
+            }
+            Ok(Decision { outcome: Outcome::Skipped(other @ Skipped::OtherMesh(_)), .. }) => Some(Finding::warning(
+                format!("{} has none: {other}", name(pod)),
+                format!("if that is meant, annotate its Pod template with {INJECT}: disabled"),
+            )),
+            Ok(_) => None,
             Err(mistakes) => {
                 let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
                 Some(Finding::failed(format!("{} can have none: {}", name(pod), mistakes.join("; ")), restart(pod)))
@@ -80,6 +98,44 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], excluded: &[String]) -
     };
     let found: Vec<Finding> = pods.iter().filter_map(finding).collect();
     if found.is_empty() { vec![Finding::ok("every Pod that should have a proxy has one")] } else { found }
+}
+
+fn annotations(object: &impl ResourceExt) -> Map<String, Value> {
+    object.annotations().iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
+}
+
+/// Annotations of ours that do not exist, or that would stop Pods.
+fn misspelt(pods: &[&Pod], namespaces: &[Namespace]) -> Vec<Finding> {
+    let of_namespaces = namespaces.iter().flat_map(|namespace| {
+        let lines = review_namespace(Some(&annotations(namespace)));
+        let fix = format!("kubectl annotate namespace {} NAME-, and the right one", namespace.name_any());
+        lines.into_iter().map(move |line| Finding::warning(format!("namespace: {line}"), fix.clone()))
+    });
+    let of_pods = pods.iter().flat_map(|pod| {
+        let (name, lines) = (name(pod), typos(Some(&annotations(*pod))).collect::<Vec<_>>());
+        lines.into_iter().map(move |line| Finding::warning(format!("{name}: {line}"), "mend it in the Pod template"))
+    });
+    let found: Vec<Finding> = of_namespaces.chain(of_pods).collect();
+    if found.is_empty() { vec![Finding::ok("there is no mistake in those of namespaces and Pods")] } else { found }
+}
+
+/// Workloads whose Pods the API server refuses because of the mesh.
+fn refused(replica_sets: &[ReplicaSet]) -> Vec<Finding> {
+    let finding = |set: &ReplicaSet| {
+        let mut conditions = set.status.as_ref()?.conditions.iter().flatten();
+        let is_ours = |message: &str| message.contains(GUARD) || message.contains(WEBHOOK);
+        let failure = conditions.find(|one| one.type_ == "ReplicaFailure" && one.status == "True")?;
+        let message = failure.message.as_deref().filter(|message| is_ours(message))?;
+        let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+        let why = format!("those of replicaset {namespace}/{name} are refused: {}", line(message));
+        Some(Finding::failed(
+            why,
+            "once the control plane answers, the controller tries again within 17 minutes; kubectl rollout restart of its Deployment does \
+             at once",
+        ))
+    };
+    let found: Vec<Finding> = replica_sets.iter().filter_map(finding).collect();
+    if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
 }
 
 /// The namespaces that the injector does not look at.

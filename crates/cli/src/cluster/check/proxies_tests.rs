@@ -34,7 +34,7 @@ fn checked(installed: &Installed, proxies: &Proxies, name: &str) -> Vec<Check> {
 }
 
 fn of(pods: Vec<Pod>) -> Proxies {
-    Proxies { pods: Ok(pods), metrics: Default::default() }
+    Proxies { pods: Ok(pods), replica_sets: Ok(Vec::new()), metrics: Default::default() }
 }
 
 #[test]
@@ -78,6 +78,47 @@ fn a_pod_whose_annotations_are_wrong_can_have_none_and_says_which() {
 }
 
 #[test]
+fn a_pod_with_another_meshs_proxy_is_named() {
+    let mut other = web("web-1", &json!({}), false, true);
+    other.spec.as_mut().expect("a spec").containers[0].name = "istio-proxy".to_owned();
+    let check = checked(&installed(now()), &of(vec![other]), EXPECTED).remove(0);
+    assert_eq!(check.verdict, Verdict::Warning);
+    assert!(check.why.starts_with("shop/web-1 has none: it has istio-proxy"), "{}", check.why);
+}
+
+#[test]
+fn typos_on_namespaces_and_pods_are_found() {
+    let mut facts = installed(now());
+    facts.namespaces =
+        Ok(vec![object(json!({"metadata": {"name": "shop", "annotations": {"leno.dev/injct": "enabled"}}}))]);
+    let proxies = of(vec![web("web-1", &json!({"leno.dev/opaque-port": "1"}), true, true)]);
+    let checks = checked(&facts, &proxies, ANNOTATIONS);
+    assert_eq!(checks.len(), 2, "{checks:?}");
+    assert!(checks[0].why.ends_with("did you mean leno.dev/inject?"), "{}", checks[0].why);
+    assert!(
+        checks[1].why.starts_with("shop/web-1: ") && checks[1].why.ends_with("did you mean leno.dev/opaque-ports?")
+    );
+}
+
+#[test]
+fn a_replica_set_whose_pods_the_guard_refuses_is_named() {
+    let with = |message: &str| {
+        let condition = json!({"type": "ReplicaFailure", "status": "True", "message": message});
+        let set = object(json!({
+            "metadata": {"name": "web-5f", "namespace": "shop"},
+            "spec": {"selector": {}}, "status": {"replicas": 0, "conditions": [condition]},
+        }));
+        checked(&installed(now()), &Proxies { replica_sets: Ok(vec![set]), ..of(Vec::new()) }, REFUSED).remove(0)
+    };
+    let check = with(
+        "pods \"web-5f-1\" is forbidden: ValidatingAdmissionPolicy 'leno-guard' with binding 'leno-guard' denied request",
+    );
+    assert_eq!(check.verdict, Verdict::Failed);
+    assert!(check.why.starts_with("those of replicaset shop/web-5f are refused: pods"), "{}", check.why);
+    assert_eq!(with("exceeded quota").verdict, Verdict::Ok);
+}
+
+#[test]
 fn a_proxy_that_is_not_ready_is_named() {
     let proxies = of(vec![web("web-1", &json!({}), true, false), web("web-2", &json!({}), true, true)]);
     let checks = checked(&installed(now()), &proxies, READY);
@@ -99,7 +140,7 @@ fn a_proxy_of_another_version_is_a_warning() {
 fn certificates_that_are_missing_late_or_over_are_told_apart() {
     let verdict = |metrics: Result<String, ClusterError>| {
         let metrics = [(("shop".to_owned(), "web-1".to_owned()), metrics)].into();
-        let proxies = Proxies { pods: Ok(Vec::new()), metrics };
+        let proxies = Proxies { metrics, ..of(Vec::new()) };
         checked(&installed(now()), &proxies, "their certificates")[0].verdict
     };
     let page = |hours: i64| Ok(format!("{EXPIRATION} {}.0\n", 20_000 * 86_400 + hours * 3_600));

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::version::Info;
@@ -12,7 +14,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use leno_install::annotations::INJECTED_LABEL;
 use leno_install::names::{
-    CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
+    CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, GUARD, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
 };
 
 use super::kubernetes::Routes;
@@ -43,6 +45,8 @@ pub(super) struct Installed {
     pub(super) bundles: Read<Vec<ConfigMap>>,
     pub(super) injector: Read<Option<MutatingWebhookConfiguration>>,
     pub(super) validator: Read<Option<ValidatingWebhookConfiguration>>,
+    /// What puts the guard in force.
+    pub(super) guard: Read<Option<ValidatingAdmissionPolicyBinding>>,
     /// What each ready Pod of the control plane says.
     pub(super) answers: Vec<ControlAnswer>,
     pub(super) routes: Read<Routes>,
@@ -59,6 +63,8 @@ pub(super) struct ControlAnswer {
 pub(super) struct Proxies {
     /// Every Pod, those without a proxy too.
     pub(super) pods: Read<Vec<Pod>>,
+    /// What makes Pods for Deployments, and says so where it is refused them.
+    pub(super) replica_sets: Read<Vec<ReplicaSet>>,
     /// The metrics of each meshed Pod that runs, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
 }
@@ -75,12 +81,13 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         cluster.list(control(), CONTROL_LABELS),
         cluster.get(cluster.within(CONTROL_NAMESPACE), ISSUER),
     );
-    let (namespaces, meshed, bundles, injector, validator, routes) = tokio::join!(
+    let (namespaces, meshed, bundles, injector, validator, guard, routes) = tokio::join!(
         cluster.list(cluster.global(), ""),
         cluster.list(cluster.within_or_all(None), &meshed),
         bundles(cluster),
         cluster.get(cluster.global(), INJECTOR),
         cluster.get(cluster.global(), VALIDATOR),
+        cluster.get(cluster.global(), GUARD),
         routes(cluster),
     );
     let running = pods.iter().flatten().filter(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
@@ -99,6 +106,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
         bundles,
         injector,
         validator,
+        guard,
         answers,
         routes,
     }
@@ -106,13 +114,16 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
 
 /// Reads what there is of proxies in one namespace, or in all.
 pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxies {
-    let pods: Read<Vec<Pod>> = cluster.list(cluster.within_or_all(namespace), "").await;
+    let (pods, replica_sets): (Read<Vec<Pod>>, Read<Vec<ReplicaSet>>) = tokio::join!(
+        cluster.list(cluster.within_or_all(namespace), ""),
+        cluster.list(cluster.within_or_all(namespace), ""),
+    );
     let running = pods
         .iter()
         .flatten()
         .filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY));
     let metrics = metrics::texts(cluster, running).await;
-    Proxies { pods, metrics }
+    Proxies { pods, replica_sets, metrics }
 }
 
 async fn ask_control(cluster: &Cluster, pod: String, port: u16) -> ControlAnswer {

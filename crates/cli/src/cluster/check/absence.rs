@@ -1,0 +1,52 @@
+//! Why a Pod that should have a proxy has none, as far as the times of the objects tell.
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
+use kube::ResourceExt;
+use leno_install::annotations::INJECT;
+
+/// Where the API server notes who wrote the annotation, escaped as a JSON pointer.
+const MANAGED_FIELD: &str = "/f:metadata/f:annotations/f:leno.dev~1inject";
+
+/// The reason, for people. `injector` is the configuration of the webhook that would have been asked.
+pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&MutatingWebhookConfiguration>) -> String {
+    let created = pod.metadata.creation_timestamp.as_ref();
+    let installed = injector.and_then(|injector| injector.metadata.creation_timestamp.as_ref());
+    let (Some(created), Some(installed)) = (created, installed) else {
+        return "it is older than the annotation or than Leno, or the control plane was away when it was created"
+            .to_owned();
+    };
+    let at = |time: &Time| time.0.to_string();
+    if created.0 < installed.0 {
+        return format!("it was created at {}, before Leno was installed at {}", at(created), at(installed));
+    }
+    // The Pod's own annotation was there when it was created, as far as anybody can tell.
+    let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
+    match annotated {
+        Some(annotated) if created.0 <= annotated.0 => {
+            format!(
+                "it was created at {}, before its namespace's annotation was written at {}",
+                at(created),
+                at(annotated)
+            )
+        }
+        _ => format!("the webhook {INJECTOR_NAME} did not answer when it was created, at {}", at(created)),
+    }
+}
+
+/// The webhook's configuration, as `kubectl get` names it.
+const INJECTOR_NAME: &str = leno_install::names::INJECTOR;
+
+/// When the namespace's annotation was written last.
+fn annotated(namespace: &Namespace) -> Option<&Time> {
+    let entries = namespace.metadata.managed_fields.iter().flatten();
+    let wrote_it = |entry: &&ManagedFieldsEntry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.pointer(MANAGED_FIELD).is_some())
+    };
+    entries.filter(wrote_it).filter_map(|entry| entry.time.as_ref()).max_by_key(|time| time.0)
+}
+
+#[cfg(test)]
+#[path = "absence_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! What becomes of Pods that are created now: whether they get their proxies, and if not, what stops them or lets them start in clear.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt;
+use leno_install::annotations::INJECT;
+use leno_install::inject::{Wish, is_never_meshed};
+use leno_install::names::{GUARD, INJECTOR};
+use leno_model::problem::in_a_line;
+
+use super::kubernetes::API_SERVER;
+use super::read::Installed;
+use super::report::{Checklist, Finding};
+use crate::cluster::connect::ClusterError;
+
+const RUN_AGAIN: &str = "have the control plane run again, as said below";
+
+const INSTALL: &str = "leno install | kubectl apply -f - has a control plane again";
+
+pub(super) const NEW_PODS: &str = "new Pods";
+
+/// Most meshed namespaces that a finding names.
+const NAMESPACES_MAX: usize = 5;
+
+/// What there is to give Pods their proxies, or to refuse them.
+struct Gates {
+    /// Whether there is a control plane, even if none of its replicas runs.
+    is_installed: bool,
+    /// Whether a replica of the control plane is available to answer the webhook.
+    is_served: bool,
+    /// The injector, and whether the API server refuses Pods while nothing answers it.
+    injector: Option<bool>,
+    has_guard: bool,
+    /// The namespaces that ask for proxies, for people; empty if there is none.
+    meshed: String,
+}
+
+/// Concludes. It depends on the API server alone: what an installation leaves behind works without the rest of it.
+pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
+    list.check(NEW_PODS, &[API_SERVER], || match gates(facts) {
+        Ok(gates) => gates.findings(),
+        Err(error) => vec![error.into()],
+    });
+}
+
+fn gates(facts: &Installed) -> Result<Gates, &ClusterError> {
+    let status = facts.deployment.as_ref()?.as_ref().and_then(|deployment| deployment.status.as_ref());
+    let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
+    let injector = facts.injector.as_ref()?.as_ref().map(|injector| {
+        // Fail is the API server's default.
+        injector.webhooks.iter().flatten().any(|webhook| webhook.failure_policy.as_deref() != Some("Ignore"))
+    });
+    let asks = |namespace: &&Namespace| {
+        let word = namespace.annotations().get(INJECT).map(String::as_str);
+        Wish::AsNamespace.is_for_a_proxy(word) && !is_never_meshed(&namespace.name_any())
+    };
+    let meshed: Vec<String> = facts.namespaces.as_ref()?.iter().filter(asks).map(ResourceExt::name_any).collect();
+    Ok(Gates {
+        is_installed: facts.deployment.as_ref()?.is_some(),
+        is_served: available > 0,
+        injector,
+        has_guard: facts.guard.as_ref()?.is_some(),
+        meshed: in_a_line(&meshed, NAMESPACES_MAX).replace(". ", ", "),
+    })
+}
+
+impl Gates {
+    fn findings(&self) -> Vec<Finding> {
+        match (self.is_served, self.injector, self.has_guard) {
+            (_, None, false) => Vec::new(),
+            (true, Some(_), true) | (true, Some(true), false) => {
+                vec![Finding::ok("those of meshed namespaces get a proxy or are refused")]
+            }
+            (true, Some(false), false) => vec![Finding::warning(
+                format!("there is no {GUARD}: a Pod that is created while no replica answers starts without its proxy"),
+                "leno upgrade --set guard.enabled=true | kubectl apply -f -",
+            )],
+            (true, None, true) => vec![Finding::failed(
+                format!(
+                    "there is no MutatingWebhookConfiguration {INJECTOR}, so {GUARD} refuses every Pod that should have a proxy"
+                ),
+                "leno upgrade | kubectl apply -f -",
+            )],
+            (false, injector, has_guard) => self.without_a_control_plane(injector == Some(true), has_guard),
+        }
+    }
+
+    fn without_a_control_plane(&self, webhook_fails: bool, has_guard: bool) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if webhook_fails {
+            findings.push(Finding::failed(
+                format!(
+                    "MutatingWebhookConfiguration {INJECTOR} refuses them in all namespaces that it selects: its failurePolicy is Fail and \
+                     no control plane answers"
+                ),
+                format!("kubectl delete mutatingwebhookconfiguration {INJECTOR} lets them start"),
+            ));
+        }
+        if !self.meshed.is_empty() {
+            let meshed = &self.meshed;
+            findings.push(match has_guard {
+                true => Finding::failed(
+                    format!(
+                        "ValidatingAdmissionPolicy {GUARD} refuses those of meshed namespaces ({meshed}), since no control plane gives \
+                         them a proxy"
+                    ),
+                    format!(
+                        "{}; or kubectl delete validatingadmissionpolicybinding {GUARD} lets them start without a proxy",
+                        if self.is_installed { RUN_AGAIN } else { INSTALL }
+                    ),
+                ),
+                false if webhook_fails => return findings,
+                false => Finding::failed(
+                    format!("those of meshed namespaces ({meshed}) start without a proxy: no control plane answers"),
+                    "leno upgrade --set guard.enabled=true | kubectl apply -f - has the API server refuse them",
+                ),
+            });
+        }
+        if findings.is_empty() {
+            findings.push(Finding::ok("no namespace is meshed, so all start"));
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+#[path = "new_pods_tests.rs"]
+mod tests;

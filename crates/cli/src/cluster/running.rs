@@ -1,0 +1,142 @@
+//! The installation that a cluster has, and what `leno install` and `leno upgrade` refuse to do to it.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use leno_install::chart::merge;
+use leno_install::names::{CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, VERSION_LABEL};
+use leno_model::problem::in_a_line;
+use serde_json::{Map, Value};
+
+use super::connect::{Cluster, ClusterError};
+use crate::install::VALUES_ANNOTATION;
+
+/// Most values that a refusal names.
+const CHANGES_MAX: usize = 5;
+
+/// What is installed.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    pub(crate) config: Option<ConfigMap>,
+    pub(crate) deployment: Option<Deployment>,
+}
+
+/// Why nothing is written; it says what to do.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("Leno is not installed here; leno install | kubectl apply -f -")]
+    NotInstalled,
+    #[error("Helm installed this; helm upgrade leno charts/leno --namespace {CONTROL_NAMESPACE}")]
+    Helms,
+    #[error(
+        "Leno is installed here with other values: {changes}; leno upgrade keeps them and takes --set too, leno upgrade \
+         --reset-values begins with the chart's"
+    )]
+    Resets { changes: String },
+    #[error(
+        "ConfigMap {CONTROL_NAMESPACE}/{CONFIG} does not tell the values that this was installed with; give them to leno upgrade \
+         --reset-values"
+    )]
+    NoValues,
+    #[error(
+        "the annotation {VALUES_ANNOTATION} of ConfigMap {CONTROL_NAMESPACE}/{CONFIG} is not JSON; give the values to leno upgrade \
+         --reset-values"
+    )]
+    BadValues,
+    #[error(
+        "{running} is installed, and this would be {new}, which is older; use the leno of {running} or a newer one"
+    )]
+    Older { running: String, new: String },
+}
+
+impl Running {
+    /// Reads what tells of an installation.
+    pub(crate) async fn read(cluster: &Cluster) -> Result<Self, ClusterError> {
+        let (config, deployment) = tokio::try_join!(
+            cluster.get(cluster.within(CONTROL_NAMESPACE), CONFIG),
+            cluster.get(cluster.within(CONTROL_NAMESPACE), CONTROL),
+        )?;
+        Ok(Self { config, deployment })
+    }
+
+    /// What the installation's values differ in from the chart's; nothing if they are not wanted.
+    pub(crate) fn values(&self, is_reset: bool) -> Result<Option<Value>, Refusal> {
+        let config = match (&self.config, &self.deployment) {
+            (None, None) => return Err(Refusal::NotInstalled),
+            (config, _) if is_reset && !config.as_ref().is_some_and(is_helms) => return Ok(None),
+            (Some(config), _) => config,
+            (None, Some(_)) => return Err(Refusal::NoValues),
+        };
+        if is_helms(config) {
+            return Err(Refusal::Helms);
+        }
+        let text = config.annotations().get(VALUES_ANNOTATION).ok_or(Refusal::NoValues)?;
+        serde_json::from_str(text).map(Some).map_err(|_| Refusal::BadValues)
+    }
+
+    /// Refuses to write an installation with values that differ from the chart's in `chosen`, where one with others is in place.
+    pub(crate) fn refuse_reset(&self, chosen: &Value, defaults: &Value) -> Result<(), Refusal> {
+        if self.config.is_none() && self.deployment.is_none() {
+            return Ok(());
+        }
+        let kept = self.values(false)?.unwrap_or_default();
+        let (mut old, mut new) = (defaults.clone(), defaults.clone());
+        merge(&mut old, kept);
+        merge(&mut new, chosen.clone());
+        let mut changes = Vec::new();
+        changed("", &old, &new, &mut changes);
+        if changes.is_empty() { Ok(()) } else { Err(Refusal::Resets { changes: in_a_line(&changes, CHANGES_MAX) }) }
+    }
+
+    /// Refuses to go down a version.
+    pub(crate) fn refuse_older(&self, new: &str) -> Result<(), Refusal> {
+        let running = self.deployment.as_ref().and_then(|deployment| deployment.labels().get(VERSION_LABEL));
+        match running {
+            Some(running) if compare(new, running) == Some(Ordering::Less) => {
+                Err(Refusal::Older { running: running.clone(), new: new.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Each value that differs, as `control.replicas: 3 would become 2`.
+fn changed(name: &str, old: &Value, new: &Value, changes: &mut Vec<String>) {
+    if let (Value::Object(old), Value::Object(new)) = (old, new) {
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            let inner = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            let of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+            changed(&inner, &of(old), &of(new), changes);
+        }
+    } else if old != new {
+        changes.push(format!("{name}: {old} would become {new}"));
+    }
+}
+
+fn is_helms(config: &ConfigMap) -> bool {
+    config.annotations().contains_key(HELM_RELEASE)
+}
+
+/// Which of two versions is older (semver.org, section 11, as far as three numbers and whether there is more); nothing if one is no
+/// version, as the tag of an image of one's own.
+fn compare(a: &str, b: &str) -> Option<Ordering> {
+    let read = |text: &str| {
+        let (numbers, pre_release) = match text.split_once('-') {
+            Some((numbers, pre_release)) => (numbers, Some(pre_release.to_owned())),
+            None => (text, None),
+        };
+        let numbers: Option<Vec<u32>> = numbers.split('.').map(|number| number.parse().ok()).collect();
+        let numbers = numbers.filter(|numbers| numbers.len() == 3)?;
+        // What has a pre-release comes before what has none.
+        Some((numbers, pre_release.is_none(), pre_release))
+    };
+    Some(read(a)?.cmp(&read(b)?))
+}
+
+#[cfg(test)]
+#[path = "running_tests.rs"]
+mod tests;

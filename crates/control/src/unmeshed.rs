@@ -1,0 +1,156 @@
+//! Reports Pods that run without a proxy although they or their namespace ask for one: an Event on each, and a line in the log.
+//!
+//! The guard of the chart refuses such Pods when they are created. Those that remain are older than the namespace's annotation or than
+//! Leno, have another mesh's proxy, or were created where the guard was not installed. The replica that leads reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use leno_install::annotations::INJECT;
+use leno_install::names::CONTROL;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::index::Unmeshed;
+
+/// Most Pods of a namespace that get an Event: one says what to do, and the metric has the number.
+const EVENTS_PER_NAMESPACE_MAX: usize = 20;
+/// How long to wait after an Event could not be written.
+const RETRY: Duration = Duration::from_secs(10);
+/// Most bytes of a Pod's name in the name of its Event, which may have 253.
+const NAME_MAX_BYTES: usize = 200;
+/// HTTP's status for an Event that another replica has written.
+const CONFLICT: u16 = 409;
+/// The reason of the Events.
+const REASON: &str = "WithoutProxy";
+
+/// Namespaces, each with Pods.
+type ByNamespace = BTreeMap<Box<str>, Vec<Unmeshed>>;
+
+/// Reports each Pod once, for ever, while `leads` says that this replica writes.
+pub(crate) async fn report_unmeshed(
+    client: Client,
+    mut leads: watch::Receiver<bool>,
+    mut unmeshed: watch::Receiver<ByNamespace>,
+) -> Infallible {
+    let mut reported = Reported::default();
+    loop {
+        let is_failing = if *leads.borrow_and_update() {
+            let all = unmeshed.borrow_and_update().clone();
+            for line in reported.rises(&all) {
+                tracing::warn!("{line}");
+            }
+            report(&client, reported.due(&all), &mut reported).await.is_err()
+        } else {
+            false
+        };
+        tokio::select! {
+            Ok(()) = leads.changed() => {}
+            Ok(()) = unmeshed.changed() => {}
+            () = sleep(RETRY), if is_failing => {}
+        }
+    }
+}
+
+/// What was reported, as far as it is still so.
+#[derive(Debug, Default)]
+struct Reported {
+    /// The UIDs of Pods that have an Event.
+    pods: BTreeSet<Box<str>>,
+    /// How many Pods of each namespace were without a proxy.
+    counts: BTreeMap<Box<str>, usize>,
+}
+
+impl Reported {
+    /// The Pods that need an Event, each with its namespace. Forgets Pods that are gone.
+    fn due(&mut self, all: &ByNamespace) -> Vec<(Box<str>, Unmeshed)> {
+        let shown = |pods: &Vec<Unmeshed>| pods.iter().take(EVENTS_PER_NAMESPACE_MAX).cloned().collect::<Vec<_>>();
+        let shown: Vec<_> = all
+            .iter()
+            .flat_map(|(namespace, pods)| shown(pods).into_iter().map(|pod| (namespace.clone(), pod)))
+            .collect();
+        self.pods.retain(|uid| shown.iter().any(|(_, pod)| pod.uid == *uid));
+        shown.into_iter().filter(|(_, pod)| !self.pods.contains(&pod.uid)).collect()
+    }
+
+    /// A line for the log for each namespace that has more such Pods than it had.
+    fn rises(&mut self, all: &ByNamespace) -> Vec<String> {
+        let counts: BTreeMap<Box<str>, usize> =
+            all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
+        let before = std::mem::replace(&mut self.counts, counts);
+        let mut lines = Vec::new();
+        for (namespace, count) in &self.counts {
+            if *count > before.get(namespace).copied().unwrap_or(0) {
+                lines.push(format!(
+                    "Pods of namespace {namespace} that run without the proxy that {INJECT} asks for: {count}; leno check --proxy \
+                     names them"
+                ));
+            }
+        }
+        lines
+    }
+}
+
+/// An Event could not be written; the log says which.
+struct Failed;
+
+async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut Reported) -> Result<(), Failed> {
+    let mut outcome = Ok(());
+    for (namespace, pod) in due {
+        let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
+        match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
+            Ok(_) => drop(reported.pods.insert(pod.uid)),
+            Err(kube::Error::Api(status)) if status.code == CONFLICT => drop(reported.pods.insert(pod.uid)),
+            // A namespace that is about to go takes nothing new.
+            Err(error) => {
+                tracing::debug!(%namespace, pod = %pod.name, %error, "no Event could be written");
+                outcome = Err(Failed);
+            }
+        }
+    }
+    outcome
+}
+
+/// The Event, whose name is the same in every replica.
+fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
+    let Unmeshed { name, uid } = pod;
+    // Names are ASCII, and UIDs are too.
+    let short: String = name.chars().take(NAME_MAX_BYTES).collect();
+    let distinct: String = uid.chars().take(8).collect();
+    Event {
+        metadata: ObjectMeta {
+            name: Some(format!("{short}.leno-{distinct}")),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: Some(namespace.to_owned()),
+            name: Some(name.to_string()),
+            uid: Some(uid.to_string()),
+            ..ObjectReference::default()
+        },
+        type_: Some("Warning".to_owned()),
+        reason: Some(REASON.to_owned()),
+        message: Some(format!(
+            "it runs without a proxy, although its annotation {INJECT} or its namespace's asks for one: no policy protects it and its \
+             calls are not encrypted; leno check --proxy says why, and what to type"
+        )),
+        source: Some(EventSource { component: Some(CONTROL.to_owned()), ..EventSource::default() }),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "unmeshed_tests.rs"]
+mod tests;

@@ -1,0 +1,45 @@
+use serde_json::json;
+
+use super::*;
+
+fn wish(template: &Value) -> Wish {
+    Traits::of(template, template.pointer("/metadata/annotations").and_then(Value::as_object)).wish()
+}
+
+#[test]
+fn a_pod_without_a_proxy_should_have_one_if_it_or_its_namespace_asks() {
+    let plain = wish(&json!({"spec": {}}));
+    for (namespace, expected) in
+        [(None, false), (Some("enabled"), true), (Some(" disabled"), false), (Some("on"), true)]
+    {
+        assert_eq!(plain.is_for_a_proxy(namespace), expected, "{namespace:?}");
+    }
+    let asking = wish(&json!({"metadata": {"annotations": {INJECT: "enabled"}}}));
+    let refusing = wish(&json!({"metadata": {"annotations": {INJECT: "disabled "}}}));
+    for namespace in [None, Some("enabled"), Some("disabled")] {
+        assert!(asking.is_for_a_proxy(namespace) && !refusing.is_for_a_proxy(namespace), "{namespace:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_can_have_no_proxy_is_not_missed_and_one_with_another_meshs_is() {
+    for spec in [json!({"hostNetwork": true}), json!({"os": {"name": "windows"}})] {
+        assert_eq!(wish(&json!({"spec": spec})), Wish::NoProxy, "{spec}");
+    }
+    assert_eq!(wish(&json!({"spec": {"containers": [{"name": "istio-proxy"}]}})), Wish::AsNamespace);
+}
+
+#[test]
+fn a_wish_agrees_with_what_the_injector_does() {
+    let words = [None, Some("enabled"), Some("disabled")];
+    for (own, whole) in words.iter().flat_map(|own| words.map(|whole| (own, whole))) {
+        let annotations = |word: Option<&str>| -> Map<String, Value> {
+            word.map(|word| (INJECT.to_owned(), json!(word))).into_iter().collect()
+        };
+        let template = json!({"metadata": {"annotations": annotations(*own)}, "spec": {}});
+        let namespace = Namespace { name: "shop".to_owned(), annotations: annotations(whole) };
+        let own_annotations = annotations(*own);
+        let is_injected = reason(&template, Some(&own_annotations), &namespace, Asked::ByAnnotation).is_none();
+        assert_eq!(wish(&template).is_for_a_proxy(whole), is_injected, "{own:?} in {whole:?}");
+    }
+}

@@ -1,0 +1,75 @@
+//! A meshed namespace never runs a Pod without a proxy, also while no control plane is there to give it one.
+
+use leno_tests::kubernetes::Cluster;
+use leno_tests::programs::text;
+use leno_tests::proxy::wait_for;
+use serde_json::Value;
+
+use super::load::Load;
+use super::user::{PATIENCE, image, leno, rolled_out, state};
+
+/// The Pods of a namespace that have not ended, each with whether it has a proxy.
+fn pods(cluster: &Cluster, namespace: &str) -> Vec<(String, bool)> {
+    let listed = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let has_proxy = |pod: &Value| {
+        let containers = pod["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
+        containers.iter().any(|container| container["name"] == "leno-proxy")
+    };
+    let all = listed["items"].as_array().expect("Pods").iter();
+    all.map(|pod| (pod["metadata"]["name"].as_str().expect("a name").to_owned(), has_proxy(pod))).collect()
+}
+
+fn all_are_meshed(cluster: &Cluster, namespace: &str) {
+    let pods = pods(cluster, namespace);
+    assert!(!pods.is_empty() && pods.iter().all(|(_, has_proxy)| *has_proxy), "{pods:?}\n{}", state(cluster));
+}
+
+fn scale_control_plane(cluster: &Cluster, replicas: &str) {
+    cluster.kubectl(&["-n", "leno", "scale", "deploy/leno-control", "--replicas", replicas]);
+}
+
+/// The control plane goes, a Deployment is rolled, the control plane comes back.
+pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(cluster: &Cluster) {
+    scale_control_plane(cluster, "0");
+    wait_for("the control plane is gone", PATIENCE, || pods(cluster, "leno").is_empty().then_some(()));
+
+    let load = Load::start(cluster, 30);
+    cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
+    wait_for("the refusal is an Event", PATIENCE, || {
+        let events = cluster.kubectl(&["-n", "shop", "get", "events", "--field-selector=reason=FailedCreate"]);
+        events.contains("leno-guard").then_some(())
+    });
+    all_are_meshed(cluster, "shop");
+    // A namespace that is not meshed needs no control plane.
+    cluster.namespace("plain");
+    cluster.kubectl(&[
+        "-n",
+        "plain",
+        "run",
+        "app",
+        "--image",
+        &image("leno"),
+        "--image-pull-policy=IfNotPresent",
+        "--",
+        "echo",
+    ]);
+    let told = cluster_check(cluster);
+    assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses those of meshed namespaces (shop)"), "{told}");
+
+    scale_control_plane(cluster, "2");
+    rolled_out(cluster, "leno", "deploy/leno-control");
+    // The ReplicaSet's controller tries again by itself, at the latest after as long as it was refused.
+    rolled_out(cluster, "shop", "deploy/echo");
+    all_are_meshed(cluster, "shop");
+    load.end().assert_well(3_000);
+    leno(cluster, &["check", "--proxy", "--wait", "60s"]);
+    cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
+}
+
+/// What `leno check` prints where something fails.
+fn cluster_check(cluster: &Cluster) -> String {
+    let mut command = std::process::Command::new(leno_tests::programs::program("leno"));
+    command.args(["check", "--proxy"]).env("KUBECONFIG", cluster.kubeconfig()).stdin(std::process::Stdio::null());
+    text(&command.output().expect("leno runs"))
+}

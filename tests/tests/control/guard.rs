@@ -1,0 +1,234 @@
+//! The guard of the chart: the API server refuses Pods that should have a proxy and have none, with or without a control plane.
+
+use std::process::{Command, Stdio};
+
+use leno_install::inject::{Asked, Namespace, Options, Outcome, inject};
+use leno_tests::control::Control;
+use leno_tests::kubernetes::Cluster;
+use leno_tests::programs::{program, text};
+use leno_tests::proxy::wait_for;
+use serde_json::{Map, Value, json};
+
+use super::webhooks::{Installed, PATIENCE, chart_objects, get, init_containers, pod};
+
+/// The guard, in force; taken away when dropped.
+struct Guard<'a>(&'a Cluster);
+
+impl<'a> Guard<'a> {
+    fn new(cluster: &'a Cluster, sets: &[&str]) -> Self {
+        let guard = Self(cluster);
+        let kinds = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+        for object in chart_objects(sets).iter().filter(|object| kinds.iter().any(|kind| object["kind"] == *kind)) {
+            cluster.apply(&object.to_string());
+        }
+        cluster.namespace("guarded");
+        wait_for("the guard is in force", PATIENCE, || {
+            let refused =
+                try_pod(cluster, &json!({"metadata": {"annotations": {"leno.dev/inject": "enabled"}}}), "guarded");
+            refused.err().is_some_and(|why| why.contains("leno-guard")).then_some(())
+        });
+        guard
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        for object in ["validatingadmissionpolicybinding/leno-guard", "validatingadmissionpolicy/leno-guard"] {
+            self.0.try_kubectl(&["delete", object, "--ignore-not-found"]);
+        }
+    }
+}
+
+/// Asks the API server whether it would take a Pod with these fields, and stores none.
+fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), String> {
+    let mut object = template.clone();
+    object["apiVersion"] = json!("v1");
+    object["kind"] = json!("Pod");
+    object["metadata"]["name"] = json!("asked");
+    object["metadata"]["namespace"] = json!(namespace);
+    if !object["spec"]["containers"].is_array() {
+        object["spec"]["containers"] = json!([{"name": "app", "image": "app"}]);
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), object.to_string()).expect("it is written");
+    let output = cluster.try_kubectl(&["create", "--dry-run=server", "-f", file.path().to_str().expect("text")]);
+    if output.status.success() { Ok(()) } else { Err(text(&output)) }
+}
+
+/// Namespaces with each word that their annotation may have.
+fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 4] {
+    let all = [
+        ("guarded-not", None),
+        ("guarded-yes", Some("enabled")),
+        ("guarded-no", Some("disabled")),
+        ("guarded-odd", Some("on")),
+    ];
+    for (name, word) in all {
+        cluster.namespace(name);
+        if let Some(word) = word {
+            cluster.kubectl(&["annotate", "namespace", name, "--overwrite", &format!("leno.dev/inject={word}")]);
+        }
+    }
+    all
+}
+
+fn annotations(word: Option<&str>) -> Map<String, Value> {
+    word.map(|word| ("leno.dev/inject".to_owned(), json!(word))).into_iter().collect()
+}
+
+/// Whether the injector would leave the Pod without a proxy.
+fn is_left_alone(template: &Value, namespace: &str, word: Option<&str>) -> bool {
+    let namespace = Namespace { name: namespace.to_owned(), annotations: annotations(word) };
+    let decision = inject(template, &namespace, Asked::ByAnnotation, &Options::default());
+    decision.is_ok_and(|decision| matches!(decision.outcome, Outcome::Skipped(_)))
+}
+
+#[test]
+fn the_api_server_refuses_what_the_injector_would_have_given_a_proxy_and_nothing_else() {
+    let Some(cluster) = Cluster::get() else { return };
+    let _guard = Guard::new(&cluster, &[]);
+    let specs = [
+        json!({}),
+        json!({"hostNetwork": true}),
+        json!({"os": {"name": "windows"}}),
+        json!({"containers": [{"name": "app", "image": "app"}, {"name": "istio-proxy", "image": "i"}]}),
+        json!({"initContainers": [{"name": "linkerd-proxy", "image": "i", "restartPolicy": "Always"}]}),
+        json!({"initContainers": [{"name": "migrate", "image": "i"}]}),
+        json!({"initContainers": [{"name": "leno-init", "image": "i"}, {"name": "leno-proxy", "image": "i"}]}),
+    ];
+    for (namespace, word) in namespaces(&cluster) {
+        for (own, spec) in [None, Some("enabled"), Some("disabled"), Some(" disabled "), Some("")]
+            .into_iter()
+            .flat_map(|own| specs.iter().map(move |spec| (own, spec)))
+        {
+            let template = json!({"metadata": {"annotations": annotations(own)}, "spec": spec});
+            let has_proxy = spec["initContainers"][0]["name"] == "leno-init";
+            let expected = has_proxy || is_left_alone(&template, namespace, word);
+            let taken = try_pod(&cluster, &template, namespace);
+            assert_eq!(taken.is_ok(), expected, "{own:?} {spec} in {word:?}: {taken:?}");
+        }
+    }
+    let refused = try_pod(&cluster, &json!({"metadata": {}}), "guarded-yes").expect_err("it has no proxy");
+    assert!(refused.contains("Type leno check to see why"), "{refused}");
+}
+
+#[test]
+fn where_only_namespaces_decide_nothing_runs_in_a_meshed_one_without_a_proxy() {
+    let Some(cluster) = Cluster::get() else { return };
+    let _guard = Guard::new(&cluster, &["webhook.namespaceOnly=[leno.dev/inject]"]);
+    namespaces(&cluster);
+    let disabled = json!({"metadata": {"annotations": {"leno.dev/inject": "disabled"}}});
+    let host = json!({"metadata": {}, "spec": {"hostNetwork": true}});
+    let other = json!({"metadata": {}, "spec": {"containers": [{"name": "istio-proxy", "image": "i"}]}});
+    for template in [disabled, host, other] {
+        assert!(try_pod(&cluster, &template, "guarded-yes").is_err(), "{template}");
+        assert_eq!(try_pod(&cluster, &template, "guarded-not"), Ok(()), "{template}");
+    }
+}
+
+fn deployment(namespace: &str) -> String {
+    format!(
+        "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, namespace: {namespace}}}, spec: {{
+            replicas: 2, selector: {{matchLabels: {{app: web}}}}, template: {{metadata: {{labels: {{app: web}}}},
+            spec: {{containers: [{{name: app, image: app}}]}}}}}}}}"
+    )
+}
+
+fn pods(cluster: &Cluster, namespace: &str) -> Vec<String> {
+    let names = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "name"]);
+    names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
+}
+
+/// What `leno check` prints, whatever it found.
+fn check(cluster: &Cluster, arguments: &[&str]) -> String {
+    let mut command = Command::new(program("leno"));
+    command.arg("check").args(arguments).env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null());
+    text(&command.output().expect("leno runs"))
+}
+
+#[test]
+fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
+    let Some(cluster) = Cluster::get() else { return };
+    for namespace in ["closed", "open"] {
+        cluster.namespace(namespace);
+    }
+    cluster.kubectl(&["annotate", "namespace", "closed", "leno.dev/inject=enabled", "--overwrite"]);
+    // First the guard: with a webhook in force it has nothing to refuse.
+    let guard = Guard::new(&cluster, &[]);
+    let control = Control::start(&cluster);
+    let installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
+    drop(control);
+
+    for namespace in ["closed", "open"] {
+        cluster.apply(&deployment(namespace));
+    }
+    wait_for("the other namespace has its Pods", PATIENCE, || (pods(&cluster, "open").len() == 2).then_some(()));
+    wait_for("the refusal is an Event", PATIENCE, || {
+        let events = cluster.kubectl(&["-n", "closed", "get", "events", "--field-selector=reason=FailedCreate"]);
+        (events.contains("replicaset/web-") && events.contains("leno-guard")).then_some(())
+    });
+    assert_eq!(pods(&cluster, "closed"), [""; 0]);
+    let told = check(&cluster, &["--proxy"]);
+    assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses those of meshed namespaces"), "{told}");
+    assert!(told.contains("kubectl delete validatingadmissionpolicybinding leno-guard"), "{told}");
+    assert!(told.contains("those of replicaset closed/web-"), "{told}");
+
+    drop(installed);
+    let control = Control::start(&cluster);
+    let _installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
+    cluster.kubectl(&["-n", "closed", "rollout", "restart", "deployment/web"]);
+    let made = wait_for("the Pods come", PATIENCE, || Some(pods(&cluster, "closed")).filter(|all| all.len() >= 2));
+    for name in made {
+        assert_eq!(init_containers(&cluster, "closed", &name), ["leno-init", "leno-proxy"]);
+    }
+
+    // The way back without a control plane: one command.
+    drop(guard);
+    drop(control);
+    wait_for("a Pod starts without a proxy", PATIENCE, || {
+        cluster.try_apply(&pod("closed", "bare", "")).status.success().then_some(())
+    });
+    for namespace in ["closed", "open"] {
+        cluster.kubectl(&["-n", namespace, "delete", "deployment", "web"]);
+    }
+}
+
+#[test]
+fn a_pod_without_a_proxy_in_a_meshed_namespace_is_an_event_a_number_and_a_finding() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("noticed");
+    cluster.apply(&pod("noticed", "older", ""));
+    let control = Control::start(&cluster);
+    let _installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
+    let number = |expected: &str| {
+        let line = format!("leno_control_unmeshed_pods{{namespace=\"noticed\"}} {expected}\n");
+        control
+            .wait_until("the Pod is counted", |_| control.get("/metrics").is_ok_and(|(_, page)| page.contains(&line)));
+    };
+    cluster.apply(&pod("noticed", "disabled", "leno.dev/inject: disabled"));
+    // Times of objects are whole seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    cluster.kubectl(&["annotate", "namespace", "noticed", "leno.dev/inject=enabled"]);
+    number("1");
+    wait_for("the Event", PATIENCE, || {
+        let events = get(&cluster, &["-n", "noticed", "events", "--field-selector=reason=WithoutProxy"]);
+        let events = events["items"].as_array().cloned().unwrap_or_default();
+        let [event] = &events[..] else { return None };
+        (event["involvedObject"]["name"] == "older" && event["type"] == "Warning").then_some(())
+    });
+    control.wait_for_log(&["Pods of namespace noticed that run without the proxy", ": 1"]);
+    let told = check(&cluster, &["--proxy", "-n", "noticed"]);
+    assert!(told.contains("noticed/older has none: it was created at "), "{told}");
+
+    drop(control);
+    cluster.apply(&pod("noticed", "away", ""));
+    let told = check(&cluster, &["--proxy", "-n", "noticed"]);
+    assert!(
+        told.contains("noticed/away has none: the webhook leno-injector did not answer when it was created"),
+        "{told}"
+    );
+    let control = Control::start(&cluster);
+    cluster.kubectl(&["-n", "noticed", "delete", "pod", "older", "away", "--force", "--grace-period=0"]);
+    let line = "leno_control_unmeshed_pods{namespace=\"noticed\"} 0\n";
+    control.wait_until("both are gone", |_| control.get("/metrics").is_ok_and(|(_, page)| page.contains(line)));
+}
