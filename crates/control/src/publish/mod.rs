@@ -47,9 +47,7 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
 use crate::accept::{Clients, Connection, accept, by_identity};
-use limits::{
-    CONNECTIONS_MAX, Capacity, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX,
-};
+use limits::{CONNECTIONS_MAX, Capacity, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
 use service::Service;
 use state::State;
 
@@ -88,7 +86,9 @@ impl Publisher {
         let tls = identity.map(by_identity);
         // In clear every client is a stranger, of this machine.
         let strangers = if tls.is_some() { HANDSHAKES_MAX } else { CONNECTIONS_MAX };
-        let listener = Listener::new("xds", listener, RoomSize { strangers, identified: CONNECTIONS_MAX });
+        // A client needs a connection for its stream, and none beside.
+        let identified = Capacity::of_process().streams_max.min(CONNECTIONS_MAX);
+        let listener = Listener::new("xds", listener, RoomSize { strangers, identified });
         tokio::spawn(accept(listener, tls, Clients::Identified, sender));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)

@@ -19,7 +19,7 @@ fn is_let_in(probes: &Probes, default: DefaultInboundPolicy, port: u16, request:
 }
 
 fn get(path: &str) -> Request<'_> {
-    Request { method: b"GET", path: path.as_bytes(), upgrade: false }
+    Request { method: b"GET", path: path.as_bytes(), upgrade: false, has_content: false }
 }
 
 #[test]
