@@ -149,7 +149,8 @@ async fn a_stream_too_many_of_an_identity_ends_with_the_limit_and_others_go_on()
     assert_eq!(service.state.clients.count(), 1);
 
     let mut other = request(DELTA, messages(&[introduction()]));
-    let peer = Peer { address: "127.0.0.2:1".parse().expect("an address"), identity: None };
+    let peer =
+        Peer { address: "127.0.0.2:1".parse().expect("an address"), identity: None, presence: Presence::default() };
     other.extensions_mut().insert(peer);
     let mut served = service.call(other).await.expect("it answers everybody");
     assert!(served.body_mut().frame().await.is_some_and(|frame| frame.is_ok_and(|frame| frame.is_data())));

@@ -173,8 +173,8 @@ fn policies_that_are_taken_away_are_refused() {
 
 #[test]
 fn policies_that_are_not_understood_let_nobody_in_before_there_were_others() {
-    let (mut session, mut knowledge) = (Session::new(Default::default()), Knowledge::new("default"));
-    knowledge.ask(Subject::Inbound);
+    let (mut session, mut knowledge) = (Session::new(Default::default()), Knowledge::new("default", 100));
+    knowledge.ask(&Subject::Inbound, Instant::now());
     let server = Server::new(&[ECHO]);
     let good = server.resource(Kind::Listener, "inbound").expect("every workload has it");
     let answer = session.respond(&response(Kind::Listener, "inbound", b"no Listener".to_vec()), &mut knowledge);
