@@ -271,8 +271,8 @@ impl Index {
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
         match content {
-            Content::Object(read) => return self.apply_object(kind, name, 0, read.map_err(Refused::from)),
-            Content::Custom(generation, read) => return self.apply_object(kind, name, generation, read),
+            Content::Object(read) => return self.apply_object(kind, &name, 0, read.map_err(Refused::from)),
+            Content::Custom(generation, read) => return self.apply_object(kind, &name, generation, read),
             Content::Pod(pod) => {
                 if self.pods.get(&name) != Some(&pod) {
                     self.changed_pods.insert(name.clone());
@@ -288,7 +288,7 @@ impl Index {
         News::default()
     }
 
-    fn apply_object(&mut self, kind: Kind, name: Name, generation: i64, read: Result<Manifest, Refused>) -> News {
+    fn apply_object(&mut self, kind: Kind, name: &Name, generation: i64, read: Result<Manifest, Refused>) -> News {
         let entry = self.objects.entry((kind, name.clone())).or_default();
         entry.generation = generation;
         match read {

@@ -32,12 +32,15 @@ pub(crate) struct Accounts {
     inner: Mutex<Inner>,
 }
 
+/// How many streams share a pace, and the pace.
+type Shared = (usize, Arc<Mutex<Paces>>);
+
 #[derive(Debug, Default)]
 struct Inner {
     all: Holding,
     holders: HashMap<Holder, Holding>,
     /// The streams of each holder from each address, and how fast these may ask.
-    sources: HashMap<(Holder, IpAddr), (usize, Arc<Mutex<Paces>>)>,
+    sources: HashMap<(Holder, IpAddr), Shared>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -100,12 +100,12 @@ impl Inner {
         }
     }
 
-    fn unsubscribe_host(&mut self, host: IpAddr, watcher: (ClientId, Arc<str>), kind: Kind) {
+    fn unsubscribe_host(&mut self, host: IpAddr, watcher: &(ClientId, Arc<str>), kind: Kind) {
         let Some(watchers) = self.hosts.get_mut(&host) else { return };
-        if let Some(kinds) = watchers.get_mut(&watcher) {
+        if let Some(kinds) = watchers.get_mut(watcher) {
             *kinds &= !bit(kind);
             if *kinds == 0 {
-                watchers.remove(&watcher);
+                watchers.remove(watcher);
             }
         }
         if watchers.is_empty() {
@@ -160,7 +160,7 @@ impl Subscribers {
     pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: &str) {
         let mut inner = lock(&self.inner);
         if let Some(host) = subject.host() {
-            inner.unsubscribe_host(host, (client, name.into()), kind);
+            inner.unsubscribe_host(host, &(client, name.into()), kind);
         }
         let Some(watchers) = inner.subjects.get_mut(subject) else { return };
         let Ok(place) = watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, name))) else { return };

@@ -249,7 +249,7 @@ impl Worker {
         link.opened = arrival.since;
         let serial = self.take_serial();
         let account = self.accounts.enter(Self::account_of(&origin, peer_id.as_ref()));
-        let mut client = Client::new(link, origin, target, peer_id, account, serial, seat, self.now);
+        let mut client = Client::new(link, origin, target, peer_id, account, serial, seat);
         self.note_standing(&mut client);
         let client = self.clients.insert(client);
         self.doors.rename(seat, LinkId::client(client));

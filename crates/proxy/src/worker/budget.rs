@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::Worker;
 use super::accept::Arrival;
+use super::client::Client;
 use super::link::{Link, LinkId, Side};
 
 /// What a connection takes beside the bytes that it carries: its struct, its HPACK tables and buffers that it keeps.
@@ -129,15 +130,14 @@ impl Worker {
 
     /// The connections of the account that holds the most, the largest first. The application's are one account here.
     fn clients_of_heaviest(&self) -> Vec<usize> {
-        let mut accounts: FxHashMap<Option<usize>, (usize, Vec<(usize, usize)>)> = FxHashMap::default();
-        for (index, client) in &self.clients {
-            let account = self.accounts.is_of_a_caller(client.account).then_some(client.account);
-            let (total, clients) = accounts.entry(account).or_default();
-            *total += client.link.charged_bytes;
-            clients.push((client.link.charged_bytes, index));
+        let account_of = |client: &Client| self.accounts.is_of_a_caller(client.account).then_some(client.account);
+        let mut totals: FxHashMap<Option<usize>, usize> = FxHashMap::default();
+        for (_, client) in &self.clients {
+            *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
         }
-        let heaviest = accounts.into_values().max_by_key(|(total, _)| *total);
-        let mut clients = heaviest.map(|(_, clients)| clients).unwrap_or_default();
+        let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
+        let clients = self.clients.iter().filter(|(_, client)| account_of(client) == heaviest);
+        let mut clients: Vec<_> = clients.map(|(index, client)| (client.link.charged_bytes, index)).collect();
         clients.sort_unstable_by(|a, b| b.cmp(a));
         clients.into_iter().map(|(_, index)| index).collect()
     }

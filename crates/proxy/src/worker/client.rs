@@ -82,9 +82,9 @@ impl Client {
         account: usize,
         serial: u64,
         seat: Seat,
-        now: Instant,
     ) -> Self {
         Self {
+            idle_since: Some(link.last_read),
             link,
             origin,
             target,
@@ -100,7 +100,6 @@ impl Client {
             waiting_calls: 0,
             request_bytes: 0,
             is_full: false,
-            idle_since: Some(now),
             leaving_since: None,
             seat,
             has_spoken: false,
