@@ -1,6 +1,6 @@
 //! A sorted list whose copies are cheap, and which is cheap to change: copies share every block that is equal in both.
 //!
-//! Invariants: no block is empty, none is longer than [`BLOCK_MAX`], and two neighbours that would fit into half of a block
+//! Invariants: no block is empty, none is longer than `BLOCK_MAX`, and two neighbours that would fit into half of a block
 //! are one. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of blocks.
 
 use std::cmp::Ordering;
