@@ -3,7 +3,7 @@
 //! A mesh that replaces another as a whole is compared with everything that the worker has. One that comes with its changes costs
 //! as much as those are, however much else is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use leno_model::discovery::Subject;
@@ -16,7 +16,7 @@ use super::cluster::{Pool, Standing, TargetKey};
 
 impl Worker {
     /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, calls under way finish.
-    pub(super) fn set_mesh(&mut self, mesh: Arc<Mesh>) {
+    pub(super) fn set_mesh(&mut self, mesh: &Arc<Mesh>) {
         self.mesh_version += 1;
         self.burst = true;
         let is_known = |state: &super::cluster::ClusterState| state.standing == Standing::Known;
@@ -29,7 +29,7 @@ impl Worker {
                     Some(cluster) => self.update_cluster(index, cluster.clone()),
                     None => self.lose_cluster(index, Standing::Removed),
                 },
-                TargetKey::Address(address) => self.update_cluster(index, self.cluster_of_address(&mesh, *address)),
+                TargetKey::Address(address) => self.update_cluster(index, self.cluster_of_address(mesh, *address)),
                 TargetKey::Local(_) => {}
             }
         }
@@ -38,7 +38,7 @@ impl Worker {
     }
 
     /// Takes over a mesh that differs from the one before in what `changes` names.
-    pub(super) fn change_mesh(&mut self, mesh: Arc<Mesh>, changes: &Changes) {
+    pub(super) fn change_mesh(&mut self, mesh: &Arc<Mesh>, changes: &Changes) {
         self.burst |= !changes.forgotten.is_empty();
         if changes.policies {
             // What decides over inbound calls is another for every client.
@@ -48,12 +48,12 @@ impl Worker {
         let mut lost = FxHashSet::default();
         for subject in &changes.forgotten {
             if let Subject::Address(address) = subject {
-                lost.extend(self.lose_target_of(TargetKey::Address(*address), Standing::Forgotten));
+                lost.extend(self.lose_target_of(&TargetKey::Address(*address), Standing::Forgotten));
             }
         }
         for key in &changes.clusters {
             lost.extend(self.change_cluster(key, changes.forgotten_clusters.contains(key)));
-            let endpoints = [&before, &mesh].into_iter().filter_map(|mesh| mesh.cluster(key));
+            let endpoints = [&before, mesh].into_iter().filter_map(|mesh| mesh.cluster(key));
             self.change_addresses(endpoints.map(Arc::as_ref));
         }
         for key in &changes.routes {
@@ -77,7 +77,7 @@ impl Worker {
             return None;
         }
         let standing = if is_forgotten { Standing::Forgotten } else { Standing::Removed };
-        self.lose_target_of(target, standing)
+        self.lose_target_of(&target, standing)
     }
 
     /// Brings up to date what is known of addresses that calls dial and that are endpoints of these clusters.
@@ -100,8 +100,8 @@ impl Worker {
     }
 
     /// New calls do not find a target's cluster any more; gives its index, if there is one.
-    fn lose_target_of(&mut self, target: TargetKey, standing: Standing) -> Option<usize> {
-        let index = *self.cluster_by_key.get(&target)?;
+    fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<usize> {
+        let index = *self.cluster_by_key.get(target)?;
         self.lose_cluster(index, standing);
         Some(index)
     }
@@ -157,7 +157,7 @@ impl Worker {
             return;
         }
         let pools = self.clusters.get_mut(index).map(|state| std::mem::take(&mut state.pools));
-        for pool in pools.into_iter().flat_map(|pools| pools.into_values()) {
+        for pool in pools.into_iter().flat_map(HashMap::into_values) {
             self.pool_gone(pool);
         }
         self.clusters.try_remove(index);

@@ -285,8 +285,8 @@ impl Worker {
         self.dispatch();
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::SetMesh(mesh) => self.set_mesh(mesh),
-                Command::ChangeMesh(mesh, changes) => self.change_mesh(mesh, &changes),
+                Command::SetMesh(mesh) => self.set_mesh(&mesh),
+                Command::ChangeMesh(mesh, changes) => self.change_mesh(&mesh, &changes),
                 Command::SetIdentity(identity) => {
                     self.identity = Some(identity);
                     self.renew_routes();

@@ -205,7 +205,7 @@ impl Knowledge {
                 let lead = resource.map(listener::read).transpose()?;
                 let subject =
                     self.subject(name).ok_or_else(|| Unreadable::new(name, "name", "names nothing to call"))?;
-                self.lead(subject, lead.map(|Lead { target, .. }| target));
+                self.lead(subject, lead.as_ref().map(|Lead { target, .. }| target));
             }
             Kind::Cluster => {
                 let key = key()?;
@@ -231,13 +231,13 @@ impl Knowledge {
     }
 
     /// Takes in where a subject leads.
-    fn lead(&mut self, subject: Subject, target: Option<Target>) {
+    fn lead(&mut self, subject: Subject, target: Option<&Target>) {
         let Some(asked) = self.asked.get_mut(&subject) else { return };
-        let before = asked.lead.replace(target.clone());
-        if before.as_ref() == Some(&target) {
+        let before = asked.lead.replace(target.cloned());
+        if before.as_ref().is_some_and(|before| before.as_ref() == target) {
             return;
         }
-        let balanced = match &target {
+        let balanced = match target {
             Some(Target::Cluster(key)) => Some(key),
             Some(Target::Endpoint(_)) | None => None,
         };
@@ -245,7 +245,7 @@ impl Knowledge {
             self.draft.set_address(*address, balanced);
         }
         // The new one first: what both lead to is not forgotten in between.
-        match &target {
+        match target {
             Some(Target::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
             Some(Target::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
             None => {}

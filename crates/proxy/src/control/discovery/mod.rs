@@ -151,7 +151,7 @@ impl Discovery {
                     shared.change_mesh(mesh, changes);
                 }
                 _ = look.tick() => {
-                    self.forget(shared, |knowledge, now, idle| knowledge.forget_idle(now, idle)).await;
+                    self.forget(shared, Knowledge::forget_idle).await;
                 }
             }
         }
