@@ -33,14 +33,20 @@ pub(crate) struct Accounts {
 }
 
 /// How many streams share a pace, and the pace.
-type Shared = (usize, Arc<Mutex<Paces>>);
 
 #[derive(Debug, Default)]
 struct Inner {
     all: Holding,
     holders: HashMap<Holder, Holding>,
-    /// The streams of each holder from each address, and how fast these may ask.
-    sources: HashMap<(Holder, IpAddr), Shared>,
+    /// By holder and address.
+    sources: HashMap<(Holder, IpAddr), Source>,
+}
+
+/// The streams of one holder from one address, and how fast they may ask.
+#[derive(Debug)]
+struct Source {
+    streams: usize,
+    paces: Arc<Mutex<Paces>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,9 +134,9 @@ impl Accounts {
         inner.all.streams += 1;
         inner.holders.entry(holder.clone()).or_default().streams += 1;
         let source = inner.sources.entry((holder.clone(), address));
-        let (streams, paces) = source.or_insert_with(|| (0, Arc::new(Mutex::new(Paces::new(now)))));
-        *streams += 1;
-        let paces = paces.clone();
+        let source = source.or_insert_with(|| Source { streams: 0, paces: Arc::new(Mutex::new(Paces::new(now))) });
+        source.streams += 1;
+        let paces = source.paces.clone();
         drop(inner);
         Ok(Account { accounts: self.clone(), holder, address, paces, names: 0 })
     }
@@ -259,11 +265,11 @@ impl Drop for Account {
                 inner.holders.remove(&self.holder);
             }
         }
-        let source = (self.holder.clone(), self.address);
-        if let Some((streams, _)) = inner.sources.get_mut(&source) {
-            *streams = streams.saturating_sub(1);
-            if *streams == 0 {
-                inner.sources.remove(&source);
+        let key = (self.holder.clone(), self.address);
+        if let Some(source) = inner.sources.get_mut(&key) {
+            source.streams = source.streams.saturating_sub(1);
+            if source.streams == 0 {
+                inner.sources.remove(&key);
             }
         }
     }

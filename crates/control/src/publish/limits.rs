@@ -17,15 +17,21 @@ pub const SUBSCRIPTIONS_MAX: usize = 20_000;
 /// Bytes of one request. What it says takes up to 12 times as much while it is read. 17,000 names of 60 bytes fit in; proxies
 /// name 1,000 at a time.
 pub const REQUEST_MAX_BYTES: usize = 1 << 20;
-/// Requests of one client at once, above what [`REQUESTS_PER_SECOND`] gives back.
+/// Requests of one stream at once, above what [`REQUESTS_PER_SECOND`] gives back; later ones are read later. A proxy whose application
+/// calls one new address after another sends two requests for each.
 pub const REQUESTS_BURST: u32 = 2_000;
-/// Requests of one client per second, lasting.
-pub const REQUESTS_PER_SECOND: u32 = 200;
+/// The same per second, lasting.
+pub const REQUESTS_PER_SECOND: u32 = 500;
+/// Receive window of a stream and of its connection, in bytes: what a client may send that is read later. HTTP/2 has no smaller
+/// one for a connection.
+pub const WINDOW_BYTES: u32 = 65_535;
 /// Bytes of requests that the clients of one identity at one address may send at once, above what [`READ_BYTES_PER_SECOND`] gives
 /// back; later ones are read later. A thousand simulated proxies in one Pod fit in.
 pub const READ_BURST_BYTES: u32 = 128 << 20;
 /// The same per second, lasting: parsing them takes about a fifth of a processor.
 pub const READ_BYTES_PER_SECOND: u32 = 8 << 20;
+/// What each request counts beyond its bytes: it has to be answered.
+pub const READ_BYTES_PER_REQUEST: usize = 256;
 /// What each name in a request counts beyond its bytes: it has to be looked for.
 pub const READ_BYTES_PER_NAME: usize = 64;
 /// Bytes of resources that the clients of one identity at one address may be sent again at once, because they subscribe again to

@@ -20,7 +20,6 @@ pub mod limits;
 mod metered;
 mod metrics;
 mod pace;
-mod rate;
 mod service;
 mod session;
 mod sotw;
@@ -47,7 +46,9 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
 use crate::accept::{Clients, Connection, accept, by_identity};
-use limits::{CONNECTIONS_MAX, Capacity, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX};
+use limits::{
+    CONNECTIONS_MAX, Capacity, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES,
+};
 use service::Service;
 use state::State;
 
@@ -92,6 +93,8 @@ impl Publisher {
         tokio::spawn(accept(listener, tls, Clients::Identified, sender));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
             .add_service(Service { state: self.state.clone() })

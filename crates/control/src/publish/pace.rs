@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::limits::{AGAIN_BURST_BYTES, AGAIN_BYTES_PER_SECOND, READ_BURST_BYTES, READ_BYTES_PER_SECOND};
+use super::limits::{
+    AGAIN_BURST_BYTES, AGAIN_BYTES_PER_SECOND, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REQUESTS_BURST,
+    REQUESTS_PER_SECOND,
+};
 
 /// What the streams of one holder from one address may cost.
 #[derive(Debug)]
@@ -14,11 +17,11 @@ pub(crate) struct Paces {
     pub(crate) again: Purse,
 }
 
-/// Bytes that may be spent.
+/// What may be spent: bytes, or requests.
 #[derive(Debug)]
 pub(crate) struct Purse {
     /// Below 0 it is owed.
-    bytes: f64,
+    amount: f64,
     burst: f64,
     per_second: f64,
     filled: Instant,
@@ -36,25 +39,30 @@ impl Paces {
 
 impl Purse {
     fn new(burst: u32, per_second: u32, now: Instant) -> Self {
-        Self { bytes: burst.into(), burst: burst.into(), per_second: per_second.into(), filled: now }
+        Self { amount: burst.into(), burst: burst.into(), per_second: per_second.into(), filled: now }
     }
 
-    /// Spends bytes, be it on credit.
-    pub(crate) fn spend(&mut self, bytes: usize, now: Instant) {
+    /// The requests of one stream.
+    pub(crate) fn of_requests(now: Instant) -> Self {
+        Self::new(REQUESTS_BURST, REQUESTS_PER_SECOND, now)
+    }
+
+    /// Spends, be it on credit.
+    pub(crate) fn spend(&mut self, amount: usize, now: Instant) {
         self.fill(now);
-        self.bytes -= bytes as f64;
+        self.amount -= amount as f64;
     }
 
     /// How long to wait until nothing is owed any more; `None` if nothing is.
     pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
-        (self.bytes < 0.0).then(|| Duration::from_secs_f64((-self.bytes / self.per_second).max(0.001)))
+        (self.amount < 0.0).then(|| Duration::from_secs_f64((-self.amount / self.per_second).max(0.001)))
     }
 
     fn fill(&mut self, now: Instant) {
         let passed = now.checked_duration_since(self.filled).unwrap_or(Duration::ZERO);
         self.filled = now;
-        self.bytes = (self.bytes + passed.as_secs_f64() * self.per_second).min(self.burst);
+        self.amount = (self.amount + passed.as_secs_f64() * self.per_second).min(self.burst);
     }
 }
 

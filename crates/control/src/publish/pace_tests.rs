@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-use super::super::limits::{AGAIN_BURST_BYTES, AGAIN_BYTES_PER_SECOND};
-use super::Paces;
+use super::super::limits::{AGAIN_BURST_BYTES, AGAIN_BYTES_PER_SECOND, REQUESTS_BURST, REQUESTS_PER_SECOND};
+use super::{Paces, Purse};
 
 #[test]
 fn a_burst_costs_no_wait_and_what_is_owed_is_waited_for() {
@@ -22,4 +22,17 @@ fn with_time_no_more_than_a_burst_is_saved() {
     let much_later = now + Duration::from_secs(86_400);
     again.spend(AGAIN_BURST_BYTES as usize + AGAIN_BYTES_PER_SECOND as usize, much_later);
     assert!(again.wait(much_later).is_some());
+}
+
+#[test]
+fn requests_beyond_a_burst_are_read_at_their_rate() {
+    let now = Instant::now();
+    let mut requests = Purse::of_requests(now);
+    for _ in 0..REQUESTS_BURST {
+        requests.spend(1, now);
+        assert_eq!(requests.wait(now), None);
+    }
+    requests.spend(1, now);
+    let wait = requests.wait(now).expect("one is owed");
+    assert!(wait <= Duration::from_secs(1) / REQUESTS_PER_SECOND + Duration::from_millis(1), "{wait:?}");
 }

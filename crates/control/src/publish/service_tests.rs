@@ -9,7 +9,8 @@ use tonic::codec::Streaming;
 use tower_service::Service as _;
 
 use super::super::fixtures::{ack, names, service, state, state_with, subscribe};
-use super::super::limits::Capacity;
+use super::super::limits::{Capacity, REQUESTS_BURST};
+use super::super::subject::Subject;
 use super::*;
 use crate::accept::Presence;
 
@@ -174,4 +175,27 @@ async fn a_request_that_does_not_end_is_refused_when_it_takes_more_than_is_left_
     assert_eq!(grpc_status(trailers), Some("8"), "{trailers:?}");
     let message = trailers.get("grpc-message").and_then(|message| message.to_str().ok()).unwrap_or_default();
     assert!(message.contains("bytes_max"), "{message}");
+}
+
+#[tokio::test]
+async fn a_client_that_asks_faster_than_it_may_is_read_later_and_loses_nothing() {
+    const MORE: u32 = 300;
+    let (sender, body) = conversation();
+    let mut service = control_plane();
+    let response = service.call(request(DELTA, body)).await.expect("it answers everybody");
+    let state = service.state.clone();
+    let asks = tokio::spawn(async move {
+        send(&sender, introduction()).await;
+        for number in 0..REQUESTS_BURST + MORE {
+            send(&sender, subscribe(Kind::Cluster, &[&format!("s{number}.default:80")])).await;
+        }
+        let last = format!("s{}.default:80", REQUESTS_BURST + MORE - 1);
+        let subject = Subject::of(Kind::Cluster, &last, "default").expect("a cluster's name");
+        while !state.subscribers.has(&subject) {
+            tokio::task::yield_now().await;
+        }
+    });
+    let collected = response.into_body().collect().await.expect("it ends well");
+    asks.await.expect("all was read");
+    assert_eq!(collected.trailers().and_then(grpc_status), Some("0"), "{:?}", collected.trailers());
 }

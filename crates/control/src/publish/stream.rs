@@ -15,9 +15,9 @@ use tonic::{Code, Status, Streaming};
 use super::accounts::Account;
 use super::audience::audience;
 use super::clients::{Introduction, lock};
-use super::limits::READ_BYTES_PER_NAME;
+use super::limits::{READ_BYTES_PER_NAME, READ_BYTES_PER_REQUEST};
 use super::metered::Meter;
-use super::rate::RequestRate;
+use super::pace::Purse;
 use super::service::framed;
 use super::session::{Answer, Context, Session, shortened};
 use super::state::State;
@@ -95,17 +95,19 @@ async fn talk<E: Exchange>(
     };
     let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
     let stream = Stream::join::<E>(state.clone(), account, &peer, node);
-    let mut rate = RequestRate::new(Instant::now());
+    let mut rate = Purse::of_requests(Instant::now());
     // Requests are read, and responses sent, no faster than the client may cost us.
     let mut read_at = stream.take::<E>(&first)?;
     loop {
         let send_at = stream.send_what_is_due::<E>(responses).await?;
         tokio::select! {
             request = requests.next(), if read_at.is_none() => match request? {
-                Some(_) if !rate.takes(Instant::now()) => {
-                    return Err(Status::resource_exhausted("too many requests; ask for what is used, and once"));
+                Some(request) => {
+                    let costly = stream.take::<E>(&request)?;
+                    let now = Instant::now();
+                    rate.spend(1, now);
+                    read_at = costly.max(rate.wait(now).map(|wait| now + wait));
                 }
-                Some(request) => read_at = stream.take::<E>(&request)?,
                 None => return Ok(()),
             },
             names = stream.mailbox.take() => lock(&stream.session).look_again(names),
@@ -152,7 +154,7 @@ impl Stream {
             Some((_, Answer::None)) | None => {}
         }
         let now = Instant::now();
-        let cost = request.encoded_len() + E::names(request) * READ_BYTES_PER_NAME;
+        let cost = request.encoded_len() + READ_BYTES_PER_REQUEST + E::names(request) * READ_BYTES_PER_NAME;
         let wait = lock(&self.session).has_read(cost, now);
         Ok(wait.map(|wait| now + wait))
     }

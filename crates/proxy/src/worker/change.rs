@@ -3,7 +3,7 @@
 //! A mesh that replaces another as a whole is compared with everything that the worker has. One that comes with its changes costs
 //! as much as those are, however much else is known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use leno_model::discovery::Subject;
@@ -165,7 +165,7 @@ impl Worker {
             return;
         }
         let pools = self.clusters.get_mut(index).map(|state| std::mem::take(&mut state.pools));
-        for pool in pools.into_iter().flat_map(FxHashMap::into_values) {
+        for pool in pools.into_iter().flat_map(HashMap::into_values) {
             self.pool_gone(pool);
         }
         self.clusters.try_remove(index);

@@ -205,7 +205,7 @@ impl Knowledge {
                 let lead = resource.map(listener::read).transpose()?;
                 let subject =
                     self.subject(name).ok_or_else(|| Unreadable::new(name, "name", "names nothing to call"))?;
-                self.lead(subject, lead.map(|Lead { target, .. }| target).as_ref());
+                self.lead(subject, lead.as_ref().map(|Lead { target, .. }| target));
             }
             Kind::Cluster => {
                 let key = key()?;
@@ -234,7 +234,7 @@ impl Knowledge {
     fn lead(&mut self, subject: Subject, target: Option<&Target>) {
         let Some(asked) = self.asked.get_mut(&subject) else { return };
         let before = asked.lead.replace(target.cloned());
-        if before.as_ref().map(Option::as_ref) == Some(target) {
+        if before.as_ref().is_some_and(|before| before.as_ref() == target) {
             return;
         }
         let balanced = match target {
