@@ -6,6 +6,7 @@
 mod installed;
 mod kubernetes;
 mod pre;
+mod probes;
 mod proxies;
 mod read;
 mod report;

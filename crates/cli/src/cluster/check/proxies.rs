@@ -10,6 +10,7 @@ use leno_install::names::{PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
 use super::kubernetes::API_SERVER;
+use super::probes;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::relative;
@@ -24,6 +25,7 @@ const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
 
 const EXPECTED: &str = "Pods without a proxy";
 const READY: &str = "proxies are ready";
+const PROBES: &str = "probes of their applications";
 
 /// Concludes.
 pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Proxies, now: SystemTime) {
@@ -39,6 +41,13 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
     });
     list.check(READY, &[API_SERVER], || checked(&ready));
     list.check("their versions", &[API_SERVER], || checked(&|pods| versions(pods, wanted_version(installed))));
+    list.check(PROBES, &[API_SERVER], || match &proxies.policies {
+        Ok(policies) => checked(&|pods| {
+            let meshed: Vec<&Pod> = pods.iter().copied().filter(|pod| pods::is_meshed(pod)).collect();
+            probes::findings(&meshed, policies)
+        }),
+        Err(error) => error.into(),
+    });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
 }
 

@@ -34,7 +34,7 @@ fn checked(installed: &Installed, proxies: &Proxies, name: &str) -> Vec<Check> {
 }
 
 fn of(pods: Vec<Pod>) -> Proxies {
-    Proxies { pods: Ok(pods), metrics: Default::default() }
+    Proxies { pods: Ok(pods), metrics: Default::default(), policies: Ok(Vec::new()) }
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_proxy_of_another_version_is_a_warning() {
 fn certificates_that_are_missing_late_or_over_are_told_apart() {
     let verdict = |metrics: Result<String, ClusterError>| {
         let metrics = [(("shop".to_owned(), "web-1".to_owned()), metrics)].into();
-        let proxies = Proxies { pods: Ok(Vec::new()), metrics };
+        let proxies = Proxies { pods: Ok(Vec::new()), metrics, policies: Ok(Vec::new()) };
         checked(&installed(now()), &proxies, "their certificates")[0].verdict
     };
     let page = |hours: i64| Ok(format!("{EXPIRATION} {}.0\n", 20_000 * 86_400 + hours * 3_600));
