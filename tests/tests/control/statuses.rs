@@ -150,7 +150,8 @@ fn a_policy_that_never_could_be_read_denies_and_says_so_and_one_about_nothing_sa
     // The schema cannot tell that an address has bits beyond its prefix; what it can tell it refuses.
     cluster.apply(&policy("wrong", "default", "{networks: [10.0.0.1/8]}"));
     let control = Control::start(&cluster);
-    control.wait_for_log(&["AuthorizationPolicy shut/wrong", "allows no caller on port 8080 of service account default"]);
+    control
+        .wait_for_log(&["AuthorizationPolicy shut/wrong", "allows no caller on port 8080 of service account default"]);
     let mode = |config: &Value| {
         let policies = config["mesh"]["policies"].as_array().into_iter().flatten();
         policies.clone().find(|policy| policy["name"] == "wrong").map(|policy| policy["mode"].clone())
