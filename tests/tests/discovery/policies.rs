@@ -186,7 +186,7 @@ spec:
     wait_for_outcome(&web, &denied());
     let config = cart.get("/config").expect("the admin listener answers").1;
     assert!(config.contains("\"Unreadable\""), "{config}");
-    let log = "AuthorizationPolicy shop/only-web cannot be read, and denies every caller";
+    let log = "AuthorizationPolicy shop/only-web cannot be read";
     cart.wait_for_log_within(&[log], SOON);
 
     shop.allow("web");
