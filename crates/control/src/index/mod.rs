@@ -292,7 +292,8 @@ impl Index {
 
     fn apply_object(&mut self, kind: Kind, name: Name, generation: i64, read: Result<Manifest, Refused>) -> News {
         self.are_names_stale |= kind == Kind::AuthorizationPolicy;
-        let entry = self.objects.entry((kind, name.clone())).or_default();
+        let (namespace, own_name) = (name.namespace.clone(), name.name.clone());
+        let entry = self.objects.entry((kind, name)).or_default();
         entry.generation = generation;
         match read {
             Ok(Manifest { mut objects, notices }) => {
@@ -308,7 +309,7 @@ impl Index {
                 let is_news = entry.problems != problems;
                 entry.problems = problems.clone();
                 if kind == Kind::AuthorizationPolicy && !entry.is_good() {
-                    entry.object = refused.into_policy(&name.namespace, &name.name);
+                    entry.object = refused.into_policy(&namespace, &own_name);
                 }
                 let until_then = entry.until_then(kind);
                 News { problems: if is_news { problems } else { Vec::new() }, until_then, is_mended: false }

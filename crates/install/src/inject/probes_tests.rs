@@ -5,7 +5,7 @@ use super::{PodProbe, Unasked, of_pod, options, told};
 use leno_model::protocol::PortRanges;
 
 /// A Pod with one container, which has these probes.
-fn pod(probes: Value) -> Value {
+fn pod(probes: &Value) -> Value {
     let mut container = json!({"name": "web", "image": "web:1", "ports": [{"name": "http", "containerPort": 8080}]});
     for (kind, probe) in probes.as_object().expect("probes") {
         container[kind] = probe.clone();
@@ -13,8 +13,8 @@ fn pod(probes: Value) -> Value {
     json!({"metadata": {}, "spec": {"containers": [container]}})
 }
 
-fn liveness(probe: Value) -> Vec<PodProbe> {
-    of_pod(&pod(json!({ "livenessProbe": probe })), &PortRanges::default())
+fn liveness(probe: &Value) -> Vec<PodProbe> {
+    of_pod(&pod(&json!({ "livenessProbe": probe })), &PortRanges::default())
 }
 
 /// The arguments of the proxy that the Pod gets, and what the injector warns of.
@@ -29,7 +29,7 @@ fn injected(pod: &Value, options: &Options) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn the_proxy_is_told_the_port_and_path_of_each_probe_once() {
-    let pod = pod(json!({
+    let pod = pod(&json!({
         "startupProbe": {"httpGet": {"port": "http", "path": "/healthz"}},
         "livenessProbe": {"httpGet": {"port": 8080, "path": "/healthz?verbose"}},
         "readinessProbe": {"grpc": {"port": 9090, "service": "shop.Cart"}},
@@ -60,16 +60,16 @@ fn what_asks_the_application_nothing_is_no_probe_of_ours() {
         json!({"tcpSocket": {"port": 8080}}),
         json!({"httpGet": {"port": 8080, "path": "/", "host": "example.org"}}),
     ] {
-        assert_eq!(liveness(probe.clone()), [], "{probe}");
+        assert_eq!(liveness(&probe), [], "{probe}");
     }
     let skipped = "8000-8999".parse().expect("ports");
-    let pod = pod(json!({"livenessProbe": {"httpGet": {"port": "http", "path": "/healthz"}}}));
+    let pod = pod(&json!({"livenessProbe": {"httpGet": {"port": "http", "path": "/healthz"}}}));
     assert_eq!(of_pod(&pod, &skipped), []);
 }
 
 #[test]
 fn a_probe_that_would_open_more_than_itself_is_not_let_in() {
-    let why = |probe: Value| liveness(probe).remove(0).asks.expect_err("it is not let in");
+    let why = |probe: Value| liveness(&probe).remove(0).asks.expect_err("it is not let in");
     assert_eq!(why(json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}})), Unasked::Https);
     assert_eq!(why(json!({"httpGet": {"port": "grpc"}})), Unasked::Port);
     for path in ["/a/../b", "/a%2Fb", "//"] {
@@ -79,7 +79,7 @@ fn a_probe_that_would_open_more_than_itself_is_not_let_in() {
 
 #[test]
 fn the_injector_warns_of_a_probe_that_the_default_policy_denies() {
-    let pod = pod(json!({"livenessProbe": {"httpGet": {"port": 8080, "scheme": "HTTPS"}}}));
+    let pod = pod(&json!({"livenessProbe": {"httpGet": {"port": 8080, "scheme": "HTTPS"}}}));
     let mut options = Options::default();
     assert_eq!(injected(&pod, &options).1, [""; 0]);
     options.proxy.default_inbound_policy = "deny".to_owned();
@@ -90,7 +90,7 @@ fn the_injector_warns_of_a_probe_that_the_default_policy_denies() {
 
 #[test]
 fn a_path_that_looks_like_a_variable_stays_what_it_is() {
-    let probes = liveness(json!({"httpGet": {"port": 8080, "path": "/$(POD_NAME)"}}));
+    let probes = liveness(&json!({"httpGet": {"port": 8080, "path": "/$(POD_NAME)"}}));
     let args = options(&probes);
     assert_eq!(args, ["--probe=8080/$$(POD_NAME)"]);
     assert_eq!(told(&args)[0].to_string(), "8080/$(POD_NAME)");

@@ -36,13 +36,13 @@ fn own() -> TrustDomain {
 /// What the index must say: each rule, identity by identity and network by network.
 fn scan(rules: &[Rule], caller: &Caller<'_>) -> bool {
     rules.iter().any(|rule| {
-        let has = |all: &Box<[Identities]>| {
+        let has = |all: &[Identities]| {
             caller.identity.is_some_and(|identity| all.iter().any(|some| some.contain(identity, &own())))
         };
-        let is_from = |all: &Box<[Network]>| all.iter().any(|network| network.contains(caller.address));
+        let is_from = |all: &[Network]| all.iter().any(|network| network.contains(caller.address));
         (rule.identities.is_some() || rule.networks.is_some())
-            && rule.identities.as_ref().is_none_or(has)
-            && rule.networks.as_ref().is_none_or(is_from)
+            && rule.identities.as_deref().is_none_or(has)
+            && rule.networks.as_deref().is_none_or(is_from)
     })
 }
 

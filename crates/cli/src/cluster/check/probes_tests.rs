@@ -6,7 +6,7 @@ use super::super::report::Checklist;
 use super::*;
 
 /// A Pod of the service account cart whose application is probed so.
-fn pod(probe: Value, proxy: &[&str]) -> Pod {
+fn pod(probe: &Value, proxy: &[&str]) -> Pod {
     object(json!({
         "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"leno.dev/injected": "true"}},
         "spec": {
@@ -27,9 +27,9 @@ fn policy(networks: &[&str]) -> Arc<AuthorizationPolicy> {
 }
 
 /// Each finding: whether it failed, and why.
-fn checked(pod: Pod, policies: &[Arc<AuthorizationPolicy>]) -> Vec<String> {
+fn checked(pod: &Pod, policies: &[Arc<AuthorizationPolicy>]) -> Vec<String> {
     let mut list = Checklist::default();
-    list.check("probes", &[], || findings(&[&pod], policies));
+    list.check("probes", &[], || findings(&[pod], policies));
     list.checks().iter().map(|check| format!("{:?}: {}", check.verdict, check.why)).collect()
 }
 
@@ -42,7 +42,7 @@ const FINE: &str = "Ok: no policy denies one";
 
 #[test]
 fn a_probe_that_the_proxy_was_told_of_is_let_in() {
-    assert_eq!(checked(pod(http(), &[DENY, "--probe=8080/healthz"]), &[policy(&[])]), [FINE]);
+    assert_eq!(checked(&pod(&http(), &[DENY, "--probe=8080/healthz"]), &[policy(&[])]), [FINE]);
 }
 
 #[test]
@@ -52,20 +52,20 @@ fn a_probe_that_a_default_or_a_policy_denies_is_told() {
         (&[DENY][..], vec![], "the default inbound policy is deny"),
         (&[], vec![policy(&[])], "no rule of AuthorizationPolicy shop/cart allows it"),
     ] {
-        let found = checked(pod(http(), proxy), &policies);
+        let found = checked(&pod(&http(), proxy), &policies);
         assert!(found.len() == 1 && found[0].starts_with(&format!("{told}{reason}")), "{found:?}");
         assert!(found[0].ends_with("its proxy was not told of the probe"), "{found:?}");
     }
     let https = json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}});
-    let found = checked(pod(https, &[DENY]), &[]);
+    let found = checked(&pod(&https, &[DENY]), &[]);
     assert!(found[0].contains("it asks by HTTPS"), "{found:?}");
 }
 
 #[test]
 fn a_probe_that_nothing_denies_is_fine() {
-    assert_eq!(checked(pod(http(), &[]), &[]), [FINE]);
-    assert_eq!(checked(pod(http(), &[]), &[policy(&["192.168.0.0/24"])]), [FINE]);
-    assert_eq!(checked(pod(json!({"tcpSocket": {"port": 8080}}), &[DENY]), &[]), [FINE]);
+    assert_eq!(checked(&pod(&http(), &[]), &[]), [FINE]);
+    assert_eq!(checked(&pod(&http(), &[]), &[policy(&["192.168.0.0/24"])]), [FINE]);
+    assert_eq!(checked(&pod(&json!({"tcpSocket": {"port": 8080}}), &[DENY]), &[]), [FINE]);
     let elsewhere = json!({"httpGet": {"port": 9090, "path": "/healthz"}});
-    assert_eq!(checked(pod(elsewhere, &[]), &[policy(&[])]), [FINE]);
+    assert_eq!(checked(&pod(&elsewhere, &[]), &[policy(&[])]), [FINE]);
 }
