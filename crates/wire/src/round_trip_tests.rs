@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use leno_model::mesh::{Cluster, ClusterKey, Mesh};
+use leno_model::mesh::{Cluster, ClusterKey, EndpointProxy, Mesh, MeshedPod};
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
@@ -93,5 +93,33 @@ fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
                 assert!(!error.to_string().contains('\n'), "{error}");
             }
         }
+    }
+}
+
+#[test]
+fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
+    let pod = MeshedPod {
+        namespace: "shop".into(),
+        name: "cart-0".into(),
+        proxy: EndpointProxy {
+            identity: "ns/shop/sa/cart".parse().expect("a workload"),
+            inbound_port: None,
+            tunnel_port: EndpointProxy::TUNNEL_PORT,
+        },
+        skipped_ports: Default::default(),
+        opaque_ports: "5000".parse().expect("a port"),
+    };
+    let pods = ["10.244.1.7", "fd00::7"].map(|ip| (ip.parse().expect("an address"), pod.clone()));
+    let mesh = Mesh::empty().with_pods(Arc::new(pods.into()));
+    for at in ["10.244.1.7:9102", "10.244.1.7:5000", "[fd00::7]:80"] {
+        let at: SocketAddr = at.parse().expect("an address");
+        let sent = mesh.pod_by_address(at).expect("a Pod");
+        assert_eq!(received_cluster(&sent, ENVOY), sent);
+        let written = listener::write_endpoint(&at.to_string(), &sent.key).encode_to_vec();
+        assert_eq!(listener::read(&written).expect("ours").target, Target::Endpoint(sent.key.clone()));
+        // A client that was told of it means this Pod by its address.
+        let known = Mesh::new("default", vec![Arc::new(sent)], [], Vec::new(), Vec::new());
+        let endpoint = known.endpoint_by_address(at).expect("the Pod").1;
+        assert!(endpoint.proxy.is_some() && known.cluster_by_address(at).is_none());
     }
 }

@@ -206,8 +206,7 @@ fn a_pod_without_a_proxy_in_a_meshed_namespace_is_an_event_a_number_and_a_findin
             .wait_until("the Pod is counted", |_| control.get("/metrics").is_ok_and(|(_, page)| page.contains(&line)));
     };
     cluster.apply(&pod("noticed", "disabled", "leno.dev/inject: disabled"));
-    // Times of objects are whole seconds.
-    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    next_second();
     cluster.kubectl(&["annotate", "namespace", "noticed", "leno.dev/inject=enabled"]);
     number("1");
     wait_for("the Event", PATIENCE, || {
@@ -221,6 +220,7 @@ fn a_pod_without_a_proxy_in_a_meshed_namespace_is_an_event_a_number_and_a_findin
     assert!(told.contains("noticed/older has none: it was created at "), "{told}");
 
     drop(control);
+    next_second();
     cluster.apply(&pod("noticed", "away", ""));
     let told = check(&cluster, &["--proxy", "-n", "noticed"]);
     assert!(
@@ -231,4 +231,9 @@ fn a_pod_without_a_proxy_in_a_meshed_namespace_is_an_event_a_number_and_a_findin
     cluster.kubectl(&["-n", "noticed", "delete", "pod", "older", "away", "--force", "--grace-period=0"]);
     let line = "leno_control_unmeshed_pods{namespace=\"noticed\"} 0\n";
     control.wait_until("both are gone", |_| control.get("/metrics").is_ok_and(|(_, page)| page.contains(line)));
+}
+
+/// Waits until objects that are made have a later time than those before: times of objects are whole seconds.
+fn next_second() {
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
 }

@@ -134,3 +134,42 @@ fn a_policy_says_that_it_counts() {
     assert!(shown.contains("True"), "{shown}");
     cluster.kubectl(&["delete", "namespace", "guarded", "--wait=false"]);
 }
+
+#[test]
+fn a_policy_that_never_could_be_read_denies_and_says_so_and_one_about_nothing_says_that() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("shut");
+    cluster.apply(include_str!("../../../charts/leno/crds/authorizationpolicies.yaml"));
+    cluster.kubectl(&["wait", "--for=condition=Established", "crd/authorizationpolicies.leno.dev"]);
+    let policy = |name: &str, account: &str, rule: &str| {
+        format!(
+            "{{apiVersion: leno.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {{name: {name}, namespace: shut}},
+              spec: {{targetRef: {{kind: ServiceAccount, name: {account}}}, ports: [8080], allow: [{rule}]}}}}"
+        )
+    };
+    // The schema cannot tell that an address has bits beyond its prefix; what it can tell it refuses.
+    cluster.apply(&policy("wrong", "default", "{networks: [10.0.0.1/8]}"));
+    let control = Control::start(&cluster);
+    control
+        .wait_for_log(&["AuthorizationPolicy shut/wrong", "allows no caller on port 8080 of service account default"]);
+    let mode = |config: &Value| {
+        let policies = config["mesh"]["policies"].as_array().into_iter().flatten();
+        policies.clone().find(|policy| policy["name"] == "wrong").map(|policy| policy["mode"].clone())
+    };
+    control.wait_until("it denies", |config| mode(config) == Some("Unreadable".into()));
+    cluster.apply(&policy("misspelt", "defualt", "{identities: ['*']}"));
+    let wait_for_condition = |name: &str, condition: &str| {
+        let of = format!("authorizationpolicy/{name}");
+        cluster.kubectl(&["-n", "shut", "wait", &format!("--for=condition={condition}"), &of, "--timeout=30s"]);
+    };
+    wait_for_condition("wrong", "Accepted=False");
+    wait_for_condition("misspelt", "Accepted=True");
+    wait_for_condition("misspelt", "ResolvedRefs=False");
+    let told = cluster.kubectl(&["-n", "shut", "get", "authorizationpolicy", "misspelt", "-o", "yaml"]);
+    assert!(told.contains("there is no service account shut/defualt"), "{told}");
+
+    cluster.apply(&policy("wrong", "default", "{networks: [10.0.0.0/8]}"));
+    control.wait_until("it is mended", |config| mode(config) == Some("Enforce".into()));
+    wait_for_condition("wrong", "Accepted=True");
+    cluster.kubectl(&["delete", "namespace", "shut", "--wait=false"]);
+}

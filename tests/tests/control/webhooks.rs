@@ -181,15 +181,18 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
     let control = Control::start(&cluster);
     let _installed = Installed::new(&cluster, &control);
 
-    let policy = |identity: &str| {
+    let policy = |rule: &str| {
         format!(
             "{{apiVersion: leno.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {{name: web, namespace: reviewed}},
-              spec: {{allow: [{{identities: [{identity}]}}]}}}}"
+              spec: {{allow: [{{{rule}}}]}}}}"
         )
     };
-    let refused = refusal(&cluster, &policy("web"));
-    assert!(refused.contains("spec.allow[0].identities[0]: \"web\" is not an identity"), "{refused}");
-    cluster.apply(&policy("ns/reviewed/sa/web"));
+    // The definition's pattern refuses most mistakes, the webhook those that no pattern tells apart.
+    let refused = refusal(&cluster, &policy("identities: [web]"));
+    assert!(refused.contains("spec.allow[0].identities[0]: Invalid value: \"web\""), "{refused}");
+    let refused = refusal(&cluster, &policy("networks: [10.0.0.300/8]"));
+    assert!(refused.contains("spec.allow[0].networks[0]: \"10.0.0.300/8\" is not"), "{refused}");
+    cluster.apply(&policy("identities: [ns/reviewed/sa/web]"));
 
     let service = |balancer: &str| {
         format!(

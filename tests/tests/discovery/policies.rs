@@ -156,3 +156,39 @@ async fn a_proxy_that_was_not_told_who_may_call_is_not_ready_and_lets_nobody_in(
     wait_until_ready(&cart);
     wait_for_outcome(&web, &allowed());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_cannot_be_read_denies_after_a_restart_and_until_it_is_mended() {
+    let mut shop = Shop::open().await;
+    shop.allow("web");
+    let cart = shop.launch_cart();
+    wait_until_ready(&cart);
+    let web_proxy = shop.caller("web");
+    let web = Client::connect(web_proxy.outbound(), CART).await;
+    wait_for_outcome(&web, &allowed());
+
+    // While an earlier version is known, that one counts.
+    let wrong = "apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: only-web, namespace: shop}
+spec:
+  targetRef: {kind: ServiceAccount, name: cart}
+  allow: [{identities: [shop/web]}]
+";
+    shop.control.directory().write("policy.yaml", wrong);
+    wait_for("the mistake is seen", SOON, || shop.control.log().contains("\"shop/web\" is not").then_some(()));
+    for _ in 0..20 {
+        assert_eq!(call(&web).await, allowed());
+    }
+
+    shop.control.kill();
+    shop.control.restart();
+    wait_for_outcome(&web, &denied());
+    let config = cart.get("/config").expect("the admin listener answers").1;
+    assert!(config.contains("\"Unreadable\""), "{config}");
+    let log = "AuthorizationPolicy shop/only-web cannot be read";
+    cart.wait_for_log_within(&[log], SOON);
+
+    shop.allow("web");
+    wait_for_outcome(&web, &allowed());
+}

@@ -149,3 +149,28 @@ fn a_policy_in_audit_mode_tells_and_does_nothing() {
     assert!(line.contains("default/web"), "{line}");
     assert!(!shop.web.log().contains(&shop.cart.spiffe_id()), "{}", shop.web.log());
 }
+
+#[test]
+fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
+    let probe = format!("{PORT}/healthz");
+    let Some(shop) = Shop::open(&["--default-inbound-policy", "deny", "--probe", &probe]) else { return };
+    // A kubelet is outside of the mesh, and checks TCP by connecting alone.
+    let is_let_in = |shop: &Shop| {
+        assert_eq!(shop.status(&shop.stranger, "/healthz"), "200");
+        assert_eq!(shop.status(&shop.stranger, "/healthz?verbose"), "200");
+        for path in ["/hello", "/", "/healthz/", "/healthz/../hello", "//healthz"] {
+            assert_eq!(shop.status(&shop.stranger, path), "403", "{path}");
+        }
+        let url = format!("http://{}:{PORT}/healthz", shop.web.address());
+        let post = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", "-X", "POST", &url];
+        assert_eq!(shop.stranger.run_well("curl", &post), "403");
+        let connect = format!("TCP:{}:{PORT},connect-timeout=5", shop.web.address());
+        if is_installed("socat", "socat") {
+            shop.stranger.run_well("socat", &["-u", "/dev/null", &connect]);
+        }
+    };
+    is_let_in(&shop);
+    shop.apply("  allow: [{identities: [ns/default/sa/cart]}]\n");
+    assert_eq!(shop.status(&shop.cart, "/hello"), "200");
+    is_let_in(&shop);
+}

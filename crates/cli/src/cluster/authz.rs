@@ -20,9 +20,6 @@ use super::scrape::Scrape;
 use super::select::{Choice, Group, Kind, Selection};
 use super::table::{Output, Table, show};
 
-/// The policy of a proxy that is told none.
-const DEFAULT_POLICY: &str = "all-unauthenticated";
-
 /// Options of `leno authz`.
 #[derive(Args)]
 pub(crate) struct Options {
@@ -122,7 +119,7 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
         let enforced = selecting(true);
         let (audited_by, decides) = if enforced.is_empty() {
             let audits = selecting(false).iter().map(name).collect();
-            (audits, Decides::Default(group.pods.iter().map(default_policy).collect()))
+            (audits, Decides::Default(group.pods.iter().map(pods::default_policy).collect()))
         } else {
             let callers = enforced.iter().flat_map(|policy| callers(policy)).collect();
             (Vec::new(), Decides::Policies { names: enforced.iter().map(name).collect(), callers })
@@ -165,13 +162,6 @@ fn called_ports(page: &Scrape) -> Vec<u16> {
     ];
     let called = names.iter().flat_map(|name| page.all(name, &[])).filter(|sample| sample.value > 0.0);
     called.filter_map(|sample| sample.label("target_port").parse().ok()).collect()
-}
-
-/// What a Pod's proxy was told on its command line.
-fn default_policy(pod: &Pod) -> String {
-    let arguments = pods::proxy(pod).into_iter().flat_map(|proxy| proxy.args.iter().flatten());
-    let mut told = arguments.filter_map(|argument| argument.strip_prefix("--default-inbound-policy="));
-    told.next().unwrap_or(DEFAULT_POLICY).to_owned()
 }
 
 fn table(rows: &[Row]) -> String {

@@ -6,6 +6,8 @@ use leno_install::names::{
     ADMIN_PORT, CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, NAME_LABEL, PROXY,
 };
 
+use leno_model::policy::DefaultInboundPolicy;
+
 use super::plain::line;
 
 /// Longest message of a kubelet that is shown, in letters.
@@ -51,6 +53,13 @@ pub(crate) fn admin_port(pod: &Pod) -> u16 {
 /// A port of the proxy by its name.
 pub(crate) fn proxy_port(pod: &Pod, name: &str) -> Option<u16> {
     port(proxy(pod)?, name)
+}
+
+/// The default inbound policy that a Pod's proxy was told on its command line.
+pub(crate) fn default_policy(pod: &Pod) -> String {
+    let arguments = proxy(pod).into_iter().flat_map(|proxy| proxy.args.iter().flatten());
+    let mut told = arguments.filter_map(|argument| argument.strip_prefix("--default-inbound-policy="));
+    told.next().unwrap_or(DefaultInboundPolicy::default().name()).to_owned()
 }
 
 /// Whether a Pod is one of the control plane's.

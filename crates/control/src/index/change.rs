@@ -22,6 +22,8 @@ pub enum Kind {
     Pod,
     /// v1
     Namespace,
+    /// v1
+    ServiceAccount,
     /// leno.dev/v1alpha1
     AuthorizationPolicy,
     /// gateway.networking.k8s.io/v1
@@ -71,6 +73,8 @@ pub enum Content {
     Pod(Pod),
     /// A Namespace.
     Namespace(Namespace),
+    /// A ServiceAccount, of which the name is all that matters.
+    ServiceAccount,
 }
 
 /// What is kept of a Pod.
@@ -126,11 +130,12 @@ impl Namespace {
 
 impl Kind {
     /// Every one.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Service,
         Self::EndpointSlice,
         Self::Pod,
         Self::Namespace,
+        Self::ServiceAccount,
         Self::AuthorizationPolicy,
         Self::HttpRoute,
         Self::GrpcRoute,
@@ -156,6 +161,7 @@ impl Kind {
             Self::EndpointSlice => "EndpointSlice",
             Self::Pod => "Pod",
             Self::Namespace => "Namespace",
+            Self::ServiceAccount => "ServiceAccount",
             Self::AuthorizationPolicy => "AuthorizationPolicy",
             Self::HttpRoute => "HTTPRoute",
             Self::GrpcRoute => "GRPCRoute",

@@ -284,6 +284,34 @@ fn a_policy_that_is_not_enforced_says_nothing_while_it_cannot_be_read() {
 }
 
 #[test]
+fn a_policy_says_what_it_names_that_does_not_exist() {
+    let mut index = Index::new();
+    let missing = |index: &mut Index| {
+        index.translate();
+        index.observed().into_values().find_map(|observed| observed.missing)
+    };
+    apply_namespace(&mut index, IN_SHOP, "enabled");
+    let target = json!({ "kind": "ServiceAccount", "name": "cart" });
+    let identities =
+        json!(["ns/shop/sa/web", "ns/bnak/sa/*", "ns/*/sa/prometheus", "spiffe://other.org/ns/x/sa/y", "*"]);
+    let spec = json!({ "targetRef": target, "allow": [{ "identities": identities }] });
+    apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&spec));
+    let all = "spec.targetRef: there is no service account shop/cart, so the policy selects no workload. spec.allow: there \
+               is no namespace bnak. spec.allow: there is no service account shop/web";
+    assert_eq!(missing(&mut index).as_deref(), Some(all));
+    let notices: Vec<String> = index.notices().map(|notice| notice.to_string()).collect();
+    assert_eq!(notices, [format!("AuthorizationPolicy shop/web: {all}")]);
+
+    apply(&mut index, Kind::ServiceAccount, "cart", Content::ServiceAccount);
+    apply(&mut index, Kind::ServiceAccount, "web", Content::ServiceAccount);
+    assert_eq!(missing(&mut index).as_deref(), Some("spec.allow: there is no namespace bnak"));
+    apply_namespace(&mut index, "bnak", "enabled");
+    assert_eq!(missing(&mut index), None);
+    index.take(Kind::ServiceAccount, Change::Listed(HashSet::from([Name::new(IN_SHOP, "web")])));
+    assert!(missing(&mut index).is_some_and(|missing| missing.starts_with("spec.targetRef")));
+}
+
+#[test]
 fn a_mistake_in_one_object_leaves_the_others_alone() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
     apply(&mut index, Kind::Pod, "echo-a", bare());

@@ -5,6 +5,7 @@
 //! that never was right since we started allows no caller: the ports that it protects must not open.
 
 mod change;
+mod names;
 mod pods;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -33,6 +34,9 @@ pub struct Index {
     /// Pods that are other than when the slices were given their proxies last.
     changed_pods: HashSet<Name>,
     namespaces: Arc<BTreeMap<Box<str>, Namespace>>,
+    service_accounts: BTreeSet<Name>,
+    /// Whether a policy, or what policies name, is other than when [`Entry::missing`] was found out.
+    are_names_stale: bool,
     /// Namespaces in which a Pod with a proxy was about to be made.
     expecting: BTreeSet<Box<str>>,
     /// Kinds of which not every object has been told yet.
@@ -53,6 +57,8 @@ struct Entry {
     /// Mistakes of the object as it is now.
     problems: Vec<Problem>,
     notices: Vec<Notice>,
+    /// What a policy names that does not exist.
+    missing: Option<String>,
     /// Of the object as it is now; 0 where it does not matter.
     generation: i64,
 }
@@ -64,6 +70,8 @@ pub struct Observed {
     pub generation: i64,
     /// Why it cannot be read, in a line; nothing if it can.
     pub problem: Option<String>,
+    /// What a policy names that does not exist, in a line.
+    pub missing: Option<String>,
 }
 
 /// A Pod that runs without a proxy although it or its namespace asks for one.
@@ -131,6 +139,8 @@ impl Index {
             meshed_pods: Arc::default(),
             changed_pods: HashSet::new(),
             namespaces: Arc::default(),
+            service_accounts: BTreeSet::new(),
+            are_names_stale: false,
             expecting: BTreeSet::new(),
             unlisted: Kind::ALL.into(),
             absent: BTreeSet::new(),
@@ -190,6 +200,7 @@ impl Index {
         match kind {
             Kind::Pod => self.pods.len(),
             Kind::Namespace => self.namespaces.len(),
+            Kind::ServiceAccount => self.service_accounts.len(),
             _ => self.objects.keys().filter(|(of, _)| *of == kind).count(),
         }
     }
@@ -212,7 +223,8 @@ impl Index {
                     _ => problems,
                 }
             });
-            (place.clone(), Observed { generation: entry.generation, problem })
+            let missing = entry.missing.clone();
+            (place.clone(), Observed { generation: entry.generation, problem, missing })
         });
         observed.collect()
     }
@@ -220,7 +232,9 @@ impl Index {
     /// What is worth knowing of the objects as they are now.
     pub fn notices(&self) -> impl Iterator<Item = Notice> {
         let held = self.objects.iter().filter_map(|((_, name), entry)| pods::held_back(name, &entry.held));
-        self.objects.values().flat_map(|entry| &entry.notices).cloned().chain(held)
+        let missing =
+            self.objects.iter().filter_map(|((_, name), entry)| Some(names::notice(name, entry.missing.as_ref()?)));
+        self.objects.values().flat_map(|entry| &entry.notices).cloned().chain(held).chain(missing)
     }
 
     /// The namespaces that are known.
@@ -262,6 +276,7 @@ impl Index {
     /// The mesh of what is known now. What did not change is shared with the one before.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
+        self.find_missing_names();
         let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
         let Translation { mesh, problems, notices, routes } =
             translate_again(objects, "default", Dialled::Pods, &mut self.memo);
@@ -279,8 +294,10 @@ impl Index {
                     self.pods.insert(name, pod);
                 }
             }
+            Content::ServiceAccount => self.are_names_stale |= self.service_accounts.insert(name),
             Content::Namespace(namespace) => {
                 if self.namespaces.get(&name.name) != Some(&namespace) {
+                    self.are_names_stale = true;
                     Arc::make_mut(&mut self.namespaces).insert(name.name, namespace);
                 }
             }
@@ -288,7 +305,21 @@ impl Index {
         News::default()
     }
 
+    /// Notes of each policy what it names that does not exist.
+    fn find_missing_names(&mut self) {
+        if !std::mem::take(&mut self.are_names_stale) {
+            return;
+        }
+        let known = names::Known { namespaces: &self.namespaces, service_accounts: &self.service_accounts };
+        for entry in self.objects.values_mut() {
+            if let Some(Object::AuthorizationPolicy(policy)) = &entry.object {
+                entry.missing = known.missing(&policy.policy);
+            }
+        }
+    }
+
     fn apply_object(&mut self, kind: Kind, name: &Name, generation: i64, read: Result<Manifest, Refused>) -> News {
+        self.are_names_stale |= kind == Kind::AuthorizationPolicy;
         let entry = self.objects.entry((kind, name.clone())).or_default();
         entry.generation = generation;
         match read {
@@ -320,7 +351,9 @@ impl Index {
                     self.changed_pods.insert(name.clone());
                 }
             }
+            Kind::ServiceAccount => self.are_names_stale |= self.service_accounts.remove(name),
             Kind::Namespace => {
+                self.are_names_stale = true;
                 Arc::make_mut(&mut self.namespaces).remove(&name.name);
                 self.expecting.remove(&name.name);
             }
@@ -334,6 +367,7 @@ impl Index {
         match kind {
             Kind::Pod => self.pods.keys().cloned().collect(),
             Kind::Namespace => self.namespaces.keys().map(|name| Name::of_cluster(name)).collect(),
+            Kind::ServiceAccount => self.service_accounts.iter().cloned().collect(),
             _ => self.objects.keys().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect(),
         }
     }

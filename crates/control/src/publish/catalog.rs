@@ -79,13 +79,13 @@ impl Catalog {
     /// The resource of that name, for a client; `None` if there is none.
     pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Option<Arc<Written>> {
         let subject = Subject::of(kind, name, &audience.namespace)?;
+        if let Some(pod) = self.pod(&subject) {
+            return Self::written(kind, name, self.write_pod(kind, name, &pod, audience)?).map(Arc::new);
+        }
         if subject.to_string() != name {
             return self.write(kind, name, &subject, audience).map(Arc::new);
         }
         let audience = audience.of(kind, &subject);
-        if let Some(pod) = self.pod(&subject) {
-            return Self::written(kind, name, self.write_pod(kind, name, &pod, &audience)?).map(Arc::new);
-        }
         let place = (kind, subject);
         if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&audience)) {
             return Some(written.clone());

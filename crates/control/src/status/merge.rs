@@ -11,6 +11,8 @@ use super::wanted::{Verdict, Wanted};
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
 /// The reason for a policy that cannot be read.
 const INVALID: &str = "Invalid";
+/// The reason for a policy that names what does not exist.
+const NOT_FOUND: &str = "NotFound";
 
 /// The status that an object is to have; nothing if it has it.
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
@@ -26,13 +28,14 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
             let ours = refs.filter(|parent| is_service(parent)).map(|parent| (parent.clone(), vec![unread(problem)]));
             ("parents", said.parents(&before["parents"], ours.collect()))
         }
-        Verdict::Policy(problem) => {
-            ("conditions", said.conditions_of_policy(&before["conditions"], problem.as_deref()))
+        Verdict::Policy { problem, missing } => {
+            let conditions = said.conditions_of_policy(&before["conditions"], problem.as_deref(), missing.as_deref());
+            ("conditions", conditions)
         }
     };
     let said = before[field].as_array().cloned().unwrap_or_default();
     (said != after).then(|| match wanted.verdict {
-        Verdict::Policy(_) => json!({ "observedGeneration": wanted.generation, field: after }),
+        Verdict::Policy { .. } => json!({ "observedGeneration": wanted.generation, field: after }),
         _ => json!({ field: after }),
     })
 }
@@ -63,13 +66,15 @@ impl Said {
         all
     }
 
-    fn conditions_of_policy(&self, before: &Value, problem: Option<&str>) -> Vec<Value> {
-        let accepted = ConditionKind::Accepted.to_string();
-        let condition = match problem {
-            None => self.condition(Some(before), &accepted, true, &Reason::Accepted.to_string(), ""),
-            Some(problem) => self.condition(Some(before), &accepted, false, INVALID, problem),
+    fn conditions_of_policy(&self, before: &Value, problem: Option<&str>, missing: Option<&str>) -> Vec<Value> {
+        let condition = |kind: ConditionKind, good: Reason, bad: &str, why: Option<&str>| {
+            let reason = if why.is_some() { bad } else { &good.to_string() };
+            self.condition(Some(before), &kind.to_string(), why.is_none(), reason, why.unwrap_or_default())
         };
-        vec![condition]
+        vec![
+            condition(ConditionKind::Accepted, Reason::Accepted, INVALID, problem),
+            condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, NOT_FOUND, missing),
+        ]
     }
 
     /// A condition, which keeps the time of its last transition while its status is the same.

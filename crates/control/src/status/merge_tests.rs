@@ -90,7 +90,7 @@ fn a_route_that_cannot_be_read_says_so_at_each_service_it_is_for() {
 #[test]
 fn a_policy_is_accepted_or_says_why_not() {
     let said = |object: &Value, problem: Option<&str>| {
-        let verdict = Verdict::Policy(problem.map(str::to_owned));
+        let verdict = Verdict::Policy { problem: problem.map(str::to_owned), missing: None };
         status(object, &Wanted { generation: 5, verdict }, at(0))
     };
     let good = said(&json!({}), None).expect("news");
@@ -100,4 +100,16 @@ fn a_policy_is_accepted_or_says_why_not() {
     let bad = said(&json!({ "status": good }), Some("spec.allow: no")).expect("news");
     let condition = &bad["conditions"][0];
     assert_eq!((&condition["reason"], &condition["message"]), (&json!("Invalid"), &json!("spec.allow: no")));
+}
+
+#[test]
+fn a_policy_that_names_what_does_not_exist_is_accepted_and_says_so() {
+    let missing = Some("there is no service account shop/crat".to_owned());
+    let wanted = Wanted { generation: 1, verdict: Verdict::Policy { problem: None, missing } };
+    let said = status(&json!({}), &wanted, at(0)).expect("news");
+    let [accepted, resolved] = [0, 1].map(|index| &said["conditions"][index]);
+    assert_eq!((&accepted["type"], &accepted["status"]), (&json!("Accepted"), &json!("True")));
+    assert_eq!((&resolved["type"], &resolved["status"]), (&json!("ResolvedRefs"), &json!("False")));
+    assert_eq!(resolved["reason"], "NotFound");
+    assert_eq!(resolved["message"], "there is no service account shop/crat");
 }

@@ -31,8 +31,8 @@ pub(super) enum Verdict {
     Route(Vec<ParentStatus>),
     /// A route that cannot be read; why.
     BrokenRoute(String),
-    /// A policy, and why it cannot be read if it cannot.
-    Policy(Option<String>),
+    /// A policy, why it cannot be read if it cannot, and what it names that does not exist.
+    Policy { problem: Option<String>, missing: Option<String> },
 }
 
 /// What the status of every object is to say.
@@ -45,12 +45,17 @@ pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     let verdicts = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();
         let verdict = match place.0 {
-            Kind::AuthorizationPolicy => Verdict::Policy(problem),
+            Kind::AuthorizationPolicy => Verdict::Policy { problem, missing: observed.missing.clone() },
             Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute => match problem {
                 Some(problem) => Verdict::BrokenRoute(problem),
                 None => Verdict::Route(routes.remove(place).unwrap_or_default()),
             },
-            Kind::Service | Kind::EndpointSlice | Kind::Pod | Kind::Namespace | Kind::ReferenceGrant => return None,
+            Kind::Service
+            | Kind::EndpointSlice
+            | Kind::Pod
+            | Kind::Namespace
+            | Kind::ServiceAccount
+            | Kind::ReferenceGrant => return None,
         };
         Some((place.clone(), Wanted { generation: observed.generation, verdict }))
     });

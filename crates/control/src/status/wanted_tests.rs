@@ -7,7 +7,7 @@ use super::{Judged, Verdict, Wanted, wanted};
 use crate::index::{Kind, Name, Observed};
 
 fn observed(kind: Kind, name: &str, problem: Option<&str>) -> ((Kind, Name), Observed) {
-    ((kind, Name::new("shop", name)), Observed { generation: 3, problem: problem.map(str::to_owned) })
+    ((kind, Name::new("shop", name)), Observed { generation: 3, problem: problem.map(str::to_owned), missing: None })
 }
 
 fn at_parent(name: &str, parent: &str) -> ParentStatus {
@@ -36,8 +36,8 @@ fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
         of(Kind::GrpcRoute, "canary", Verdict::Route(vec![at_parent("canary", "a"), at_parent("canary", "b")])),
         of(Kind::GrpcRoute, "of-a-gateway", Verdict::Route(Vec::new())),
         of(Kind::HttpRoute, "broken", Verdict::BrokenRoute("no".to_owned())),
-        of(Kind::AuthorizationPolicy, "good", Verdict::Policy(None)),
-        of(Kind::AuthorizationPolicy, "bad", Verdict::Policy(Some("why".to_owned()))),
+        of(Kind::AuthorizationPolicy, "good", Verdict::Policy { problem: None, missing: None }),
+        of(Kind::AuthorizationPolicy, "bad", Verdict::Policy { problem: Some("why".to_owned()), missing: None }),
     ]);
     assert_eq!(wanted(&judged), expected);
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
@@ -129,6 +129,10 @@ fn wish(pod: &Pod) -> Wish {
 
 pub(super) fn namespace(_: &Name, namespace: PartialObjectMeta<Namespace>) -> Content {
     Content::Namespace(index::Namespace::new(namespace.metadata.annotations.unwrap_or_default()))
+}
+
+pub(super) fn service_account(_: &Name, _: PartialObjectMeta<ServiceAccount>) -> Content {
+    Content::ServiceAccount
 }
 
 /// A kind that a CustomResourceDefinition makes.

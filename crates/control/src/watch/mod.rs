@@ -9,7 +9,7 @@ mod definitions;
 mod follow;
 mod kinds;
 
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::{Namespace, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{Config, watcher};
@@ -42,6 +42,10 @@ pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet
     watches.spawn(follower(Kind::Pod).run(move || watcher(pods.clone(), living()), kinds::pod));
     let namespaces: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
     watches.spawn(follower(Kind::Namespace).run(move || watcher(namespaces.clone(), everything()), kinds::namespace));
+    let accounts: Api<PartialObjectMeta<ServiceAccount>> = Api::all(client.clone());
+    watches.spawn(
+        follower(Kind::ServiceAccount).run(move || watcher(accounts.clone(), everything()), kinds::service_account),
+    );
 
     let (publisher, definitions) = watch::channel(Definitions::None);
     watches.spawn(definitions::follow(client.clone(), publisher));

@@ -23,6 +23,8 @@ const GRPC_PATH: &str = "/grpc.health.v1.Health/Check";
 pub struct PodProbe {
     /// As `livenessProbe of container web`.
     pub name: String,
+    /// The port of the container that it asks, if it has it.
+    pub port: Option<u16>,
     /// What the proxy can let in, or why it cannot.
     pub asks: Result<Probe, Unasked>,
 }
@@ -50,45 +52,49 @@ pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     let containers = list("/spec/containers").iter().chain(list("/spec/initContainers"));
     let text = |container: &Value| container["name"].as_str().unwrap_or_default().to_owned();
     let applications = containers.filter(|container| ![INIT, PROXY].contains(&text(container).as_str()));
-    let of_container = |container: &Value| {
-        let found = KINDS.into_iter().filter_map(|kind| Some((kind, asks(container, container.get(kind)?)?)));
-        let found: Vec<_> = found.collect();
+    let probes = applications.flat_map(|container| {
         let name = text(container);
-        found.into_iter().map(move |(kind, asks)| PodProbe { name: format!("{kind} of container {name}"), asks })
-    };
-    let probes = applications.flat_map(of_container);
-    let passes_by = |probe: &PodProbe| probe.asks.as_ref().is_ok_and(|probe| skipped.contains(probe.port));
-    probes.filter(|probe| !passes_by(probe)).collect()
+        let found =
+            KINDS.into_iter().filter_map(move |kind| Some((kind, of_container(container, container.get(kind)?)?)));
+        found.map(move |(kind, (port, asks))| PodProbe { name: format!("{kind} of container {name}"), port, asks })
+    });
+    probes.filter(|probe| probe.port.is_none_or(|port| !skipped.contains(port))).collect()
 }
 
-/// What a probe asks; `None` if it asks nothing of the application.
-fn asks(container: &Value, probe: &Value) -> Option<Result<Probe, Unasked>> {
+/// The port that a probe asks, and what it asks there; `None` if it asks nothing of the application.
+fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result<Probe, Unasked>)> {
     if let Some(grpc) = probe.get("grpc") {
-        return Some(at(container, &grpc["port"], GRPC_PATH));
+        let port = port(container, &grpc["port"]);
+        return Some((port, asks(port, GRPC_PATH)));
     }
     let http = probe.get("httpGet")?;
     if http["host"].as_str().is_some_and(|host| !host.is_empty()) {
         return None;
     }
+    let port = port(container, &http["port"]);
     if http["scheme"].as_str().is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")) {
-        return Some(Err(Unasked::Https));
+        return Some((port, Err(Unasked::Https)));
     }
     let written = http["path"].as_str().unwrap_or_default();
     // The query does not matter, and kubelets add what a path begins with.
     let path = written.split('?').next().unwrap_or_default();
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Some(at(container, &http["port"], &path))
+    Some((port, asks(port, &path)))
 }
 
-fn at(container: &Value, port: &Value, path: &str) -> Result<Probe, Unasked> {
+/// The number of a port, which may be given by the name that the container has for it.
+fn port(container: &Value, port: &Value) -> Option<u16> {
     let named = |name: &str| {
         let mut ports = container["ports"].as_array().into_iter().flatten();
         ports.find(|port| port["name"] == name)?["containerPort"].as_u64()
     };
-    let number = port.as_u64().or_else(|| named(port.as_str()?));
-    let port = number.and_then(|number| u16::try_from(number).ok()).filter(|port| *port != 0).ok_or(Unasked::Port)?;
+    let number = port.as_u64().or_else(|| named(port.as_str()?))?;
+    u16::try_from(number).ok().filter(|port| *port != 0)
+}
+
+fn asks(port: Option<u16>, path: &str) -> Result<Probe, Unasked> {
     let path: HealthPath = path.parse()?;
-    Ok(Probe { port, path })
+    Ok(Probe { port: port.ok_or(Unasked::Port)?, path })
 }
 
 /// The options of the proxy that let the probes in.

@@ -3,6 +3,8 @@
 //! Without it the default inbound policy would decide, and that may let every caller in. It selects as little as the text
 //! proves: the written target and ports where both can be read, else every port of the namespace.
 
+use std::collections::BTreeSet;
+
 use super::decode::decode;
 use super::review::{Findings, Review};
 use super::tree::Node;
@@ -47,23 +49,19 @@ fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review
 
 /// Stands in for the policies in a text that is no YAML: the words of each document tell whether it has one, and its namespace.
 pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
-    let mut objects: Vec<Object> = Vec::new();
-    let has =
-        |objects: &[Object], namespace: &str| objects.iter().any(|known| &*known.identity().namespace == namespace);
+    let mut named = BTreeSet::new();
     for document in text.split("\n---") {
         if !document.contains(authorization_policy::KIND) || !document.contains(authorization_policy::GROUP) {
             continue;
         }
         let mut found = namespaces(document).peekable();
-        let default = found.peek().is_none().then_some(default_namespace);
-        for namespace in found.chain(default) {
-            if !has(&objects, namespace) {
-                let stand_in = of_namespace(namespace, UNNAMED, file, Mark { line: 1, column: 1 });
-                objects.push(Object::AuthorizationPolicy(stand_in));
-            }
+        if found.peek().is_none() {
+            named.insert(default_namespace);
         }
+        named.extend(found);
     }
-    objects
+    let mark = Mark { line: 1, column: 1 };
+    named.into_iter().map(|name| Object::AuthorizationPolicy(of_namespace(name, UNNAMED, file, mark))).collect()
 }
 
 /// Whatever follows the word `namespace` as its value does.

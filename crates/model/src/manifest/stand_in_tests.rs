@@ -115,7 +115,7 @@ fn of_a_text_that_is_no_yaml_the_words_of_policies_count() {
         (policy("{allow: [").replace(", namespace: shop", ""), vec!["default"]),
         (policy("{allow: [").replace("namespace: shop", "\"namespace\" : \"shop\""), vec!["shop"]),
         (format!("{}---\n{nothing}", policy("{allow: []}")), vec!["shop"]),
-        (format!("{nothing}---\n{}---\n{}", policy("{}"), policy("{}").replace("shop", "bank")), vec!["shop", "bank"]),
+        (format!("{nothing}---\n{}---\n{}", policy("{}"), policy("{}").replace("shop", "bank")), vec!["bank", "shop"]),
     ] {
         let expected: Vec<String> = namespaces
             .iter()

@@ -38,7 +38,7 @@ impl fmt::Display for Reason {
             }
             Self::NoRule { policy, .. } if policy.mode == Mode::Unreadable => {
                 let AuthorizationPolicy { namespace, name, .. } = &**policy;
-                write!(f, "AuthorizationPolicy {namespace}/{name} cannot be read and so allows nobody")
+                write!(f, "AuthorizationPolicy {namespace}/{name} cannot be read, and denies every caller; mend it")
             }
             Self::NoRule { policy, others } => {
                 write!(f, "no rule of AuthorizationPolicy {}/{}", policy.namespace, policy.name)?;

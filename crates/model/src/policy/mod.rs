@@ -51,7 +51,7 @@ pub enum Mode {
     /// What no rule allows is denied.
     #[default]
     Enforce,
-    /// Nobody can read the policy as it is, so it allows nobody until it is mended.
+    /// It cannot be read as it is written, and allows no caller until it is mended.
     Unreadable,
     /// What would be denied is told, and goes on as if the policy did not exist.
     Audit,
@@ -116,7 +116,7 @@ impl PortPolicy {
         Self { trust_domain, default, policies, is_enforced, probes }
     }
 
-    /// The same, but what a kubelet asks for on this port is let in, whoever asks.
+    /// The same, but every caller may make the requests of a kubelet's probes on this port.
     #[must_use]
     pub fn with_probes(self, probes: ProbePaths) -> Self {
         Self { probes, ..self }
@@ -139,7 +139,7 @@ impl PortPolicy {
         };
         let is_listed = self.policies.iter().any(|policy| policy.lists(caller, request, &self.trust_domain));
         let reason = || {
-            // What has to be mended is more than what may have to be.
+            // A policy that cannot be read is certainly at fault; another one may deny on purpose.
             let unreadable = self.policies.iter().find(|policy| policy.mode == Mode::Unreadable);
             Reason::NoRule { policy: Arc::clone(unreadable.unwrap_or(first)), others: self.policies.len() - 1 }
         };

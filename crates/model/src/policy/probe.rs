@@ -1,7 +1,7 @@
 //! What a kubelet asks a workload to learn whether it is well, as the Pod's own spec says.
 //!
-//! A kubelet has no identity, so that policies would deny its probes and the kubelet would end a healthy application.
-//! The paths of probes are let in on their ports whatever the policies say, as [`HealthPath`] lets in those of a policy.
+//! A kubelet has no identity, so policies would deny its probes, and the kubelet would end a healthy application.
+//! The proxy accepts these requests on their ports whatever the policies say, as it accepts a policy's health checks.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -15,6 +15,7 @@ mod redirect;
 mod rewrite;
 mod rule;
 mod server_name;
+mod size;
 pub mod status;
 mod table;
 
@@ -27,4 +28,5 @@ pub use redirect::{Redirect, Scheme};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use rule::{Backend, BackendTarget, RouteKind, RouteName, Rule, Timeouts};
 pub use server_name::ServerName;
-pub use table::{ENTRIES_MAX, Entry, Found, RouteTable};
+pub use size::{ENTRIES_MAX, TABLE_MAX_BYTES};
+pub use table::{Entry, Found, RouteTable};

@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 pub struct Pattern {
     text: Box<str>,
     regex: Regex,
+    size_bytes: usize,
 }
 
 /// Why a text is not a [`Pattern`]: a mistake in it, or its size; one line.
@@ -23,6 +24,8 @@ pub struct PatternError(regex_lite::Error);
 impl Pattern {
     /// How large a compiled pattern may be.
     pub const SIZE_MAX_BYTES: usize = 16 << 10;
+    /// As which the smallest patterns count.
+    const SIZE_MIN_BYTES: usize = 256;
     /// How deep groups may nest.
     const NEST_MAX: u32 = 32;
 
@@ -32,9 +35,22 @@ impl Pattern {
     /// [`PatternError`], whose text says what is wrong with it.
     pub fn new(text: &str) -> Result<Self, PatternError> {
         // Alone first: `a)(b` is a mistake, though it would be none between the brackets that are added.
-        compile(text)?;
-        let regex = compile(&format!("^(?:{text})$"))?;
-        Ok(Self { text: text.into(), regex })
+        compile(text, Self::SIZE_MAX_BYTES)?;
+        let whole = format!("^(?:{text})$");
+        // The engine tells no size, but refuses a limit that is too small.
+        let mut limit_bytes = Self::SIZE_MIN_BYTES;
+        let regex = loop {
+            match compile(&whole, limit_bytes) {
+                Err(_) if limit_bytes < Self::SIZE_MAX_BYTES => limit_bytes *= 2,
+                compiled => break compiled?,
+            }
+        };
+        Ok(Self { text: text.into(), regex, size_bytes: limit_bytes + text.len() })
+    }
+
+    /// How many bytes it takes, at most twice as many as needed.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
     }
 
     /// Its text.
@@ -48,9 +64,9 @@ impl Pattern {
     }
 }
 
-fn compile(text: &str) -> Result<Regex, PatternError> {
+fn compile(text: &str, limit_bytes: usize) -> Result<Regex, PatternError> {
     let mut builder = RegexBuilder::new(text);
-    builder.nest_limit(Pattern::NEST_MAX).size_limit(Pattern::SIZE_MAX_BYTES);
+    builder.nest_limit(Pattern::NEST_MAX).size_limit(limit_bytes);
     builder.build().map_err(PatternError)
 }
 

@@ -7,9 +7,6 @@ use serde::Serialize;
 use super::path::split_query;
 use super::{Candidate, Match, PathMatch, RequestHead, RouteKind, Rule, precedence};
 
-/// How many matches of routes count at one port; routes that would bring more do not.
-pub const ENTRIES_MAX: usize = 9_999;
-
 /// The rules that calls to one cluster can meet, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RouteTable {

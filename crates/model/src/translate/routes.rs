@@ -13,7 +13,7 @@ use crate::object::route::{Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
 use crate::problem::{Notice, Place, Problem};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
-use crate::route::{Candidate, ENTRIES_MAX, RouteKind, RouteName, RouteTable};
+use crate::route::{Candidate, RouteKind, RouteName, RouteTable, TABLE_MAX_BYTES};
 
 /// What the routes come to.
 #[derive(Default)]
@@ -83,11 +83,11 @@ fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'
         routes.sort_by_cached_key(|route| (route.kind, route.seniority()));
         routes.dedup_by(|later, route| std::ptr::eq(*later, *route));
         let first = *routes.first()?;
-        let room = if first.kind == RouteKind::Tcp { 1 } else { ENTRIES_MAX };
-        let mut matches = 0;
+        let (mut matches, mut bytes) = (0, 0);
         let fits = |route: &&Route| {
             matches += route.match_count();
-            matches <= room
+            bytes += route.size_bytes();
+            if first.kind == RouteKind::Tcp { matches <= 1 } else { bytes <= TABLE_MAX_BYTES }
         };
         let names = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).map(name_of).collect();
         Some((group, Admitted { first, names }))
@@ -241,9 +241,9 @@ impl Attached {
         let (what, fix) = if is_twin(first) {
             (before, "put the backendRefs of both into one")
         } else if route.kind == first.kind {
-            let what =
-                format!("with it {cluster} would have more than {ENTRIES_MAX} matches of routes, and older ones count");
-            (what, "remove some, or share them out among ports")
+            let most = TABLE_MAX_BYTES >> 20;
+            let what = format!("with it the routes of {cluster} would take more than {most} MiB, and older ones count");
+            (what, "remove matches, filters or long patterns, or share them out among ports")
         } else {
             (before, "use routes of one kind for a port")
         };

@@ -4,7 +4,7 @@ use crate::fixtures::{lines, translated};
 use crate::mesh::{ClusterKey, Mesh};
 use crate::route::fixtures::{Head, call, get};
 use crate::route::status::{Condition, ConditionKind, Reason};
-use crate::route::{BackendTarget, RouteKind, RouteTable, Rule};
+use crate::route::{BackendTarget, ENTRIES_MAX, RouteKind, RouteTable, Rule, TABLE_MAX_BYTES};
 use crate::translate::Translation;
 
 /// Services of the namespace shop: `cart` with the ports 80 (http) and 81 (admin), `cart-v2` with 80; and `pay.bank:80`.
@@ -423,13 +423,55 @@ fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_firs
     let files: Vec<String> = (0..12).map(tls).collect();
     let translation = with(&files);
     let table = table(&translation.mesh, "shop").expect("a table");
-    assert_eq!(table.entries().len(), 9_000);
+    assert_eq!(table.entries().len(), 3_000);
+    assert!(table.size_bytes() <= TABLE_MAX_BYTES && table.entries().len() <= ENTRIES_MAX);
     let refused: Vec<_> = translation.routes.iter().filter(|status| !status.conditions[0].status).collect();
-    assert_eq!(refused.iter().map(|status| &*status.route.name).collect::<Vec<_>>(), ["r09", "r10", "r11"]);
+    let names: Vec<_> = refused.iter().map(|status| &*status.route.name).collect();
+    assert_eq!((names.len(), names[0], names[8]), (9, "r03", "r11"));
     let Condition { reason, message, .. } = &refused[0].conditions[0];
-    let what = "with it cart.shop:80 would have more than 9999 matches of routes, and older ones count";
+    let what = "with it the routes of cart.shop:80 would take more than 1 MiB, and older ones count";
     assert_eq!(*reason, Reason::Conflicted);
-    assert_eq!(*message, format!("spec.parentRefs[0]: {what}; remove some, or share them out among ports"));
+    assert_eq!(
+        *message,
+        format!("spec.parentRefs[0]: {what}; remove matches, filters or long patterns, or share them out among ports")
+    );
+}
+
+#[test]
+fn patterns_and_filters_count_with_what_they_take_in_every_proxy() {
+    // Each compiles to about 10 KiB, from a few letters.
+    let matches: Vec<String> = (0..8)
+        .map(|number| format!("{{path: {{type: RegularExpression, value: '/{number}/[a-z]{{300}}'}}}}"))
+        .collect();
+    let rules = format!("[{{matches: [{}], backendRefs: [{{name: a, port: 80}}]}}]", matches.join(", "));
+    let routes: Vec<String> = (0..20).map(|number| http(&format!("shop/r{number:02}"), CART, &rules)).collect();
+    let translation = with(&routes);
+    let table = table(&translation.mesh, "shop").expect("a table");
+    assert!((8..160).contains(&table.entries().len()), "{}", table.entries().len());
+    assert!(table.size_bytes() <= TABLE_MAX_BYTES);
+    assert!(translation.routes.iter().any(|status| status.conditions[0].reason == Reason::Conflicted));
+
+    let long = "x".repeat(4_000);
+    let set: Vec<String> = (0..16).map(|number| format!("{{name: h{number}, value: {long}}}")).collect();
+    let filters = format!("[{{type: RequestHeaderModifier, requestHeaderModifier: {{set: [{}]}}}}]", set.join(", "));
+    let rules = format!("[{{filters: {filters}, backendRefs: [{{name: a, port: 80}}]}}]");
+    let routes = (0..20).map(|number| (format!("r{number:02}"), http(&format!("shop/r{number:02}"), CART, &rules)));
+    let routes: Vec<(String, String)> = routes.collect();
+    let files = routes.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+    let translation = translated(&[("a-services.yaml", SERVICES)].into_iter().chain(files).collect::<Vec<_>>());
+    assert_eq!(self::table(&translation.mesh, "shop").map(|table| table.entries().len()), Some(16));
+}
+
+#[test]
+fn as_many_matches_as_gateway_api_lets_one_route_have_are_accepted_many_times() {
+    let matches: Vec<String> = (0..64)
+        .map(|number| format!("{{path: {{type: RegularExpression, value: '/shop/v[0-9]+/{number}'}}}}"))
+        .collect();
+    let rule = format!("{{matches: [{}], backendRefs: [{{name: a, port: 80}}]}}", matches.join(", "));
+    let routes: Vec<String> =
+        (0..5).map(|number| http(&format!("shop/r{number}"), CART, &format!("[{rule}, {rule}]"))).collect();
+    let translation = with(&routes);
+    assert_eq!(table(&translation.mesh, "shop").map(|table| table.entries().len()), Some(5 * 128));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, Cluster, ClusterKey, Mesh, canonical};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::Worker;
 use super::accept::{Arrival, Door};

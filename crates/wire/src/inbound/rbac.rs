@@ -2,7 +2,7 @@
 //!
 //! The policies that are enforced are the filter's rules, in one set, so that a caller needs one of them that allows it;
 //! those in audit mode are its shadow rules. A policy is one entry, `namespace/name`: its ports are the permissions, its
-//! rules and what everybody may ask for are the principals; one that cannot be read has no principal that is anybody. One entry more, which no policy can be, lets everybody
+//! rules and what everybody may ask for are the principals; a policy that cannot be read has none that matches. One entry more, which no policy can be, lets everybody
 //! through to ports that no policy is about, since there the default inbound policy decides.
 
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{
     Entry, GrpcMethod, HeaderMatch, Match, PathMatch, Pattern, QueryMatch, RouteKind, RouteTable, ServerName,
-    ValueMatch,
+    TABLE_MAX_BYTES, ValueMatch,
 };
 use prost::Message;
 
@@ -68,7 +68,11 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
         kind = entry.rule.route.kind;
         entries.push(entry);
     }
-    Ok(Routes { key, table: Some(RouteTable::new(kind, entries)) })
+    let table = RouteTable::new(kind, entries);
+    if table.size_bytes() > TABLE_MAX_BYTES {
+        return Err(bad("routes", format!("take more than {TABLE_MAX_BYTES} bytes")));
+    }
+    Ok(Routes { key, table: Some(table) })
 }
 
 fn entry(route: &Route, facts: &Facts) -> Result<Entry, Fault> {

@@ -24,7 +24,11 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
     // The Pod's own annotation was there when it was created, as far as anybody can tell.
     let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
     match annotated {
-        Some(annotated) if created.0 <= annotated.0 => {
+        // Times are whole seconds.
+        Some(annotated) if created.0 == annotated.0 => {
+            format!("it was created at {}, as its namespace's annotation was written", at(created))
+        }
+        Some(annotated) if created.0 < annotated.0 => {
             format!(
                 "it was created at {}, before its namespace's annotation was written at {}",
                 at(created),

@@ -31,6 +31,10 @@ fn a_pod_is_older_than_leno_or_than_the_annotation_or_the_webhook_was_away() {
         reason(4, Some(5), 2),
         "it was created at 2026-01-01T12:04:00Z, before its namespace's annotation was written at 2026-01-01T12:05:00Z"
     );
+    assert_eq!(
+        reason(5, Some(5), 2),
+        "it was created at 2026-01-01T12:05:00Z, as its namespace's annotation was written"
+    );
     let away = "the webhook leno-injector did not answer when it was created, at 2026-01-01T12:06:00Z";
     assert_eq!(reason(6, Some(5), 2), away);
     assert_eq!(reason(6, None, 2), away);

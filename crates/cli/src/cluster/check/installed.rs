@@ -173,8 +173,19 @@ fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
         let why = format!("/config of {} is not JSON", answer.pod);
         return vec![Finding::failed(why, "use the leno of the control plane's version")];
     };
-    let problems = config["problems"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if problems.is_empty() {
+    let list = |name: &str| config[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let problems = list("problems");
+    // Of Services without endpoints and the like nobody need hear; a policy that selects nothing protects nothing.
+    let told = list("notices").iter().filter(|notice| is_of_policy(notice)).map(|notice| {
+        let (object, what) =
+            (notice["object"].as_str().unwrap_or_default(), notice["what"].as_str().unwrap_or_default());
+        Finding::warning(
+            format!("{object}: {what}"),
+            "correct it; kubectl get authorizationpolicies -A -o yaml shows its status",
+        )
+    });
+    let told: Vec<Finding> = told.collect();
+    if problems.is_empty() && told.is_empty() {
         return vec![Finding::ok("no mistakes in Services, routes and policies")];
     }
     let text = |problem: &Value, key: &str| problem[key].as_str().unwrap_or_default().to_owned();
@@ -183,7 +194,14 @@ fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
         let place = if field.is_empty() { object } else { format!("{field} of {object}") };
         Finding::warning(format!("{place}: {what}"), text(problem, "fix"))
     };
-    problems.iter().map(finding).collect()
+    problems.iter().map(finding).chain(told).collect()
+}
+
+/// Whether a notice tells of a policy that does not do what it says.
+fn is_of_policy(notice: &Value) -> bool {
+    let text = |key: &str| notice[key].as_str().unwrap_or_default();
+    let tells = ["there is no ", "it cannot be read"].iter().any(|words| text("what").contains(words));
+    text("object").starts_with("AuthorizationPolicy ") && tells
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod installed;
 mod kubernetes;
 mod new_pods;
 mod pre;
+mod probes;
 mod proxies;
 mod read;
 mod report;

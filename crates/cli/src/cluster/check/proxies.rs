@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::absence;
 use super::kubernetes::API_SERVER;
+use super::probes;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::relative;
@@ -33,6 +34,7 @@ const REFUSED: &str = "refused Pods";
 const ANNOTATIONS: &str = "annotations";
 const EXPECTED: &str = "Pods without a proxy";
 const READY: &str = "proxies are ready";
+const PROBES: &str = "probes of their applications";
 
 /// Concludes.
 pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Proxies, now: SystemTime) {
@@ -56,6 +58,13 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
     });
     list.check(READY, &[API_SERVER], || checked(&ready));
     list.check("their versions", &[API_SERVER], || checked(&|pods| versions(pods, wanted_version(installed))));
+    list.check(PROBES, &[API_SERVER], || match &proxies.policies {
+        Ok(policies) => checked(&|pods| {
+            let meshed: Vec<&Pod> = pods.iter().copied().filter(|pod| pods::is_meshed(pod)).collect();
+            probes::findings(&meshed, policies)
+        }),
+        Err(error) => error.into(),
+    });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
 }
 

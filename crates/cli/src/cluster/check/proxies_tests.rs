@@ -34,7 +34,7 @@ fn checked(installed: &Installed, proxies: &Proxies, name: &str) -> Vec<Check> {
 }
 
 fn of(pods: Vec<Pod>) -> Proxies {
-    Proxies { pods: Ok(pods), replica_sets: Ok(Vec::new()), metrics: Default::default() }
+    Proxies { pods: Ok(pods), replica_sets: Ok(Vec::new()), metrics: Default::default(), policies: Ok(Vec::new()) }
 }
 
 #[test]

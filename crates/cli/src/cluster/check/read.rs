@@ -1,6 +1,7 @@
 //! What checks read of the cluster: each thing, or why it could not be read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -17,11 +18,13 @@ use leno_install::names::{
     CONTROL, CONTROL_LABELS, CONTROL_NAMESPACE, GUARD, INJECTOR, ISSUER, PROXY, TRUST_BUNDLE, VALIDATOR,
 };
 
+use leno_model::policy::AuthorizationPolicy;
+
 use super::kubernetes::Routes;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, Answer, FORWARDS_MAX};
 use crate::cluster::metrics::{self, PodKey};
-use crate::cluster::pods;
+use crate::cluster::{pods, policies};
 
 /// The definitions of our own kinds.
 pub(super) const DEFINITIONS: [&str; 1] = ["authorizationpolicies.leno.dev"];
@@ -67,6 +70,8 @@ pub(super) struct Proxies {
     pub(super) replica_sets: Read<Vec<ReplicaSet>>,
     /// The metrics of each meshed Pod that runs, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
+    /// The policies that can be read; of others the control plane tells.
+    pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
 }
 
 /// Reads all of an installation.
@@ -122,8 +127,8 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
         .iter()
         .flatten()
         .filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY));
-    let metrics = metrics::texts(cluster, running).await;
-    Proxies { pods, replica_sets, metrics }
+    let (metrics, policies) = tokio::join!(metrics::texts(cluster, running), policies::list(cluster, namespace));
+    Proxies { pods, replica_sets, metrics, policies: policies.map(|found| found.all) }
 }
 
 async fn ask_control(cluster: &Cluster, pod: String, port: u16) -> ControlAnswer {

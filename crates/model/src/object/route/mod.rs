@@ -73,6 +73,16 @@ impl Route {
         self.rules.iter().map(|rule| rule.matches.len()).sum()
     }
 
+    /// How many bytes its matches and filters take in a table of routes.
+    pub fn size_bytes(&self) -> usize {
+        let of_rule = |rule: &RouteRule| {
+            let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
+            let filters: usize = filters.map(|filters| filters.fixed.size_bytes()).sum();
+            rule.matches.iter().map(|matches| matches.size_bytes() + filters).sum::<usize>()
+        };
+        self.rules.iter().map(of_rule).sum()
+    }
+
     /// Its place among routes of its kind, as far as it is the same for all of its rules.
     pub fn seniority(&self) -> Seniority {
         Seniority::new(self.created, &self.identity.namespace, &self.identity.name)

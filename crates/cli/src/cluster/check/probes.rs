@@ -1,0 +1,76 @@
+//! Whether kubelets reach the applications that they probe: a probe that a policy denies ends a healthy application.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use leno_install::inject::{PodProbe, inbound_ports, probes_of_pod, told_probes};
+use leno_model::mesh::Mesh;
+use leno_model::policy::{AuthorizationPolicy, Caller, Decision, Reason, Request};
+use leno_model::spiffe::{SpiffeId, Workload};
+
+use super::report::Finding;
+use crate::cluster::pods;
+
+/// Concludes for Pods that have a proxy.
+pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -> Vec<Finding> {
+    let mesh = Mesh::new("default", Vec::new(), [], policies.to_vec(), Vec::new());
+    let denied: Vec<Finding> = meshed.iter().flat_map(|pod| of_pod(pod, &mesh)).collect();
+    if denied.is_empty() { vec![Finding::ok("no policy denies one")] } else { denied }
+}
+
+/// Each probe of a Pod that its proxy denies.
+fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
+    let Ok(template) = serde_json::to_value(pod) else { return Vec::new() };
+    let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let ports = inbound_ports(
+        containers.map(|container| (container.name.as_str(), container.args.as_deref().unwrap_or_default())),
+    );
+    let told = told_probes(pods::proxy(pod).and_then(|proxy| proxy.args.as_deref()).unwrap_or_default());
+    let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+    let finding = |probe: &PodProbe| {
+        if probe.asks.as_ref().is_ok_and(|asked| told.contains(asked)) {
+            return None;
+        }
+        let reason = denial(pod, mesh, probe)?;
+        let why = format!("the {} of {name} is denied: {reason}", probe.name);
+        Some(match &probe.asks {
+            Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),
+            Ok(_) => {
+                let restart = pods::owner(pod).restart(&pod.namespace().unwrap_or_default());
+                Finding::failed(format!("{why}; its proxy was not told of the probe"), restart)
+            }
+        })
+    };
+    probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect()
+}
+
+/// Why the policies of a Pod deny a probe from its node.
+fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
+    let namespace = pod.namespace().unwrap_or_default();
+    // In which trust domain does not matter: a kubelet is in none.
+    let own = SpiffeId {
+        trust_domain: "cluster.local".parse().ok()?,
+        workload: Workload { namespace: namespace.into(), service_account: pods::service_account(pod).into() },
+    };
+    let node = pod.status.as_ref().and_then(|status| status.host_ip.as_deref()?.parse().ok());
+    let caller = Caller { identity: None, address: node.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)) };
+    let policy = mesh.inbound_policy(&own, probe.port?, pods::default_policy(pod).parse().unwrap_or_default());
+    let path = probe.asks.as_ref().ok().map(|asked| (asked.path.method(), asked.path.to_string()));
+    let request = path.as_ref().map(|(method, path)| Request {
+        method: method.as_bytes(),
+        path: path.as_bytes(),
+        upgrade: false,
+        // A kubelet sends content with gRPC only, which is a POST.
+        has_content: *method == "POST",
+    });
+    match policy.authorize(&caller, request.as_ref()) {
+        Decision::Deny(reason) => Some(reason),
+        Decision::Allow | Decision::AllowAudited(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "probes_tests.rs"]
+mod tests;

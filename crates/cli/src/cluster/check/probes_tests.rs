@@ -1,0 +1,71 @@
+use leno_model::policy::{Allow, Mode};
+use serde_json::{Value, json};
+
+use super::super::fixtures::object;
+use super::super::report::Checklist;
+use super::*;
+
+/// A Pod of the service account cart whose application is probed so.
+fn pod(probe: &Value, proxy: &[&str]) -> Pod {
+    object(json!({
+        "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"leno.dev/injected": "true"}},
+        "spec": {
+            "serviceAccountName": "cart",
+            "initContainers": [{"name": "leno-proxy", "image": "leno-proxy:1", "args": proxy}],
+            "containers": [{"name": "app", "image": "app", "livenessProbe": probe}],
+        },
+        "status": {"hostIP": "192.168.0.2"},
+    }))
+}
+
+fn policy(networks: &[&str]) -> Arc<AuthorizationPolicy> {
+    let networks: Vec<_> = networks.iter().map(|text| text.parse().expect("a network")).collect();
+    let rule = leno_model::policy::Rule { identities: None, networks: Some(networks.into()) };
+    let allow = Allow::from(vec![rule]);
+    let policy = AuthorizationPolicy::unreadable("shop", "cart", Some("cart".into()), Some([8080].into()));
+    Arc::new(AuthorizationPolicy { mode: Mode::Enforce, allow, ..policy })
+}
+
+/// Each finding: whether it failed, and why.
+fn checked(pod: &Pod, policies: &[Arc<AuthorizationPolicy>]) -> Vec<String> {
+    let mut list = Checklist::default();
+    list.check("probes", &[], || findings(&[pod], policies));
+    list.checks().iter().map(|check| format!("{:?}: {}", check.verdict, check.why)).collect()
+}
+
+fn http() -> Value {
+    json!({"httpGet": {"port": 8080, "path": "/healthz"}})
+}
+
+const DENY: &str = "--default-inbound-policy=deny";
+const FINE: &str = "Ok: no policy denies one";
+
+#[test]
+fn a_probe_that_the_proxy_was_told_of_is_let_in() {
+    assert_eq!(checked(&pod(&http(), &[DENY, "--probe=8080/healthz"]), &[policy(&[])]), [FINE]);
+}
+
+#[test]
+fn a_probe_that_a_default_or_a_policy_denies_is_told() {
+    let told = "Failed: the livenessProbe of container app of shop/cart-1 is denied: ";
+    for (proxy, policies, reason) in [
+        (&[DENY][..], vec![], "the default inbound policy is deny"),
+        (&[], vec![policy(&[])], "no rule of AuthorizationPolicy shop/cart allows it"),
+    ] {
+        let found = checked(&pod(&http(), proxy), &policies);
+        assert!(found.len() == 1 && found[0].starts_with(&format!("{told}{reason}")), "{found:?}");
+        assert!(found[0].ends_with("its proxy was not told of the probe"), "{found:?}");
+    }
+    let https = json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}});
+    let found = checked(&pod(&https, &[DENY]), &[]);
+    assert!(found[0].contains("it asks by HTTPS"), "{found:?}");
+}
+
+#[test]
+fn a_probe_that_nothing_denies_is_fine() {
+    assert_eq!(checked(&pod(&http(), &[]), &[]), [FINE]);
+    assert_eq!(checked(&pod(&http(), &[]), &[policy(&["192.168.0.0/24"])]), [FINE]);
+    assert_eq!(checked(&pod(&json!({"tcpSocket": {"port": 8080}}), &[DENY]), &[]), [FINE]);
+    let elsewhere = json!({"httpGet": {"port": 9090, "path": "/healthz"}});
+    assert_eq!(checked(&pod(&elsewhere, &[]), &[policy(&[])]), [FINE]);
+}

@@ -1,0 +1,58 @@
+//! What policies name that does not exist: a service account or a namespace is easily misspelt, and a policy about nothing
+//! protects nothing.
+//!
+//! It is no mistake, since the policy may be older than what it names. It is a condition of the policy and a notice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leno_model::policy::{AuthorizationPolicy, Identities};
+use leno_model::problem::{Mark, Notice, Place, in_a_line};
+
+use super::{Kind, Name, Namespace};
+
+/// The most names of a policy that are told.
+const SHOWN_MAX: usize = 3;
+
+/// What there is.
+pub(super) struct Known<'a> {
+    pub(super) namespaces: &'a BTreeMap<Box<str>, Namespace>,
+    pub(super) service_accounts: &'a BTreeSet<Name>,
+}
+
+impl Known<'_> {
+    /// What the policy names that is not there, in a line.
+    pub(super) fn missing(&self, policy: &AuthorizationPolicy) -> Option<String> {
+        let target = policy.service_account.as_deref().map(|account| self.account(&policy.namespace, account));
+        let target = target.flatten().map(|what| format!("spec.targetRef: {what}, so the policy selects no workload"));
+        let rules = policy.allow.iter().flat_map(|rule| rule.identities.iter().flatten());
+        let callers = rules.filter_map(|identities| match identities {
+            // Of other trust domains nothing is known here.
+            Identities::Of { trust_domain: None, namespace: Some(namespace), service_account } => {
+                self.caller(namespace, service_account.as_deref())
+            }
+            Identities::Any | Identities::Of { .. } => None,
+        });
+        let callers: BTreeSet<String> = callers.map(|what| format!("spec.allow: {what}")).collect();
+        let all: Vec<String> = target.into_iter().chain(callers).collect();
+        (!all.is_empty()).then(|| in_a_line(&all, SHOWN_MAX))
+    }
+
+    fn caller(&self, namespace: &str, account: Option<&str>) -> Option<String> {
+        if !self.namespaces.contains_key(namespace) {
+            return Some(format!("there is no namespace {namespace}"));
+        }
+        self.account(namespace, account?)
+    }
+
+    fn account(&self, namespace: &str, account: &str) -> Option<String> {
+        let is_there = self.service_accounts.contains(&Name::new(namespace, account));
+        (!is_there).then(|| format!("there is no service account {namespace}/{account}"))
+    }
+}
+
+/// Tells what a policy names that is not there.
+pub(super) fn notice(policy: &Name, missing: &str) -> Notice {
+    let object = format!("{} {policy}", Kind::AuthorizationPolicy);
+    let place = Place { file: "".into(), mark: Mark::default(), field: String::new(), object };
+    Notice { place, what: missing.to_owned() }
+}
