@@ -8,6 +8,8 @@ mod closed;
 mod load;
 #[path = "cluster/meshed.rs"]
 mod meshed;
+#[path = "cluster/neighbours.rs"]
+mod neighbours;
 #[path = "cluster/user.rs"]
 mod user;
 #[path = "cluster/wire.rs"]

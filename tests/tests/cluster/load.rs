@@ -1,6 +1,7 @@
 //! Calls from inside a Pod, by ghz.
 
 use std::process::Child;
+use std::time::Duration;
 
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
@@ -23,12 +24,19 @@ pub(super) struct Report {
     pub(super) calls: u64,
     /// Calls by their status.
     pub(super) statuses: Value,
+    /// The time that 99 of 100 calls did not exceed.
+    pub(super) p99: Duration,
 }
 
 impl Load {
     /// Calls `echo` of the namespace shop from the Deployment web, 200 times a second over 2 connections.
     pub(super) fn start(cluster: &Cluster, seconds: u32) -> Self {
-        let duration = format!("{seconds}s");
+        Self::at_rate(cluster, seconds, 200)
+    }
+
+    /// The same, so many times a second.
+    pub(super) fn at_rate(cluster: &Cluster, seconds: u32, per_second: u32) -> Self {
+        let (duration, rate) = (format!("{seconds}s"), per_second.to_string());
         let what = [
             "/ghz",
             "--insecure",
@@ -44,7 +52,7 @@ impl Load {
             "--connections",
             "2",
             "--rps",
-            "200",
+            &rate,
             "-O",
             "json",
             "echo:50051",
@@ -67,8 +75,16 @@ impl Load {
         Report {
             calls: report["count"].as_u64().unwrap_or_default(),
             statuses: report["statusCodeDistribution"].clone(),
+            p99: Duration::from_nanos(percentile(&report, 99)),
         }
     }
+}
+
+/// In nanoseconds.
+fn percentile(report: &Value, wanted: u64) -> u64 {
+    let rows = report["latencyDistribution"].as_array().into_iter().flatten();
+    let row = rows.into_iter().find(|row| row["percentage"] == wanted);
+    row.and_then(|row| row["latency"].as_u64()).unwrap_or(u64::MAX)
 }
 
 impl Report {

@@ -9,7 +9,7 @@ use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{closed, meshed, wire};
+use super::{closed, meshed, neighbours, wire};
 
 /// How long Pods may take to come and go on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -146,6 +146,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     servers_come_and_go_without_a_lost_call(&cluster);
     calls_go_on_without_a_control_plane(&cluster);
     closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
+    neighbours::cost_nothing(&cluster);
     calls_go_on_without_an_api_server(&cluster);
     nothing_is_left(&cluster);
 }

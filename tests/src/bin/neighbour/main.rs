@@ -1,0 +1,93 @@
+//! A neighbour that attacks a mesh from a Pod of its own, with everything at once, for as long as it is told to.
+//!
+//! `neighbour stranger SECONDS --proxy IP... --control IP...` attacks every port of these Pods from outside of the mesh.
+//! `neighbour member SECONDS --proxy IP...` does what a meshed Pod can do to others through its own proxy. In the end it
+//! prints a line for each attack: its name, and how often it was made.
+//!
+//! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
+//! is too small for it.
+
+mod encrypted;
+mod frames;
+mod sockets;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+/// How long a neighbour waits that was sent away.
+const REST: Duration = Duration::from_millis(100);
+
+/// How often an attack was made.
+type Count = Arc<AtomicU64>;
+
+/// All attacks, and how they are counted.
+struct Campaign {
+    until: Instant,
+    counts: Vec<(&'static str, Count)>,
+    tasks: JoinSet<()>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Campaign {
+    fn count(&mut self, name: &'static str) -> Count {
+        let count = Count::default();
+        self.counts.push((name, count.clone()));
+        count
+    }
+
+    /// Goes on with something until the campaign ends.
+    fn spawn(&mut self, life: impl Future<Output = ()> + Send + 'static) {
+        let until = self.until.into();
+        self.tasks.spawn(async move { tokio::time::timeout_at(until, life).await.unwrap_or_default() });
+    }
+
+    async fn end(mut self) {
+        while self.tasks.join_next().await.is_some() {}
+        for thread in self.threads {
+            thread.join().expect("an attack's thread ends");
+        }
+        for (name, count) in self.counts {
+            println!("{name} {}", count.load(Ordering::Relaxed));
+        }
+    }
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [who, seconds, rest @ ..] = &arguments[..] else {
+        panic!("usage: neighbour stranger|member SECONDS --proxy IP.. --control IP..")
+    };
+    let seconds = seconds.parse().expect("a number of seconds");
+    let (mut proxies, mut controls, mut is_control) = (Vec::new(), Vec::new(), false);
+    for word in rest {
+        match word.as_str() {
+            "--proxy" => is_control = false,
+            "--control" => is_control = true,
+            ip => if is_control { &mut controls } else { &mut proxies }.push(ip.parse::<IpAddr>().expect("an address")),
+        }
+    }
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut campaign = Campaign { until, counts: Vec::new(), tasks: JoinSet::new(), threads: Vec::new() };
+    match who.as_str() {
+        "stranger" => {
+            sockets::attack(&mut campaign, &proxies, &controls);
+            encrypted::attack(&mut campaign, &proxies, &controls);
+            frames::attack(&mut campaign, &proxies);
+        }
+        "member" => {
+            sockets::dial_ever_new_addresses(&mut campaign, &proxies);
+            frames::call_what_policy_denies(&mut campaign, &proxies);
+        }
+        who => panic!("{who} is neither stranger nor member"),
+    }
+    campaign.end().await;
+}
+
+fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {
+    ips.iter().map(|ip| (*ip, port).into()).collect()
+}

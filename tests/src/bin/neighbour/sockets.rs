@@ -1,0 +1,116 @@
+//! Connections that are held open and say little, on every port; the private pages; addresses that nobody called before.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Campaign, REST, at};
+
+/// Connections to each port of each Pod. An admin port has 128 places.
+const SOCKETS: usize = 200;
+/// The first bytes of a TLS record that would be a ClientHello.
+const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
+const HALF_REQUEST: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
+const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+/// Nobody but loopback may do that.
+const LOG_OFF: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\noff";
+const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
+    for (name, ips, port, said) in [
+        ("proxy_admin_silent", proxies, 4191, &b""[..]),
+        ("proxy_admin_half", proxies, 4191, HALF_REQUEST),
+        ("proxy_inbound_half", proxies, 4143, HALF_HELLO),
+        ("proxy_tunnel_half", proxies, 15008, HALF_HELLO),
+        ("proxy_application_half", proxies, 50051, HALF_PREFACE),
+        ("control_xds_half", controls, 15010, HALF_HELLO),
+        ("control_certificates_half", controls, 15012, HALF_HELLO),
+        ("control_admin_half", controls, 15014, HALF_REQUEST),
+        ("control_webhooks_half", controls, 15017, HALF_HELLO),
+        ("control_probes_half", controls, 15021, HALF_REQUEST),
+    ] {
+        hold(campaign, name, &at(ips, port), said);
+    }
+    ask_again_and_again(campaign, "log_level_refused", &at(proxies, 4191), LOG_OFF, b" 403 ");
+    ask_again_and_again(campaign, "log_level_refused_by_control", &at(controls, 15014), LOG_OFF, b" 403 ");
+    ask_again_and_again(campaign, "metrics_answered", &at(proxies, 4191), METRICS, b" 200 ");
+}
+
+/// Connections on each of which `said` is all that is said; one that is closed is followed by another.
+fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
+    let opened = campaign.count(name);
+    for address in addresses.iter().cycle().take(addresses.len() * SOCKETS).copied() {
+        let opened = opened.clone();
+        campaign.spawn(async move {
+            loop {
+                if let Ok(Ok(mut stream)) = timeout(PATIENCE, TcpStream::connect(address)).await {
+                    opened.fetch_add(1, Ordering::Relaxed);
+                    if stream.write_all(said).await.is_ok() {
+                        while stream.read(&mut [0; 512]).await.is_ok_and(|read| read > 0) {}
+                    }
+                }
+                tokio::time::sleep(REST).await;
+            }
+        });
+    }
+}
+
+/// Ten requests a second to each, of which those are counted whose answer has the status.
+fn ask_again_and_again(
+    campaign: &mut Campaign,
+    name: &'static str,
+    addresses: &[SocketAddr],
+    request: &'static [u8],
+    status: &'static [u8],
+) {
+    let refused = campaign.count(name);
+    for address in addresses.iter().copied() {
+        let refused = refused.clone();
+        campaign.spawn(async move {
+            loop {
+                let answer = timeout(PATIENCE, ask(address, request)).await;
+                let is_it = |answer: &[u8]| answer.windows(status.len()).take(20).any(|bytes| bytes == status);
+                refused.fetch_add(answer.is_ok_and(|answer| is_it(&answer)).into(), Ordering::Relaxed);
+                tokio::time::sleep(REST).await;
+            }
+        });
+    }
+}
+
+/// What is answered, as far as one read gives it.
+async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
+    let mut answer = vec![0; 64];
+    let Ok(mut stream) = TcpStream::connect(address).await else { return Vec::new() };
+    if stream.write_all(request).await.is_err() {
+        return Vec::new();
+    }
+    let read = stream.read(&mut answer).await.unwrap_or_default();
+    answer.truncate(read);
+    answer
+}
+
+/// Dials a hundred addresses a second that this Pod never called before, each of which its proxy asks the control plane for.
+pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
+    let dialled = campaign.count("new_addresses_dialled");
+    let addresses: Vec<SocketAddr> =
+        (20_000..60_000).flat_map(|port| ips.iter().map(move |ip| (*ip, port).into())).collect();
+    campaign.spawn(async move {
+        let mut pace = tokio::time::interval(Duration::from_millis(10));
+        for address in addresses {
+            pace.tick().await;
+            dialled.fetch_add(1, Ordering::Relaxed);
+            // It goes when the proxy has found out that nothing listens there.
+            tokio::spawn(timeout(PATIENCE, async move {
+                let mut stream = TcpStream::connect(address).await?;
+                stream.write_all(b"\r\n").await?;
+                stream.read(&mut [0; 64]).await
+            }));
+        }
+    });
+}

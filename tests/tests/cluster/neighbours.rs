@@ -1,0 +1,194 @@
+//! A namespace that attacks another one and the control plane, with everything that a Pod can do, beside a workload's good calls.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use leno_tests::kubernetes::Cluster;
+use leno_tests::programs::text;
+use leno_tests::proxy::wait_for;
+use serde_json::Value;
+
+use super::load::{Load, Report};
+use super::user::{PATIENCE, image, rolled_out, state};
+
+/// How long the good clients are measured alone, and then beside the attacks.
+const CALM_SECONDS: u32 = 15;
+const ATTACK_SECONDS: u32 = 60;
+const CALLS_PER_SECOND: u32 = 500;
+
+/// A calm p99 below this counts as this: two cores carry both nodes, the control plane, the attackers and the clients.
+const CALM_FLOOR: Duration = Duration::from_millis(10);
+const P99_FACTOR: u32 = 5;
+
+/// What the containers have while they are attacked.
+const PROXY_MEMORY: &str = "64Mi";
+const CONTROL_MEMORY: &str = "256Mi";
+
+/// Who may call, and what everybody may: the strangers' calls are denied, their health checks are not.
+const POLICY: &str = "
+apiVersion: leno.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: echo, namespace: shop}
+spec:
+  allow: [{identities: [ns/shop/sa/web]}]
+  healthChecks: [/grpc.health.v1.Health/Check]
+";
+
+/// None of it loses a call, slows calls down much, restarts a container, fails a probe or keeps a Pod from its proxy.
+pub(super) fn cost_nothing(cluster: &Cluster) {
+    if !cluster.is_ours() {
+        eprintln!("SKIPPED: neighbours attack only clusters of tests/kube");
+        return;
+    }
+    let annotation = format!("leno.dev/proxy-memory-limit={PROXY_MEMORY}");
+    cluster.kubectl(&["annotate", "namespace", "shop", &annotation]);
+    cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo", "deploy/web"]);
+    let limits = format!("--limits=memory={CONTROL_MEMORY}");
+    cluster.kubectl(&["-n", "leno", "set", "resources", "deploy/leno-control", "-c", "leno-control", &limits]);
+    cluster.apply(POLICY);
+    for (namespace, deployment) in [("leno", "deploy/leno-control"), ("shop", "deploy/echo"), ("shop", "deploy/web")] {
+        rolled_out(cluster, namespace, deployment);
+    }
+
+    let calm = Load::at_rate(cluster, CALM_SECONDS, CALLS_PER_SECOND).end();
+    calm.assert_well(u64::from(CALM_SECONDS * CALLS_PER_SECOND) / 2);
+    let before = containers(cluster);
+    let beside = attack(cluster, &before);
+    println!(
+        "good calls beside neighbours' attacks: {} answered, p99 {:?}; calm {:?}",
+        beside.calls, beside.p99, calm.p99
+    );
+    beside.assert_well(u64::from(ATTACK_SECONDS * CALLS_PER_SECOND) / 2);
+    assert!(beside.p99 <= calm.p99.max(CALM_FLOOR) * P99_FACTOR, "{calm:?} calm, {beside:?} beside");
+
+    let after = containers(cluster);
+    for (name, container) in &before {
+        assert_eq!(after.get(name), Some(container), "{name} restarted, or is not ready\n{}", state(cluster));
+    }
+    let probes = failed_probes(cluster, &before);
+    assert!(probes.is_empty(), "probes failed: {probes:?}\n{}", state(cluster));
+    cluster.kubectl(&["-n", "shop", "delete", "authorizationpolicy", "echo"]);
+    cluster.kubectl(&["-n", "shop", "scale", "deploy/echo", "--replicas=2"]);
+    cluster.kubectl(&["-n", "shop", "annotate", "namespace", "shop", "leno.dev/proxy-memory-limit-"]);
+    cluster.kubectl(&["delete", "namespace", "neighbours", "--timeout=120s"]);
+}
+
+/// Attacks all that there is, and has one more Pod made meanwhile.
+fn attack(cluster: &Cluster, victims: &BTreeMap<String, Value>) -> Report {
+    let ips = |namespace: &str, labels: &str| {
+        let ips =
+            cluster.kubectl(&["-n", namespace, "get", "pods", "-l", labels, "-o", "jsonpath={.items[*].status.podIP}"]);
+        ips.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (proxies, controls) = (ips("shop", "app=echo"), ips("leno", "app.kubernetes.io/name=leno-control"));
+    // The kubelets of this cluster have this machine's files.
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    std::fs::copy(env!("CARGO_BIN_EXE_neighbour"), directory.path().join("neighbour")).expect("it is copied");
+    cluster.namespace("neighbours");
+    let seconds = ATTACK_SECONDS.to_string();
+    let words = |who: &str| {
+        let mut words: Vec<String> = ["/attack/neighbour", who, &seconds, "--proxy"].map(str::to_owned).into();
+        words.extend(proxies.iter().cloned());
+        words.push("--control".to_owned());
+        words.extend(controls.iter().cloned());
+        words
+    };
+    for (who, inject) in [("stranger", "disabled"), ("member", "enabled")] {
+        cluster.apply(&neighbour(who, inject, directory.path().to_str().expect("UTF-8"), &words(who)));
+    }
+    cluster.kubectl(&[
+        "-n",
+        "neighbours",
+        "wait",
+        "--for=condition=Ready",
+        "pod/stranger",
+        "pod/member",
+        "--timeout=120s",
+    ]);
+
+    let load = Load::at_rate(cluster, ATTACK_SECONDS, CALLS_PER_SECOND);
+    cluster.kubectl(&["-n", "shop", "scale", "deploy/echo", "--replicas", &(proxies.len() + 1).to_string()]);
+    rolled_out(cluster, "shop", "deploy/echo");
+    let meshed = containers(cluster);
+    let new = |name: &&String| name.starts_with("shop/echo") && !victims.contains_key(*name);
+    assert!(meshed.keys().filter(new).any(|name| name.ends_with("/leno-proxy")), "{meshed:?}");
+
+    let report = load.end();
+    for who in ["stranger", "member"] {
+        let made = wait_for("the attacks end", PATIENCE, || {
+            let pod = ["-n", "neighbours", "get", "pod", who, "-o", "jsonpath={.status.phase}"];
+            let has_ended = matches!(cluster.kubectl(&pod).as_str(), "Succeeded" | "Failed");
+            has_ended.then(|| cluster.kubectl(&["-n", "neighbours", "logs", who, "-c", "neighbour"]))
+        });
+        println!("attacks of a {who}:\n{made}");
+        let counts: Vec<&str> = made.lines().collect();
+        assert!(
+            !counts.is_empty() && counts.iter().all(|line| !line.ends_with(" 0")),
+            "an attack was never made: {made}"
+        );
+    }
+    report
+}
+
+fn neighbour(who: &str, inject: &str, directory: &str, words: &[String]) -> String {
+    let (image, command) = (image("leno-tools"), serde_json::json!(words));
+    format!(
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {who}
+  namespace: neighbours
+  annotations: {{leno.dev/inject: {inject}}}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: neighbour
+    image: {image}
+    command: {command}
+    volumeMounts: [{{name: attack, mountPath: /attack}}]
+  volumes: [{{name: attack, hostPath: {{path: {directory}}}}}]
+"
+    )
+}
+
+/// Each container of the workload and of the control plane: how often it was started again, and whether it is ready.
+fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for namespace in ["shop", "leno"] {
+        let pods = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
+        let pods: Value = serde_json::from_str(&pods).expect("JSON");
+        let is_alive = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+        for pod in pods["items"].as_array().expect("Pods").iter().filter(is_alive) {
+            for kind in ["initContainerStatuses", "containerStatuses"] {
+                for status in pod["status"][kind].as_array().into_iter().flatten() {
+                    let [pod, name] =
+                        [&pod["metadata"]["name"], &status["name"]].map(|name| name.as_str().expect("text"));
+                    let told = serde_json::json!([status["restartCount"], status["ready"]]);
+                    all.insert(format!("{namespace}/{pod}/{name}"), told);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Events of probes that failed, of the Pods that were ready before.
+fn failed_probes(cluster: &Cluster, before: &BTreeMap<String, Value>) -> Vec<String> {
+    let mut failed = Vec::new();
+    for namespace in ["shop", "leno"] {
+        let output =
+            cluster.try_kubectl(&["-n", namespace, "get", "events", "--field-selector=reason=Unhealthy", "-o", "json"]);
+        let events: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
+        for event in events["items"].as_array().expect("Events") {
+            let pod = event["involvedObject"]["name"].as_str().unwrap_or_default();
+            if before.keys().any(|name| name.starts_with(&format!("{namespace}/{pod}/"))) {
+                failed.push(format!("{} {pod}: {}", event["lastTimestamp"], event["message"]));
+            }
+        }
+    }
+    failed
+}
