@@ -3,9 +3,10 @@
 //!
 //! Every listener of the mesh that another workload can reach uses [`Places`]: the proxy's doors, the admin endpoint, the
 //! probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio; [`Places`], [`Source`] and
-//! [`Turns`] know no sockets and no clock.
+//! [`Turns`] know no sockets and no clock. [`container_memory`] is what budgets in bytes are parts of.
 #![forbid(unsafe_code)]
 
+mod container;
 mod listener;
 mod places;
 mod queue;
@@ -13,6 +14,7 @@ mod room;
 mod source;
 mod turns;
 
+pub use container::container_memory;
 pub use listener::{Arrival, Listener, listen};
 pub use places::{Entry, Places};
 pub use queue::{Overload, Permit, Queue};

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
-pub mod log_rate;
 pub mod logging;
 mod server;
 

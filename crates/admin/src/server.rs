@@ -7,16 +7,16 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use leno_accept::{Arrival, Listener, RoomSize};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
@@ -43,12 +43,15 @@ const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 /// The page that takes longest to write.
 const METRICS: &str = "/metrics";
 
+/// How long callers from elsewhere get the same numbers: no flood of scrapes costs more than one a second.
+const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
+
 /// Accepts connections and answers them with the program's pages, for ever. Needs a `LocalSet`.
 pub async fn serve<P>(listener: TcpListener, pages: P) -> Infallible
 where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
-    let server = Rc::new(Server { pages, scrapes: Semaphore::new(1) });
+    let server = Rc::new(Server { pages, scrape: Mutex::default() });
     // No connection settles: each has a single request, and the oldest of an address is the one that took longest.
     let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
@@ -64,8 +67,9 @@ where
 
 struct Server<P> {
     pages: P,
-    /// Scrapes are written one at a time, so that a probe waits for one of them at most.
-    scrapes: Semaphore,
+    /// The latest one that callers from elsewhere asked for. Scrapes are written one at a time, so that a probe waits for one
+    /// of them at most.
+    scrape: Mutex<Option<(Instant, Answer)>>,
 }
 
 impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
@@ -90,11 +94,21 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
         if !is_local && !PUBLIC.contains(&path) {
             return for_this_machine(path);
         }
-        let _turn = match path {
-            METRICS => self.scrapes.acquire().await.ok(),
-            _ => None,
-        };
-        (self.pages)(request).await
+        match path {
+            METRICS => self.scrape(request, is_local).await,
+            _ => (self.pages)(request).await,
+        }
+    }
+
+    async fn scrape(&self, request: Request<Incoming>, is_local: bool) -> Answer {
+        let mut latest = self.scrape.lock().await;
+        if is_local || request.method() != Method::GET {
+            return (self.pages)(request).await;
+        }
+        match &*latest {
+            Some((written, answer)) if written.elapsed() < SCRAPE_AGE_MAX => answer.clone(),
+            _ => latest.insert((Instant::now(), (self.pages)(request).await)).1.clone(),
+        }
     }
 }
 

@@ -34,6 +34,18 @@ async fn start() -> u16 {
     port
 }
 
+/// An admin endpoint whose scrapes are numbered.
+async fn start_counting() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let scrapes = std::cell::Cell::new(0);
+    spawn_local(serve(listener, async move |_: Request<Incoming>| {
+        scrapes.set(scrapes.get() + 1);
+        text(StatusCode::OK, format!("scrape {}\n", scrapes.get()))
+    }));
+    port
+}
+
 async fn connect(from: IpAddr, to: IpAddr, port: u16) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((from, 0).into()).expect("an address of this machine");
@@ -132,6 +144,27 @@ fn probe_under_attack(sources: u8) {
         attack.end();
         // What is promised is a tenth of it: the machine of a test has other work.
         assert!(slowest < 10 * PROBE_MAX, "{slowest:?}");
+    });
+}
+
+#[test]
+fn a_flood_of_scrapes_from_elsewhere_is_written_once_a_second() {
+    run(async {
+        let Some(outer) = outer_address() else {
+            eprintln!("SKIPPED: this machine has no address but loopback");
+            return;
+        };
+        let port = start_counting().await;
+        let began = Instant::now();
+        let mut written = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            written.insert(get(outer, outer, port, METRICS).await);
+        }
+        // One at the beginning, and one for each second that the machine let it take.
+        let most = 1 + began.elapsed().as_secs() as usize;
+        assert!(written.len() <= most, "{} scrapes in {:?}", written.len(), began.elapsed());
+        let local = async || get(loopback(1), loopback(1), port, METRICS).await;
+        assert_ne!(local().await, local().await, "this machine gets the numbers of the moment");
     });
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use leno_tests::kubernetes::Cluster;
+use leno_tests::kubernetes::{Cluster, given};
 use leno_tests::programs::text;
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::{Load, Report};
-use super::user::{PATIENCE, image, rolled_out, state};
+use super::user::{PATIENCE, cluster_with_images, image, install_a_meshed_pair, nothing_is_left, rolled_out, state};
 
 /// How long the good clients are measured alone, and then beside the attacks.
 const CALM_SECONDS: u32 = 15;
@@ -25,6 +25,10 @@ const P99_FACTOR: u32 = 5;
 const PROXY_MEMORY: &str = "64Mi";
 const CONTROL_MEMORY: &str = "256Mi";
 
+/// What an attacker may use of a processor: what others lose is lost to the attacks, and not to the attackers' own work beside
+/// theirs on the same machine.
+const ATTACKER_CPU: &str = "300m";
+
 /// Who may call, and what everybody may: the strangers' calls are denied, their health checks are not.
 const POLICY: &str = "
 apiVersion: leno.dev/v1alpha1
@@ -36,11 +40,15 @@ spec:
 ";
 
 /// None of it loses a call, slows calls down much, restarts a container, fails a probe or keeps a Pod from its proxy.
-pub(super) fn cost_nothing(cluster: &Cluster) {
-    if !cluster.is_ours() {
+#[test]
+fn neighbours_attacks_cost_nothing() {
+    if given().is_some() {
         eprintln!("SKIPPED: neighbours attack only clusters of tests/kube");
         return;
     }
+    let Some(cluster) = cluster_with_images() else { return };
+    let cluster = &cluster;
+    install_a_meshed_pair(cluster);
     let annotation = format!("leno.dev/proxy-memory-limit={PROXY_MEMORY}");
     cluster.kubectl(&["annotate", "namespace", "shop", &annotation]);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo", "deploy/web"]);
@@ -68,20 +76,18 @@ pub(super) fn cost_nothing(cluster: &Cluster) {
     }
     let probes = failed_probes(cluster, &before);
     assert!(probes.is_empty(), "probes failed: {probes:?}\n{}", state(cluster));
-    cluster.kubectl(&["-n", "shop", "delete", "authorizationpolicy", "echo"]);
-    cluster.kubectl(&["-n", "shop", "scale", "deploy/echo", "--replicas=2"]);
-    cluster.kubectl(&["-n", "shop", "annotate", "namespace", "shop", "leno.dev/proxy-memory-limit-"]);
     cluster.kubectl(&["delete", "namespace", "neighbours", "--timeout=120s"]);
+    nothing_is_left(cluster);
 }
 
 /// Attacks all that there is, and has one more Pod made meanwhile.
 fn attack(cluster: &Cluster, victims: &BTreeMap<String, Value>) -> Report {
-    let ips = |namespace: &str, labels: &str| {
-        let ips =
-            cluster.kubectl(&["-n", namespace, "get", "pods", "-l", labels, "-o", "jsonpath={.items[*].status.podIP}"]);
-        ips.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    let ips = |namespace: &str, app: &str| -> Vec<String> {
+        let pods = living_pods(cluster, namespace).into_iter();
+        let of_app = pods.filter(|pod| pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(app)));
+        of_app.map(|pod| pod["status"]["podIP"].as_str().expect("it runs").to_owned()).collect()
     };
-    let (proxies, controls) = (ips("shop", "app=echo"), ips("leno", "app.kubernetes.io/name=leno-control"));
+    let (proxies, controls) = (ips("shop", "echo-"), ips("leno", "leno-control-"));
     // The kubelets of this cluster have this machine's files.
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -149,20 +155,27 @@ spec:
   - name: neighbour
     image: {image}
     command: {command}
+    resources: {{limits: {{cpu: {ATTACKER_CPU}}}}}
     volumeMounts: [{{name: attack, mountPath: /attack}}]
   volumes: [{{name: attack, hostPath: {{path: {directory}}}}}]
 "
     )
 }
 
+/// The Pods of a namespace that nobody has deleted.
+fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
+    let pods = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
+    let mut pods: Value = serde_json::from_str(&pods).expect("JSON");
+    let all = pods["items"].as_array_mut().expect("Pods");
+    all.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    std::mem::take(all)
+}
+
 /// Each container of the workload and of the control plane: how often it was started again, and whether it is ready.
 fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for namespace in ["shop", "leno"] {
-        let pods = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
-        let pods: Value = serde_json::from_str(&pods).expect("JSON");
-        let is_alive = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
-        for pod in pods["items"].as_array().expect("Pods").iter().filter(is_alive) {
+        for pod in living_pods(cluster, namespace) {
             for kind in ["initContainerStatuses", "containerStatuses"] {
                 for status in pod["status"][kind].as_array().into_iter().flatten() {
                     let [pod, name] =

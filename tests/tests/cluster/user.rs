@@ -9,7 +9,7 @@ use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{closed, meshed, neighbours, wire};
+use super::{closed, meshed, wire};
 
 /// How long Pods may take to come and go on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -114,26 +114,36 @@ fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
     pods.lines().map(of_pod).sum()
 }
 
-#[test]
-fn from_nothing_to_a_meshed_pair_and_back() {
+/// A cluster with the images on its nodes; nothing where there is none, or no image, which is said aloud.
+pub(super) fn cluster_with_images() -> Option<Cluster> {
     let images = match given() {
         Some(_) => Some(Vec::new()),
         None => images(),
     };
     let Some(images) = images else {
         eprintln!("SKIPPED: there are no images; type images/build");
-        return;
+        return None;
     };
-    let Some(cluster) = Cluster::with_nodes() else { return };
+    let cluster = Cluster::with_nodes()?;
     prepare(&cluster, &images);
+    Some(cluster)
+}
 
-    let began = Instant::now();
-    cluster.apply(&install(&cluster));
-    leno(&cluster, &["check", "--wait", "120s"]);
+/// Installs the mesh and the example, whose client then gets answers.
+pub(super) fn install_a_meshed_pair(cluster: &Cluster) {
+    cluster.apply(&install(cluster));
+    leno(cluster, &["check", "--wait", "120s"]);
     cluster.apply(&example());
-    rolled_out(&cluster, "shop", "deploy/echo");
-    rolled_out(&cluster, "shop", "deploy/web");
-    wait_for("the first call", PATIENCE, || call(&cluster));
+    rolled_out(cluster, "shop", "deploy/echo");
+    rolled_out(cluster, "shop", "deploy/web");
+    wait_for("the first call", PATIENCE, || call(cluster));
+}
+
+#[test]
+fn from_nothing_to_a_meshed_pair_and_back() {
+    let Some(cluster) = cluster_with_images() else { return };
+    let began = Instant::now();
+    install_a_meshed_pair(&cluster);
     let took = began.elapsed();
     println!("from kubectl apply to the first meshed call: {:.1} s", took.as_secs_f64());
     assert!(took < FIRST_CALL_MAX, "{took:?}");
@@ -146,7 +156,6 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     servers_come_and_go_without_a_lost_call(&cluster);
     calls_go_on_without_a_control_plane(&cluster);
     closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
-    neighbours::cost_nothing(&cluster);
     calls_go_on_without_an_api_server(&cluster);
     nothing_is_left(&cluster);
 }
@@ -226,7 +235,8 @@ fn calls_go_on_without_an_api_server(cluster: &Cluster) {
     assert_eq!(failed, 0.0, "calls failed while the API server was away\n{}", state(cluster));
 }
 
-fn nothing_is_left(cluster: &Cluster) {
+/// Takes all of it away.
+pub(super) fn nothing_is_left(cluster: &Cluster) {
     cluster.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
     let left = leno(cluster, &["uninstall"]);
     let file = tempfile::NamedTempFile::new().expect("a file");

@@ -5,13 +5,12 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, Stream};
 use k8s_openapi::api::authentication::v1::TokenReview;
 use kube::Api;
 use leno_accept::{Overload, Queue, Source};
-use leno_admin::log_rate::{Admitted, LogRate};
 use leno_identity::authority::SignError;
 use leno_identity::issuer;
 use leno_model::spiffe::SpiffeId;
@@ -49,8 +48,6 @@ pub(super) struct Service {
     reviews: Api<TokenReview>,
     turns: Queue<Account>,
     issuers: Mutex<Issuers>,
-    issued_lines: LogRate,
-    refused_lines: LogRate,
 }
 
 impl Service {
@@ -60,8 +57,6 @@ impl Service {
             reviews: Api::all(client),
             turns: Queue::new(REVIEWS_MAX, REVIEWS_WAITING_MAX),
             issuers: Mutex::default(),
-            issued_lines: LogRate::default(),
-            refused_lines: LogRate::default(),
         }
     }
 
@@ -104,9 +99,7 @@ impl Service {
     }
 
     fn log_refusal(&self, error: &dyn std::fmt::Display) {
-        if let Some(Admitted { left_out }) = self.refused_lines.admits(Instant::now()) {
-            tracing::info!(%error, left_out, "no SVID was issued");
-        }
+        tracing::info!(%error, "no SVID was issued");
     }
 }
 
@@ -123,9 +116,7 @@ impl Identity for Service {
         let signing = self.signing.borrow().clone();
         let id = SpiffeId { trust_domain: signing.trust_domain().clone(), workload };
         let chain = signing.certify(&id, &csr).map_err(|error| self.not_signed(&error))?;
-        if let Some(Admitted { left_out }) = self.issued_lines.admits(Instant::now()) {
-            tracing::info!(%id, left_out, "an SVID was issued");
-        }
+        tracing::info!(%id, "an SVID was issued");
         Ok(Response::new(CertifyResponse {
             chain: chain.into_iter().map(|certificate| certificate.to_vec()).collect(),
             trust: Some(trust(signing.trust())),

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use envoy_types::pb::google::protobuf::Any;
-use leno_admin::log_rate::{Admitted, LogRate};
 use leno_model::mesh::{Cluster, Mesh};
 use leno_model::policy::AuthorizationPolicy;
 use leno_model::spiffe::TrustDomain;
@@ -16,9 +14,6 @@ use prost::Message;
 
 use super::changes::Changes;
 use super::subject::Subject;
-
-/// Bounds the log lines about resources that are too large: a client can ask for them again and again.
-static TOO_LARGE_LINES: LogRate = LogRate::new();
 
 /// A resource as it is sent.
 #[derive(Debug)]
@@ -198,15 +193,12 @@ impl Catalog {
         // What no client could read is not sent at all: it keeps what it has.
         if value.len() > RESOURCE_MAX_BYTES {
             let (kind, size) = (kind.name(), value.len());
-            if let Some(Admitted { left_out }) = TOO_LARGE_LINES.admits(Instant::now()) {
-                tracing::warn!(
-                    kind,
-                    name,
-                    size,
-                    left_out,
-                    "xds: too large to be sent; write fewer routes or policies, or smaller ones"
-                );
-            }
+            tracing::warn!(
+                kind,
+                name,
+                size,
+                "xds: too large to be sent; write fewer routes or policies, or smaller ones"
+            );
             return None;
         }
         let mut hasher = DefaultHasher::new();

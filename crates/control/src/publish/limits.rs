@@ -2,7 +2,6 @@
 //!
 //! What clients cost is bounded by what the process may use ([`Capacity`]), and shared out by identity (`accounts`).
 
-use std::fs;
 use std::time::Duration;
 
 /// Streams at once on one connection; a client needs one.
@@ -95,17 +94,9 @@ impl Capacity {
         }
     }
 
-    /// What fits into this process, by the limit of its control group (cgroup v2), if there is one.
+    /// What fits into this process, by the limit of its control group, if there is one.
     pub fn of_process() -> Self {
-        Self::of_memory(memory_limit().unwrap_or(MEMORY_UNLIMITED).min(MEMORY_UNLIMITED))
+        let memory = leno_accept::container_memory().and_then(|bytes| usize::try_from(bytes).ok());
+        Self::of_memory(memory.unwrap_or(MEMORY_UNLIMITED).min(MEMORY_UNLIMITED))
     }
-}
-
-/// How many bytes the control group lets its processes use; `None` if it does not say.
-fn memory_limit() -> Option<usize> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let limit = fs::read_to_string(format!("/sys/fs/cgroup/{}/memory.max", path.trim_matches('/'))).ok()?;
-    // Without a limit it says `max`.
-    limit.trim().parse().ok()
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use leno_admin::log_rate::LogRate;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::TrustDomain;
 
@@ -23,10 +22,6 @@ pub(crate) struct State {
     pub(crate) subscribers: Subscribers,
     pub(crate) clients: Clients,
     pub(crate) metrics: Metrics,
-    /// Bounds the log lines about clients that come and leave.
-    pub(crate) client_lines: LogRate,
-    /// Bounds the log lines about resources that clients refuse.
-    pub(crate) refusal_lines: LogRate,
 }
 
 impl State {
@@ -38,8 +33,6 @@ impl State {
             subscribers: Subscribers::default(),
             clients: Clients::default(),
             metrics: Metrics::default(),
-            client_lines: LogRate::default(),
-            refusal_lines: LogRate::default(),
         }
     }
 

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use hyper::body::Bytes;
-use leno_admin::log_rate::Admitted;
 use leno_wire::Kind;
 use prost::Message;
 use tokio::sync::mpsc;
@@ -136,9 +135,7 @@ impl Stream {
         let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node), account)));
         state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
-        if let Some(Admitted { left_out }) = state.client_lines.admits(Instant::now()) {
-            tracing::info!(node, user_agent, %address, left_out, "xds: a client came");
-        }
+        tracing::info!(node, user_agent, %address, "xds: a client came");
         let mailbox = state.subscribers.join(id);
         Self { state, id, introduction, session, mailbox }
     }
@@ -162,10 +159,9 @@ impl Stream {
     fn refused(&self, kind: Kind, names: &[Arc<str>], why: &str) {
         const SHOWN_MAX: usize = 4;
         self.state.metrics.nacked(kind);
-        let Some(Admitted { left_out }) = self.state.refusal_lines.admits(Instant::now()) else { return };
         let shown: Vec<_> = names.iter().take(SHOWN_MAX).collect();
         let (node, count) = (&self.introduction.node, names.len());
-        tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, left_out, "xds: a client refused resources");
+        tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
     }
 
     /// Sends responses that are due; says when the rest may be sent, if there may be more.
@@ -201,8 +197,6 @@ impl Drop for Stream {
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         lock(&self.session).close(context);
         self.state.clients.leave(self.id);
-        if let Some(Admitted { left_out }) = self.state.client_lines.admits(Instant::now()) {
-            tracing::info!(node = self.introduction.node, left_out, "xds: a client left");
-        }
+        tracing::info!(node = self.introduction.node, "xds: a client left");
     }
 }

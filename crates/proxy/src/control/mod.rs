@@ -3,7 +3,6 @@
 mod certify;
 mod connect;
 mod discovery;
-mod memory_limit;
 mod pages;
 mod retry;
 mod shared;
@@ -132,7 +131,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     };
     let configuration = source.configuration();
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
-    let limits = Arc::new(limits.within_memory(memory_limit::of_container(), args.workers.into()));
+    let limits = Arc::new(limits.within_memory(leno_accept::container_memory(), args.workers.into()));
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),

@@ -12,8 +12,9 @@ use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 /// Most series of one kind about outbound traffic: what configuration names.
 const MAX_OUTBOUND_SERIES: usize = 10_000;
 
-/// Most series of one kind about inbound traffic: clients with an identity, times the ports that they reach.
-const MAX_INBOUND_SERIES: usize = 1_000;
+/// Most series of one kind about inbound traffic: clients with an identity, times the ports that they reach. Of all kinds
+/// together they take some 6 MiB of a scrape.
+const MAX_INBOUND_SERIES: usize = 500;
 
 /// Most kinds of abuse, and most reasons of errors and failures, that are told apart.
 const MAX_REASONS: usize = 96;

@@ -61,8 +61,8 @@ fn caller(client: &Client) -> Caller<'_> {
 impl Worker {
     /// What decides over a client's calls to a cluster; nothing where it is the own application that calls.
     pub(super) fn gate(&self, client: &Client, cluster: usize) -> Option<Gate> {
-        let target = &self.clusters.get(cluster)?.target;
-        let TargetKey::Local(address) = *target else { return None };
+        let cluster = self.clusters.get(cluster)?;
+        let TargetKey::Local(address) = cluster.target else { return None };
         let own = &self.identity.as_ref()?.id;
         let port = address.port();
         let policy = self.mesh.inbound_policy(own, port, self.default_policy).with_probes(self.probes.on(port));
@@ -70,7 +70,7 @@ impl Worker {
             Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
             None => DecidedBy::Default(self.default_policy.name()),
         };
-        let traffic = target.traffic_labels(client.tls_label());
+        let traffic = cluster.traffic_labels(client.tls_label());
         let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });
         let standing = policy.authorize(&caller(client), None);
         Some(Gate { policy, port: address.port(), metrics, standing })

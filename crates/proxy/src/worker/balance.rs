@@ -48,7 +48,15 @@ impl Worker {
 
     fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> usize {
         let seed = self.seed ^ self.next_random();
+        let is_named = match &target {
+            TargetKey::Local(address) => {
+                self.ports.name(address.port());
+                self.ports.is_named(address.port())
+            }
+            TargetKey::Service(_) | TargetKey::Address(_) => true,
+        };
         let mut state = ClusterState {
+            is_named,
             target: target.clone(),
             balancer: Balancer::new(cluster.balancer, seed),
             traffic: Vec::new(),

@@ -18,6 +18,7 @@ use super::places::Seat;
 use super::record::Ending;
 use super::review::Stay;
 use super::target::Told;
+use crate::metrics::Direction;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -123,6 +124,11 @@ impl Client {
 impl Worker {
     /// A connection that was an arrival until now is a client's: events name it so, and what has come is read.
     pub(super) fn watch_client(&mut self, index: usize) {
+        if let Some(client) = self.clients.get(index)
+            && let (Direction::Inbound, Some(target)) = (client.origin.door.direction(), client.target)
+        {
+            self.ports.name(target.port());
+        }
         let series = self.clients.get(index).map(|client| self.client_series(client));
         let is_short_of_memory = self.is_short_of_memory();
         let Some(client) = self.clients.get_mut(index) else { return };

@@ -47,8 +47,10 @@ pub(super) struct ClusterState {
     pub(super) target: TargetKey,
     pub(super) cluster: Arc<Cluster>,
     pub(super) balancer: Balancer,
-    /// Where calls count, by who is at the other end.
-    pub(super) traffic: Vec<(Tls, Arc<TrafficMetrics>)>,
+    /// Where calls count, by who is at the other end. Without one, only calls that have begun count there.
+    pub(super) traffic: Vec<(Option<Tls>, Arc<TrafficMetrics>)>,
+    /// Whether its port is named in metrics, if it is one of the application beside us.
+    pub(super) is_named: bool,
     pub(super) members: FxHashMap<EndpointId, Member>,
     pub(super) pools: FxHashMap<PoolKey, Pool>,
     /// What calls follow that are for this cluster; none if they go to the cluster itself.
@@ -185,12 +187,18 @@ impl ClusterState {
     pub(super) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: Tls) -> u32 {
         // Clients beyond the limit count together; the series of that many are one series anyway.
         let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { Tls::MutualOther };
-        let place = self.traffic.iter().position(|(of, _)| *of == tls).unwrap_or_else(|| {
-            let series = metrics.traffic(&self.target.traffic_labels(tls.clone()));
-            self.traffic.push((tls, series));
+        let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&tls)).unwrap_or_else(|| {
+            let series = metrics.traffic(&self.traffic_labels(tls.clone()));
+            self.traffic.push((Some(tls), series));
             self.traffic.len() - 1
         });
         place as u32
+    }
+
+    /// From now on its port is named: calls that begin count under its number.
+    pub(super) fn name_port(&mut self) {
+        self.is_named = true;
+        self.traffic.iter_mut().for_each(|(of, _)| *of = None);
     }
 
     /// The series at a place that [`ClusterState::traffic_place`] gave.

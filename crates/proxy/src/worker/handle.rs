@@ -21,6 +21,7 @@ use super::accept::{Door, Listener, MAX_LISTENERS, has_ipv6};
 use super::budget::Budget;
 use super::link::Buffers;
 use super::places::Doors;
+use super::ports::Ports;
 use super::timers::Timers;
 use super::usage::Usage;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
@@ -255,6 +256,7 @@ impl Worker {
             commands,
             unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
             doors: Doors::new(&config.limits.relay),
+            ports: Ports::default(),
             standing: Default::default(),
             to_recheck: Default::default(),
             limits: config.limits,

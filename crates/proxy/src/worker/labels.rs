@@ -7,7 +7,7 @@ use leno_model::spiffe::SpiffeId;
 use super::Worker;
 use super::accept::Door;
 use super::client::Client;
-use super::cluster::TargetKey;
+use super::cluster::{ClusterState, TargetKey};
 use super::codec::Codec;
 use super::hop::Hop;
 use super::upstream::Upstream;
@@ -30,18 +30,21 @@ impl TargetKey {
             Self::Local(_) => Direction::Inbound,
         }
     }
+}
 
+impl ClusterState {
     fn label(&self) -> Target {
-        match self {
-            Self::Service(key) => Target::Service(key.clone()),
-            Self::Address(_) => Target::Unknown,
-            Self::Local(address) => Target::Port(address.port()),
+        match &self.target {
+            TargetKey::Service(key) => Target::Service(key.clone()),
+            TargetKey::Address(_) => Target::Unknown,
+            TargetKey::Local(_) if !self.is_named => Target::Other,
+            TargetKey::Local(address) => Target::Port(address.port()),
         }
     }
 
     /// The labels of calls to it.
     pub(super) fn traffic_labels(&self, tls: Tls) -> TrafficLabels {
-        TrafficLabels { direction: self.direction(), target: self.label(), tls }
+        TrafficLabels { direction: self.target.direction(), target: self.label(), tls }
     }
 }
 
@@ -73,6 +76,7 @@ impl Worker {
     pub(super) fn client_series(&self, client: &Client) -> Arc<TcpMetrics> {
         let direction = client.origin.door.direction();
         let target = match (direction, client.target) {
+            (Direction::Inbound, Some(target)) if !self.ports.is_named(target.port()) => Target::Other,
             (Direction::Inbound, Some(target)) => Target::Port(target.port()),
             (Direction::Outbound, Some(target)) => match self.mesh.cluster_by_address(target) {
                 Some(cluster) => Target::Service(cluster.key.clone()),
@@ -86,9 +90,9 @@ impl Worker {
 
     /// Where a connection to an endpoint counts.
     pub(super) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
-        let target = &self.clusters.get(upstream.cluster)?.target;
-        let tls = self.endpoint_tls(target.direction(), upstream.key.hop, upstream.expected.clone());
-        let traffic = target.traffic_labels(tls);
+        let cluster = self.clusters.get(upstream.cluster)?;
+        let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.clone());
+        let traffic = cluster.traffic_labels(tls);
         Some(self.metrics.connections(&ConnectionLabels { peer: Peer::Destination, traffic }))
     }
 }

@@ -2,15 +2,16 @@
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
 //! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is),
-//! `accounts` (who is answerable for calls), `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (bytes in and out), `tunnel`
-//! (what the streams of one share), `call` (what is known of a call), `target` (what it is for), `places` (which connections
-//! stay when there are too many), `budget` (how many bytes peers may make a worker hold), `discover` (questions to the control
-//! plane about what a call is for), `usage` (which answers calls use), `change` (what a new mesh changes), `filter`
-//! (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is kept of what it
-//! is for), `upstream` (a connection to an endpoint),
-//! `pool` (connections to endpoints), `hop` (how a call travels there), `cancel` (calls whose server does not know that
-//! they are over), `dribble` (content that comes a few bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `sweep` (what is done now and then), `handle` (what the control
-//! thread holds). One turn of the loop reads what has come, sends the calls on, and writes every connection once.
+//! `accounts` (who is answerable for calls), `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`),
+//! `transfer` (bytes in and out), `tunnel` (what the streams of one share), `call` (what is known of a call), `target` (what it
+//! is for), `places` (which connections stay when there are too many), `budget` (how many bytes peers may make a worker hold),
+//! `discover` (questions to the control plane about what a call is for), `usage` (which answers calls use), `change` (what a new
+//! mesh changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster`
+//! (what is kept of what it is for), `upstream` (a connection to an endpoint), `pool` (connections to endpoints), `hop` (how a
+//! call travels there), `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few
+//! bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `labels`
+//! and `ports` (under which names things count), `sweep` (what is done now and then), `handle` (what the control thread holds).
+//! One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;
 mod accounts;
@@ -41,6 +42,7 @@ mod mirror;
 mod opaque;
 mod places;
 mod pool;
+mod ports;
 mod record;
 mod relay;
 mod reply;
@@ -86,6 +88,7 @@ use handle::Command;
 use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side, Wire};
 use places::Doors;
+use ports::Ports;
 use standing::Standing;
 use timers::Timers;
 use upstream::Upstream;
@@ -143,6 +146,8 @@ struct Worker {
 
     /// Which connections of clients have a place.
     doors: Doors,
+    /// Ports of the application that metrics name.
+    ports: Ports,
     /// The best certificates that clients have shown.
     standing: Standing,
     /// Connections whose peers' certificates are to be checked again: an anchor was removed.

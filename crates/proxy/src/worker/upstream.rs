@@ -15,6 +15,7 @@ use super::Worker;
 use super::accept::{Door, keepalive};
 use super::call::Call;
 use super::cancel::CancelledCalls;
+use super::cluster::TargetKey;
 use super::codec::Codec;
 use super::hop::{Hop, PoolKey, Protocol};
 use super::link::{Link, LinkId, Wire};
@@ -200,9 +201,11 @@ impl Worker {
             return false;
         }
         upstream.connected = true;
+        let cluster = upstream.cluster;
         // Only HTTP/2's server says that it is ready.
         let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::endpoint(index));
+        self.note_port(cluster);
         if self.upstreams.get(index).is_some_and(|upstream| upstream.checked) {
             self.count_upstream(index);
         }
@@ -210,6 +213,17 @@ impl Worker {
             self.upstream_ready(index);
         }
         true
+    }
+
+    /// A connection to a cluster is established. If the application has taken it, its port is named in metrics from now on.
+    fn note_port(&mut self, cluster: usize) {
+        let Some(state) = self.clusters.get_mut(cluster) else { return };
+        let TargetKey::Local(address) = state.target else { return };
+        if self.ports.serve(address.port()) {
+            state.name_port();
+            // Clients ask anew where their calls count.
+            self.mesh_version += 1;
+        }
     }
 
     /// Once the handshake is over: whether the one at the other end is who it must be. If not, the connection is closed.

@@ -20,9 +20,9 @@ use tokio_rustls::client::TlsStream;
 use super::{Campaign, REST, at};
 
 /// Connections of each kind to each Pod.
-const CONNECTIONS: usize = 20;
+const CONNECTIONS: usize = 10;
 /// What a review may have.
-const REVIEW_BYTES: usize = 2 << 20;
+const REVIEW_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {

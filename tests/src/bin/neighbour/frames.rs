@@ -71,7 +71,7 @@ fn rapid_resets(attacker: &mut Attacker) -> io::Result<()> {
     let block = call_block(AUTHORITY, "Echo", &[]);
     for stream in wire::client_streams() {
         attacker.send(&[wire::headers(stream, flag::NONE, &block), wire::reset(stream, code::CANCEL)].concat())?;
-        if stream % 64 == 1 {
+        if stream % 16 == 1 {
             attacker.pause(PAUSE)?;
         }
     }

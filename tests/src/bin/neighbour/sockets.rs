@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{Campaign, REST, at};
 
 /// Connections to each port of each Pod. An admin port has 128 places.
-const SOCKETS: usize = 200;
+const SOCKETS: usize = 150;
 /// The first bytes of a TLS record that would be a ClientHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
 const HALF_REQUEST: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
@@ -55,7 +55,7 @@ fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], s
                         while stream.read(&mut [0; 512]).await.is_ok_and(|read| read > 0) {}
                     }
                 }
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(20 * REST).await;
             }
         });
     }

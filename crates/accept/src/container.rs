@@ -1,4 +1,5 @@
-//! How much memory this container may use, as its control group says (cgroups(7)).
+//! How much memory this container may use, as its control group says (cgroups(7)). What strangers may make a program hold is a
+//! part of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ const MOUNT: &str = "/sys/fs/cgroup";
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// The smallest limit of this process's control group and of those around it, in bytes; `None` where there is none.
-pub(super) fn of_container() -> Option<u64> {
+pub fn container_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     smallest(Path::new(MOUNT), &groups)
 }
@@ -40,5 +41,5 @@ fn files_up(root: &Path, group: &str, file: &str) -> Vec<PathBuf> {
 }
 
 #[cfg(test)]
-#[path = "memory_limit_tests.rs"]
+#[path = "container_tests.rs"]
 mod tests;
