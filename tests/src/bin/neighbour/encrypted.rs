@@ -17,13 +17,15 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Campaign, REST, at};
+use super::{Campaign, at};
 
 /// Connections of each kind to each Pod.
 const CONNECTIONS: usize = 10;
 /// What a review may have.
 const REVIEW_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const EVERY: Duration = Duration::from_secs(3);
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
     repeat(campaign, "control_bad_tokens", &at(controls, 15012), ask_with_bad_tokens);
@@ -39,14 +41,16 @@ where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
     let tried = campaign.count(name);
-    for address in addresses.iter().cycle().take(addresses.len() * CONNECTIONS).copied() {
+    let all = addresses.iter().flat_map(|address| (0..CONNECTIONS as u32).map(move |number| (*address, number)));
+    for (address, number) in all {
         let tried = tried.clone();
         campaign.spawn(async move {
+            tokio::time::sleep(EVERY * number / CONNECTIONS as u32).await;
             loop {
                 tried.fetch_add(1, Ordering::Relaxed);
                 // It fails as it must; how is the tests' business elsewhere.
                 act(address).await.ok();
-                tokio::time::sleep(10 * REST).await;
+                tokio::time::sleep(EVERY).await;
             }
         });
     }

@@ -12,7 +12,7 @@ use super::{Campaign, REST, at};
 
 const AUTHORITY: &str = "echo.shop:50051";
 /// Between bursts.
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is done on one connection, until it ends.
 type Script = fn(&mut Attacker) -> io::Result<()>;

@@ -20,6 +20,8 @@ const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 const LOG_OFF: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\noff";
 const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
+/// Between a connection that was closed and the next.
+const HOLD_REST: Duration = Duration::from_secs(6);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
@@ -45,9 +47,12 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[Ip
 /// Connections on each of which `said` is all that is said; one that is closed is followed by another.
 fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
     let opened = campaign.count(name);
-    for address in addresses.iter().cycle().take(addresses.len() * SOCKETS).copied() {
+    let all = addresses.iter().flat_map(|address| (0..SOCKETS as u32).map(move |number| (*address, number)));
+    for (address, number) in all {
         let opened = opened.clone();
         campaign.spawn(async move {
+            // Spread over time: a kernel that opens a thousand connections at once has no time for anybody else.
+            tokio::time::sleep(HOLD_REST * number / SOCKETS as u32).await;
             loop {
                 if let Ok(Ok(mut stream)) = timeout(PATIENCE, TcpStream::connect(address)).await {
                     opened.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +60,7 @@ fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], s
                         while stream.read(&mut [0; 512]).await.is_ok_and(|read| read > 0) {}
                     }
                 }
-                tokio::time::sleep(20 * REST).await;
+                tokio::time::sleep(HOLD_REST).await;
             }
         });
     }
@@ -95,13 +100,13 @@ async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Dials a hundred addresses a second that this Pod never called before, each of which its proxy asks the control plane for.
+/// Dials twenty addresses a second that this Pod never called before, each of which its proxy asks the control plane for.
 pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
     let dialled = campaign.count("new_addresses_dialled");
     let addresses: Vec<SocketAddr> =
         (20_000..60_000).flat_map(|port| ips.iter().map(move |ip| (*ip, port).into())).collect();
     campaign.spawn(async move {
-        let mut pace = tokio::time::interval(Duration::from_millis(10));
+        let mut pace = tokio::time::interval(Duration::from_millis(50));
         for address in addresses {
             pace.tick().await;
             dialled.fetch_add(1, Ordering::Relaxed);
