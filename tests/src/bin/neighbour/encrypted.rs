@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 use super::{Campaign, at};
 
 /// Connections of each kind to each Pod.
-const CONNECTIONS: usize = 10;
+const CONNECTIONS: u32 = 10;
 /// What a review may have.
 const REVIEW_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,19 +41,17 @@ where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
     let tried = campaign.count(name);
-    let all = addresses.iter().flat_map(|address| (0..CONNECTIONS as u32).map(move |number| (*address, number)));
-    for (address, number) in all {
+    campaign.spawn_each(addresses, CONNECTIONS, EVERY, |address| {
         let tried = tried.clone();
-        campaign.spawn(async move {
-            tokio::time::sleep(EVERY * number / CONNECTIONS as u32).await;
+        async move {
             loop {
                 tried.fetch_add(1, Ordering::Relaxed);
                 // It fails as it must; how is the tests' business elsewhere.
                 act(address).await.ok();
                 tokio::time::sleep(EVERY).await;
             }
-        });
-    }
+        }
+    });
 }
 
 /// Calls with a token that looks like one, ten times on a connection.

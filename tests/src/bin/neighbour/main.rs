@@ -45,6 +45,23 @@ impl Campaign {
         self.tasks.spawn(async move { tokio::time::timeout_at(until, life).await.unwrap_or_default() });
     }
 
+    /// Goes on with something that many times for each address, from moments that are spread over `time`: a kernel that opens a
+    /// thousand connections at once has no time for anybody else.
+    fn spawn_each<F>(&mut self, addresses: &[SocketAddr], times: u32, time: Duration, life: impl Fn(SocketAddr) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        for address in addresses.iter().copied() {
+            for number in 0..times {
+                let (start, life) = (time * number / times, life(address));
+                self.spawn(async move {
+                    tokio::time::sleep(start).await;
+                    life.await;
+                });
+            }
+        }
+    }
+
     async fn end(mut self) {
         while self.tasks.join_next().await.is_some() {}
         for thread in self.threads {

