@@ -55,7 +55,7 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
         "echo",
     ]);
     let told = cluster_check(cluster);
-    assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses those of meshed namespaces (shop)"), "{told}");
+    assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses Pods of meshed namespaces (shop)"), "{told}");
 
     scale_control_plane(cluster, "2");
     rolled_out(cluster, "leno", "deploy/leno-control");

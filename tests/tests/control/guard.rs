@@ -169,9 +169,9 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
     });
     assert_eq!(pods(&cluster, "closed"), [""; 0]);
     let told = check(&cluster, &["--proxy"]);
-    assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses those of meshed namespaces"), "{told}");
+    assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses Pods of meshed namespaces"), "{told}");
     assert!(told.contains("kubectl delete validatingadmissionpolicybinding leno-guard"), "{told}");
-    assert!(told.contains("those of replicaset closed/web-"), "{told}");
+    assert!(told.contains("Pods of replicaset closed/web-"), "{told}");
 
     drop(installed);
     let control = Control::start(&cluster);

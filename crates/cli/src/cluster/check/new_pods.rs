@@ -68,7 +68,7 @@ impl Gates {
         match (self.is_served, self.injector, self.has_guard) {
             (_, None, false) => Vec::new(),
             (true, Some(_), true) | (true, Some(true), false) => {
-                vec![Finding::ok("those of meshed namespaces get a proxy or are refused")]
+                vec![Finding::ok("Pods of meshed namespaces get a proxy or are refused")]
             }
             (true, Some(false), false) => vec![Finding::warning(
                 format!("there is no {GUARD}: a Pod that is created while no replica answers starts without its proxy"),
@@ -100,7 +100,7 @@ impl Gates {
             findings.push(match has_guard {
                 true => Finding::failed(
                     format!(
-                        "ValidatingAdmissionPolicy {GUARD} refuses those of meshed namespaces ({meshed}), since no control plane gives \
+                        "ValidatingAdmissionPolicy {GUARD} refuses Pods of meshed namespaces ({meshed}), since no control plane gives \
                          them a proxy"
                     ),
                     format!(
@@ -110,7 +110,7 @@ impl Gates {
                 ),
                 false if webhook_fails => return findings,
                 false => Finding::failed(
-                    format!("those of meshed namespaces ({meshed}) start without a proxy: no control plane answers"),
+                    format!("Pods of meshed namespaces ({meshed}) start without a proxy: no control plane answers"),
                     "leno upgrade --set guard.enabled=true | kubectl apply -f - has the API server refuse them",
                 ),
             });

@@ -46,7 +46,7 @@ fn without_a_control_plane_the_guard_is_named_with_the_way_to_let_pods_start() {
         let checks = checked(&facts);
         assert_eq!((checks.len(), checks[0].verdict), (1, Verdict::Failed));
         assert!(
-            checks[0].why.starts_with("ValidatingAdmissionPolicy leno-guard refuses those of meshed namespaces (shop)")
+            checks[0].why.starts_with("ValidatingAdmissionPolicy leno-guard refuses Pods of meshed namespaces (shop)")
         );
         let fix = checks[0].fix.as_deref().expect("a fix");
         assert!(fix.contains("kubectl delete validatingadmissionpolicybinding leno-guard lets them start"), "{fix}");

@@ -125,7 +125,7 @@ fn misspelt(pods: &[&Pod], namespaces: &[Namespace]) -> Vec<Finding> {
         lines.into_iter().map(move |line| Finding::warning(format!("{name}: {line}"), "mend it in the Pod template"))
     });
     let found: Vec<Finding> = of_namespaces.chain(of_pods).collect();
-    if found.is_empty() { vec![Finding::ok("there is no mistake in those of namespaces and Pods")] } else { found }
+    if found.is_empty() { vec![Finding::ok("namespaces and Pods have no mistake in theirs")] } else { found }
 }
 
 /// Workloads whose Pods the API server refuses because of the mesh.
@@ -136,7 +136,7 @@ fn refused(replica_sets: &[ReplicaSet]) -> Vec<Finding> {
         let failure = conditions.find(|one| one.type_ == "ReplicaFailure" && one.status == "True")?;
         let message = failure.message.as_deref().filter(|message| is_ours(message))?;
         let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
-        let why = format!("those of replicaset {namespace}/{name} are refused: {}", line(message));
+        let why = format!("Pods of replicaset {namespace}/{name} are refused: {}", line(message));
         Some(Finding::failed(
             why,
             "once the control plane answers, the controller tries again within 17 minutes; kubectl rollout restart of its Deployment does \

@@ -114,7 +114,7 @@ fn a_replica_set_whose_pods_the_guard_refuses_is_named() {
         "pods \"web-5f-1\" is forbidden: ValidatingAdmissionPolicy 'leno-guard' with binding 'leno-guard' denied request",
     );
     assert_eq!(check.verdict, Verdict::Failed);
-    assert!(check.why.starts_with("those of replicaset shop/web-5f are refused: pods"), "{}", check.why);
+    assert!(check.why.starts_with("Pods of replicaset shop/web-5f are refused: pods"), "{}", check.why);
     assert_eq!(with("exceeded quota").verdict, Verdict::Ok);
 }
 
