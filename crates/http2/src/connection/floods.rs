@@ -8,6 +8,8 @@ use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 /// Counters of one connection, anew every [`FLOOD_WINDOW`], and a budget of rapid resets.
 #[derive(Debug)]
 pub(super) struct Floods {
+    /// The time of the latest batch of input.
+    advanced: Instant,
     window_began: Instant,
     counts: [u32; Flood::COUNT],
     /// Streams opened in this window.
@@ -22,11 +24,23 @@ pub(super) struct Floods {
 impl Floods {
     pub(super) fn new(now: Instant, limits: &Limits) -> Self {
         let resets_left = u64::from(limits.max_rapid_resets) * 1_000;
-        Self { window_began: now, counts: [0; Flood::COUNT], opened: 0, sent: 0, resets_left, refilled: now }
+        Self {
+            advanced: now,
+            window_began: now,
+            counts: [0; Flood::COUNT],
+            opened: 0,
+            sent: 0,
+            resets_left,
+            refilled: now,
+        }
     }
 
-    /// Starts a new window when the old one is over. Called once for each batch of input.
+    /// Starts a new window when the old one is over. Called for each batch of input; many have the same time.
     pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
+        if now == self.advanced {
+            return;
+        }
+        self.advanced = now;
         if now.saturating_duration_since(self.window_began) >= FLOOD_WINDOW {
             (self.window_began, self.counts, self.opened, self.sent) = (now, [0; Flood::COUNT], 0, 0);
         }

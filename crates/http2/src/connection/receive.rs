@@ -9,10 +9,18 @@ use std::time::Instant;
 use super::{Connection, Event, Input, Role};
 use crate::error::{ConnectionError, ErrorCode, Flood, Violation};
 use crate::fields::FieldSection;
-use crate::frame::{FrameHeader, HEADER_BYTES, PREFACE, flag, kind};
+use crate::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, flag, kind};
 use crate::stream::{Half, StreamKey};
 
 type Received = Result<Option<Event<'static>>, ConnectionError>;
+
+/// Why a stream that a frame is for is not open.
+enum Absent {
+    /// Our reset crossed the frame on the way: it is ignored.
+    Expected,
+    /// The peer has ended or reset the stream itself.
+    Ended,
+}
 
 impl Connection {
     pub(super) fn read_frames<'a>(
@@ -179,17 +187,21 @@ impl Connection {
         }
     }
 
-    /// DATA or HEADERS for a stream that is not open: fine where our reset crossed it on the way (section 5.1, closed).
-    fn absent_stream(&mut self, id: u32, why: &'static str) -> Result<(), ConnectionError> {
+    /// What to make of DATA or HEADERS for a stream that is not open (section 5.1, closed).
+    fn absent_stream(&self, id: u32) -> Result<Absent, ConnectionError> {
         if self.is_idle(id) {
             return Err(ConnectionError::protocol("a frame on an idle stream"));
         }
         let ignored_after_goaway = self.goaway_sent.is_some_and(|last| id > last);
         // A server's connection is shared: what it says of a stream that we have forgotten is not worth the others.
-        if self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(id) {
-            return Ok(());
-        }
-        Err(ConnectionError::coded(ErrorCode::STREAM_CLOSED, why))
+        let is_expected = self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(id);
+        Ok(if is_expected { Absent::Expected } else { Absent::Ended })
+    }
+
+    /// Resets a stream that is not open; what else comes on it is ignored.
+    fn reset_absent(&mut self, id: u32, code: ErrorCode) {
+        frame::write_rst_stream(&mut self.out.bytes, id, code);
+        self.remember_reset(id);
     }
 
     /// Resets a stream on which the peer broke a rule.

@@ -1,6 +1,7 @@
 //! How streams and connections end: RST_STREAM (section 6.4), GOAWAY (section 6.8).
 
 use leno_http2::frame::MAX_31_BITS;
+use leno_http2::limits::RAPID_RESET_AGE;
 use leno_http2::{ErrorCode, Limits, OpenError, Section};
 
 use crate::endpoint::{Endpoint, Happening, data, headers, request, reset, response, section, trailers};
@@ -57,6 +58,23 @@ fn frames_that_cross_a_reset_are_ignored() {
         pair.run();
         assert_eq!(pair.client.take(), [reset(key.id, ErrorCode::CANCEL, true)]);
         assert_eq!((pair.client.error, pair.server.error), (None, None));
+    }
+}
+
+#[test]
+fn content_after_the_peers_own_reset_ends_that_stream_only() {
+    let mut server = Endpoint::server(Limits::server());
+    // As grpc-java does with a call that is cancelled before its content has gone, thousands of times.
+    for id in (1..10_000).step_by(2) {
+        server.feed(&frames::request(id));
+        server.feed(&frames::rst_stream(id, ErrorCode::CANCEL.0));
+        server.written();
+        server.feed(&frames::data(id, b"late", false));
+        let answer = frames::rst_stream(id, ErrorCode::STREAM_CLOSED.0);
+        assert!(server.written().windows(answer.len()).any(|bytes| bytes == answer), "stream {id}");
+        server.feed(&frames::data(id, b"later", true));
+        assert_eq!(server.error, None, "stream {id}");
+        server.wait(RAPID_RESET_AGE);
     }
 }
 

@@ -53,7 +53,6 @@ fn each_breach_has_its_code() {
         ("DATA on stream 0", Code::PROTOCOL_ERROR, frames::data(0, b"x", false)),
         ("DATA on an idle stream", Code::PROTOCOL_ERROR, frames::data(9, b"x", false)),
         ("DATA on an even stream", Code::PROTOCOL_ERROR, frames::data(2, b"x", false)),
-        ("DATA on a stream that has ended", Code::STREAM_CLOSED, frames::data(3, b"x", false)),
         ("DATA padded with more than it has", Code::PROTOCOL_ERROR, frame(kind::DATA, flag::PADDED, 1, &[1])),
         ("DATA padded without a length", Code::PROTOCOL_ERROR, frame(kind::DATA, flag::PADDED, 1, &[])),
         ("HEADERS on stream 0", Code::PROTOCOL_ERROR, headers(4, 0, &block)),

@@ -24,6 +24,11 @@ impl EndpointId {
     pub fn slot(self) -> usize {
         self.slot as usize
     }
+
+    /// A number that no other endpoint of the balancer has.
+    pub fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
 }
 
 /// One endpoint and all that the balancer knows of it.

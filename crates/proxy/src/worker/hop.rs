@@ -1,5 +1,6 @@
 //! Hop: how a call travels from here to an endpoint: what is spoken, and whether there is a proxy at the other end.
 
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
 use leno_http2::FieldSection;
@@ -33,11 +34,23 @@ pub(super) enum Hop {
 }
 
 /// Names the connections of one endpoint that calls can share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PoolKey {
     pub(super) endpoint: EndpointId,
     pub(super) hop: Hop,
     pub(super) lane: Lane,
+}
+
+/// Each call looks its pool up several times. The hop is not hashed: an endpoint is reached in one or two ways.
+impl Hash for PoolKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let lane = match self.lane {
+            Lane::Shared => 0,
+            Lane::Unidentified => 1,
+            Lane::Own(number) => 2 + u64::from(number),
+        };
+        state.write_u64(self.endpoint.to_u64() ^ lane << 56);
+    }
 }
 
 impl Hop {

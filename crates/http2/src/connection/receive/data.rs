@@ -1,6 +1,6 @@
 //! DATA (RFC 9113 section 6.1): content, padding, the windows, content-length.
 
-use super::Received;
+use super::{Absent, Received};
 use crate::connection::{Connection, DataFrame, Event, Input};
 use crate::error::{ConnectionError, ErrorCode, Flood};
 use crate::frame::{FrameHeader, flag};
@@ -25,7 +25,15 @@ impl Connection {
         self.credit_connection(header.length);
         let stream = match self.streams.find(header.stream) {
             Some(key) => Some(key),
-            None => self.absent_stream(header.stream, "DATA on a closed stream").map(|()| None)?,
+            None => {
+                // grpc-java sends the content of a call that was cancelled at once after its reset. It is worth as much as an
+                // empty frame, of which each stream may have one.
+                if let Absent::Ended = self.absent_stream(header.stream)? {
+                    self.floods.count(Flood::EmptyFrames, &self.limits)?;
+                    self.reset_absent(header.stream, ErrorCode::STREAM_CLOSED);
+                }
+                None
+            }
         };
         self.input = Input::Data(DataFrame {
             stream,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Received;
+use super::{Absent, Received};
 use crate::connection::{Connection, Event, OpenBlock, Role};
 use crate::error::{ConnectionError, ErrorCode, Flood};
 use crate::fields::{Defects, FieldSection};
@@ -99,7 +99,7 @@ impl Connection {
             None => {
                 // A server may answer what we have reset, but not without end: each section is decoded.
                 self.floods.count(Flood::EmptyFrames, &self.limits)?;
-                self.absent_stream(block.stream, "HEADERS on a closed stream").map(|()| None)
+                self.section_of_absent_stream(block.stream)
             }
         }
     }
@@ -110,7 +110,7 @@ impl Connection {
             return Err(ConnectionError::protocol("a client used an even stream identifier"));
         }
         if id <= self.highest_peer_stream {
-            return self.absent_stream(id, "HEADERS on a closed stream").map(|()| None);
+            return self.section_of_absent_stream(id);
         }
         self.highest_peer_stream = id;
         if self.goaway_sent.is_some() {
@@ -147,12 +147,19 @@ impl Connection {
         Stream::new(id, opened_ms, self.peer.initial_window_bytes, receive_window)
     }
 
-    /// Resets a stream that never became one of ours.
+    /// Resets a stream that never becomes one of ours.
     fn refuse_request(&mut self, id: u32, code: ErrorCode) -> Received {
-        frame::write_rst_stream(&mut self.out.bytes, id, code);
-        self.remember_reset(id);
+        self.reset_absent(id, code);
         self.floods.count(Flood::MadeYouReset, &self.limits)?;
         Ok(None)
+    }
+
+    /// A section that is not refused by a reset: each is decoded, which costs more than content that is dropped.
+    fn section_of_absent_stream(&self, id: u32) -> Received {
+        match self.absent_stream(id)? {
+            Absent::Expected => Ok(None),
+            Absent::Ended => Err(ConnectionError::coded(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream")),
+        }
     }
 
     /// A response's header section, or the trailers of either side.
