@@ -120,7 +120,7 @@ fn check_policies(mesh: &Mesh) {
         let is_enforced =
             mesh.policies().iter().any(|policy| policy.mode.is_enforced() && policy.selects(&own.workload, port));
         let path = policy.health_checks.first().map_or("/".to_owned(), ToString::to_string);
-        let request = Request { method: b"GET", path: path.as_bytes(), upgrade: false };
+        let request = Request { method: b"GET", path: path.as_bytes(), upgrade: false, has_content: false };
         for identity in [None, Some(&own)] {
             let caller = Caller { identity, address: IpAddr::from([10, 0, 0, 1]) };
             let decides = mesh.inbound_policy(&own, port, DefaultInboundPolicy::Deny);
