@@ -17,7 +17,7 @@ use crate::targets::leno::built;
 pub(super) const CONTROL_NAMESPACE: &str = "leno-lab-control";
 /// As leno-control has it by itself.
 const TRUST_DOMAIN: &str = "cluster.local";
-const BUILD: &str = "cargo build --release -p leno-control";
+const BUILD: &str = "cargo build --release";
 
 /// A running control plane; dropping it kills it.
 pub(super) struct Control {

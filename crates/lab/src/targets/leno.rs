@@ -12,7 +12,7 @@ use crate::experiment::record::{Protocol, TargetKind};
 use crate::manifest::{Endpoint, Service};
 
 /// The line that builds the program.
-pub(super) const BUILD: &str = "cargo build --release -p leno-proxy";
+pub(super) const BUILD: &str = "cargo build --release";
 
 /// Starts it on a directory with one Service.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
