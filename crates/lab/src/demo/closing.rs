@@ -36,7 +36,7 @@ pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: 
          pinned: five clients with a connection each; whose connection is on s5 has it until it ends.\n\
          round robin and Leno: one client with one connection to leno-proxy, which spreads its calls.\n\
          \n\
-         What each number means: README.md. How it works: ARCHITECTURE.md and docs/.\n\
+         What each number means: docs/laptop.md. How it works: ARCHITECTURE.md and docs/.\n\
          Your own services: leno-proxy --config examples/echo --outbound 127.0.0.1:4140 --admin 127.0.0.1:4191\n",
     );
     text
