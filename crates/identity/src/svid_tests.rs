@@ -10,7 +10,7 @@ fn request() -> Request {
     Request::new(id("cart")).expect("a request")
 }
 
-/// What an answer to a request of `cart` is taken for, when the answer is made for `asked` and its id.
+/// The result of accepting, for the request `ours`, an answer that was made for the request `asked`.
 fn answered(ours: Request, asked: &Request) -> Result<Svid, SvidError> {
     let (ca, now) = (authority("example.org"), SystemTime::now());
     let certificate = ca.sign(asked.id(), asked.csr(), Validity::starting(now, HOUR)).expect("a certificate");
@@ -84,7 +84,7 @@ fn an_svid_passes_a_bundle_for_as_long_as_its_anchor_is_there_and_it_is_valid() 
 fn what_is_printed_of_a_request_or_an_svid_has_no_key() {
     let request = request();
     let key = request.key.serialize_der();
-    // 32 bytes of the key itself begin here in its PKCS #8 form.
+    // These 32 bytes of its PKCS #8 form are the key itself.
     let secret = &key[36..68];
     let shown = format!("{request:?}");
     assert!(!shown.contains(&format!("{secret:?}").replace(['[', ']'], "")), "{shown}");
