@@ -1,4 +1,4 @@
-//! `leno-init`: what the init container of a meshed Pod runs, once, before anything else.
+//! `leno-init`: the init container of a meshed Pod, which runs before every other container.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use leno_intercept::{Redirection, kernel};
 
-/// Redirects the TCP connections of this network namespace to the proxy that will run in it.
+/// Redirects the TCP connections of this network namespace to the proxy that will run in it
 #[derive(Parser)]
 #[command(name = "leno-init", version)]
 struct Args {
