@@ -23,7 +23,8 @@ const CROWD_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Listens at an address, with a long queue in the kernel for bursts. Needs a tokio runtime.
 ///
-/// # Errors If the address does not belong to this machine, or is in use.
+/// # Errors
+/// If the address does not belong to this machine, or is in use.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // Old connections of an earlier process must not block its port.

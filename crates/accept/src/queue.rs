@@ -35,7 +35,8 @@ impl<A: Clone + Eq + Hash> Queue<A> {
 
     /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
-    /// # Errors [`Overload`] if the queue is full and no other account has more of it.
+    /// # Errors
+    /// [`Overload`] if the queue is full and no other account has more of it.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
         let turn = {
             let mut state = self.state();

@@ -137,7 +137,8 @@ impl State {
 impl Place {
     /// From now on, counts the connection by the identity that its peer has proved, not by its address.
     ///
-    /// # Errors [`Replaced`] if the identity already holds the most places: the connection must be closed.
+    /// # Errors
+    /// [`Replaced`] if the identity already holds the most places: the connection must be closed.
     pub fn identify(&self, identity: &str) -> Result<(), Replaced> {
         let Standing { key, room } = &self.standing;
         let mut state = room.state();
@@ -159,7 +160,8 @@ impl Place {
 
     /// Runs `work` for as long as the connection has its place.
     ///
-    /// # Errors [`Replaced`] if another connection takes the place first.
+    /// # Errors
+    /// [`Replaced`] if another connection takes the place first.
     pub async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Replaced> {
         tokio::select! {
             done = work => Ok(done),

@@ -29,7 +29,8 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
 
     /// Adds work. If there is no room, the account with the most work loses its newest piece.
     ///
-    /// # Errors [`Full`] if no other account has more than this one would have.
+    /// # Errors
+    /// [`Full`] if no other account has more than this one would have.
     pub fn push(&mut self, account: A, work: T) -> Result<(), Full> {
         if self.len >= self.capacity {
             self.make_room(&account)?;

@@ -104,7 +104,8 @@ impl Configuration {
 impl Directory {
     /// Reads the directory for the first time. Invalid files are reported as problems, not as errors.
     ///
-    /// # Errors If the directory does not exist or cannot be listed.
+    /// # Errors
+    /// If the directory does not exist or cannot be listed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut directory = Self { path: path.to_owned(), fault: None, files: BTreeMap::new() };
         let paths = list(path)?;

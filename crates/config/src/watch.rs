@@ -40,7 +40,8 @@ type Identity = (u64, u64);
 impl Watch {
     /// Starts the watch. Needs a tokio runtime.
     ///
-    /// # Errors If the directory does not exist, or the system allows no more watches.
+    /// # Errors
+    /// If the directory does not exist, or the system allows no more watches.
     pub fn new(path: &Path) -> io::Result<Self> {
         // Read the identity first: if the path changes in between, the next check notices the difference.
         let watched = Some(identity(path)?);
@@ -51,7 +52,8 @@ impl Watch {
     ///
     /// Not cancel safe: a dropped future loses the change that it was waiting out.
     ///
-    /// # Errors If the system removes the watch.
+    /// # Errors
+    /// If the system removes the watch.
     pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             match timeout(RECHECK_INTERVAL, self.event()).await {

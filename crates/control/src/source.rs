@@ -18,7 +18,8 @@ pub(crate) struct DirectorySource {
 impl DirectorySource {
     /// Reads a directory for the first time. Needs a tokio runtime.
     ///
-    /// # Errors If the directory does not exist or cannot be watched.
+    /// # Errors
+    /// If the directory does not exist or cannot be watched.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         // Start the watch before reading, so that no change is missed in between.
         let watch = Watch::new(path)?;

@@ -104,7 +104,8 @@ pub enum SignError {
 impl Authority {
     /// Makes a new key and certificate.
     ///
-    /// # Errors If the system's random numbers fail.
+    /// # Errors
+    /// If the system's random numbers fail.
     pub fn create(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
         let (key, validity) = (KeyPair::generate()?, Validity::starting(now, AUTHORITY_LIFETIME));
         let params = authority_params(&trust_domain, validity, 0)?;
@@ -114,7 +115,8 @@ impl Authority {
 
     /// Like [`Authority::create`], for an authority that may certify other authorities: see [`Authority::delegate`].
     ///
-    /// # Errors If the system's random numbers fail.
+    /// # Errors
+    /// If the system's random numbers fail.
     pub fn create_anchor(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
         let (key, validity) = (KeyPair::generate()?, Validity::starting(now, AUTHORITY_LIFETIME));
         let params = authority_params(&trust_domain, validity, 1)?;
@@ -125,7 +127,8 @@ impl Authority {
     /// Makes another authority of the same trust domain, certified by this one. Its certificate expires with this one's
     /// at the latest.
     ///
-    /// # Errors [`SignError`] if this authority has expired or the system's random numbers fail.
+    /// # Errors
+    /// [`SignError`] if this authority has expired or the system's random numbers fail.
     pub fn delegate(&self, now: SystemTime, lifetime: Duration) -> Result<Self, SignError> {
         let (key, validity) = (KeyPair::generate()?, self.capped(Validity::starting(now, lifetime))?);
         let mut params = authority_params(&self.trust_domain, validity, 0)?;
@@ -146,7 +149,8 @@ impl Authority {
 
     /// Reads an authority from PEM: its certificate, optionally followed by those that lead to an anchor, and its key.
     ///
-    /// # Errors [`BadAuthority`] unless both texts belong to one authority of one trust domain.
+    /// # Errors
+    /// [`BadAuthority`] unless both texts belong to one authority of one trust domain.
     pub fn from_pem(certificate_pem: String, key_pem: &str) -> Result<Self, BadAuthority> {
         let certificates: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(certificate_pem.as_bytes()).take(CHAIN_MAX_CERTIFICATES).collect();
@@ -193,7 +197,8 @@ impl Authority {
     ///
     /// The certificate expires with the authority at the latest.
     ///
-    /// # Errors [`SignError`] if the request is not signed with its own key, or names anything but `id`.
+    /// # Errors
+    /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
     pub fn sign(&self, id: &SpiffeId, csr: &[u8], validity: Validity) -> Result<CertificateDer<'static>, SignError> {
         if csr.len() > CSR_MAX_BYTES {
             return Err(SignError::TooLong(csr.len()));
@@ -212,7 +217,8 @@ impl Authority {
 
     /// Makes a key pair and a certificate for it, for a program that is not a proxy.
     ///
-    /// # Errors [`SignError`] as [`Authority::sign`].
+    /// # Errors
+    /// [`SignError`] as [`Authority::sign`].
     pub fn issue_key_pair(&self, id: &SpiffeId, validity: Validity) -> Result<KeyPairPem, SignError> {
         let key = KeyPair::generate()?;
         let certificate = self.certify(id, &key, validity)?.pem();

@@ -46,7 +46,8 @@ pub enum BundleError {
 impl TrustBundle {
     /// Reads PEM text and skips blocks that are no certificates.
     ///
-    /// # Errors [`BundleError`] as [`TrustBundle::new`], or if the text is no PEM.
+    /// # Errors
+    /// [`BundleError`] as [`TrustBundle::new`], or if the text is no PEM.
     pub fn from_pem(text: &[u8]) -> Result<Self, BundleError> {
         let anchors: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).take(ANCHORS_MAX + 1).collect();
         Self::new(anchors.map_err(BundleError::Pem)?)
@@ -54,7 +55,8 @@ impl TrustBundle {
 
     /// Checks the anchors.
     ///
-    /// # Errors [`BundleError`] if there are none or more than [`ANCHORS_MAX`], or if one is not the certificate of an
+    /// # Errors
+    /// [`BundleError`] if there are none or more than [`ANCHORS_MAX`], or if one is not the certificate of an
     /// authority.
     pub fn new(anchors: Vec<CertificateDer<'static>>) -> Result<Self, BundleError> {
         match anchors.len() {

@@ -55,7 +55,8 @@ struct Header {
 impl Claims {
     /// Parses a token.
     ///
-    /// # Errors [`NoToken`] if the text does not have the form of a token.
+    /// # Errors
+    /// [`NoToken`] if the text does not have the form of a token.
     pub fn read(token: &str) -> Result<Self, NoToken> {
         if token.len() > TOKEN_MAX_BYTES {
             return Err(NoToken::TooLong(token.len()));

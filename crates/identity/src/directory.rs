@@ -39,7 +39,8 @@ pub enum DirectoryError {
 
 /// Reads the authority.
 ///
-/// # Errors [`DirectoryError`] if its files cannot be read or do not belong to one authority.
+/// # Errors
+/// [`DirectoryError`] if its files cannot be read or do not belong to one authority.
 pub fn read_authority(directory: &Path) -> Result<Authority, DirectoryError> {
     let (certificate, key) = (read(&directory.join(CERTIFICATE_FILE))?, read(&directory.join(KEY_FILE))?);
     Authority::from_pem(certificate, &key)
@@ -48,14 +49,16 @@ pub fn read_authority(directory: &Path) -> Result<Authority, DirectoryError> {
 
 /// Reads the authority's certificate as PEM text, without parsing it.
 ///
-/// # Errors [`DirectoryError::Read`] if it cannot be read.
+/// # Errors
+/// [`DirectoryError::Read`] if it cannot be read.
 pub fn read_certificate(directory: &Path) -> Result<String, DirectoryError> {
     read(&directory.join(CERTIFICATE_FILE))
 }
 
 /// Reads the trust bundle.
 ///
-/// # Errors [`DirectoryError`] if it cannot be read or is no valid bundle.
+/// # Errors
+/// [`DirectoryError`] if it cannot be read or is no valid bundle.
 pub fn read_bundle(directory: &Path) -> Result<TrustBundle, DirectoryError> {
     let path = directory.join(BUNDLE_FILE);
     TrustBundle::from_pem(read(&path)?.as_bytes()).map_err(|source| DirectoryError::Bundle { path, source })
@@ -63,7 +66,8 @@ pub fn read_bundle(directory: &Path) -> Result<TrustBundle, DirectoryError> {
 
 /// Writes an authority, and a trust bundle with its certificate. Replaces existing files.
 ///
-/// # Errors [`DirectoryError::Write`] if a file cannot be written.
+/// # Errors
+/// [`DirectoryError::Write`] if a file cannot be written.
 pub fn write_authority(directory: &Path, authority: &Authority) -> Result<(), DirectoryError> {
     write(directory, KEY_FILE, &authority.key_pem(), PRIVATE)?;
     write(directory, CERTIFICATE_FILE, authority.certificate_pem(), PUBLIC)?;
@@ -72,7 +76,8 @@ pub fn write_authority(directory: &Path, authority: &Authority) -> Result<(), Di
 
 /// Writes the certificate and key of a program that is not a proxy. Replaces existing files.
 ///
-/// # Errors [`DirectoryError::Write`] if a file cannot be written.
+/// # Errors
+/// [`DirectoryError::Write`] if a file cannot be written.
 pub fn write_key_pair(directory: &Path, pair: &KeyPairPem) -> Result<(), DirectoryError> {
     write(directory, PROGRAM_KEY_FILE, &pair.private_key, PRIVATE)?;
     write(directory, PROGRAM_CERTIFICATE_FILE, &pair.certificate, PUBLIC)

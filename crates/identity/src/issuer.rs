@@ -24,7 +24,8 @@ pub trait Issuer {
 
     /// The trust bundle and signer known now. Called every second, so it must not wait for another machine.
     ///
-    /// # Errors [`IssueError`] if they cannot be read now; the previous ones stay in force.
+    /// # Errors
+    /// [`IssueError`] if they cannot be read now; the previous ones stay in force.
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 
@@ -80,7 +81,8 @@ pub enum IssueError {
 
 /// Makes a key pair, requests a certificate for a workload and checks the answer.
 ///
-/// # Errors [`IssueError`] of the issuer, or [`SvidError`] if its answer does not match the request.
+/// # Errors
+/// [`IssueError`] of the issuer, or [`SvidError`] if its answer does not match the request.
 pub async fn obtain(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, Trust), IssueError> {
     let id = SpiffeId { trust_domain: issuer.trust_domain().clone(), workload: workload.clone() };
     let request = Request::new(id)?;
@@ -100,7 +102,8 @@ pub struct LocalIssuer {
 impl LocalIssuer {
     /// Opens a directory that `leno ca init` wrote; its SVIDs are valid for [`SVID_LIFETIME`].
     ///
-    /// # Errors [`IssueError::Directory`], which names the file and the remedy.
+    /// # Errors
+    /// [`IssueError::Directory`], which names the file and the remedy.
     pub fn open(directory: &Path) -> Result<Self, IssueError> {
         let trust_domain = directory::read_authority(directory)?.trust_domain().clone();
         directory::read_bundle(directory)?;

@@ -52,7 +52,8 @@ impl fmt::Display for Uris {
 ///
 /// This only reads the certificates; the handshake has verified them.
 ///
-/// # Errors [`PeerIdError`] unless the first certificate has exactly one URI and it is a workload's SPIFFE id.
+/// # Errors
+/// [`PeerIdError`] unless the first certificate has exactly one URI and it is a workload's SPIFFE id.
 pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdError> {
     let certificate = certificates.first().ok_or(PeerIdError::NoCertificate)?;
     let certificate = EndEntityCert::try_from(certificate).map_err(PeerIdError::Malformed)?;
@@ -67,8 +68,8 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
     }
 }
 
-/// The first expiry of those of a peer's certificates that are valid at `now`: its own, or one that signed another.
-/// After it the same chain fails a handshake. `None` if no date can be read.
+/// The earliest expiry in a peer's chain, among the certificates that are valid at `now`. After it the same chain fails
+/// a handshake. `None` if no date can be read.
 pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
     certificates.iter().filter_map(validity).map(|validity| validity.not_after).filter(|end| *end >= now).min()
 }

@@ -32,7 +32,8 @@ impl Authority {
     /// Makes a key pair and issues a server certificate with these names for it; it cannot be used as a client's
     /// certificate.
     ///
-    /// # Errors [`SignError`] if this authority has expired or the system's random numbers fail.
+    /// # Errors
+    /// [`SignError`] if this authority has expired or the system's random numbers fail.
     pub fn certify_server(&self, names: &[DnsName<'_>], validity: Validity) -> Result<ServerCertificate, SignError> {
         let key = KeyPair::generate()?;
         let name = |name: &DnsName<'_>| Ok(SanType::DnsName(name.as_ref().try_into()?));

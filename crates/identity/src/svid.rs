@@ -67,7 +67,8 @@ pub enum SvidError {
 impl Request {
     /// Makes a key pair (ECDSA on P-256) and a request that names `id`.
     ///
-    /// # Errors [`SvidError::Key`] if the system's random numbers fail.
+    /// # Errors
+    /// [`SvidError::Key`] if the system's random numbers fail.
     pub fn new(id: SpiffeId) -> Result<Self, SvidError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -88,7 +89,8 @@ impl Request {
 
     /// Accepts the issuer's chain, the end-entity's certificate first, after the same checks that a peer would make.
     ///
-    /// # Errors [`SvidError`] if the chain is not for this key and id, or if the bundle does not verify it at `now`.
+    /// # Errors
+    /// [`SvidError`] if the chain is not for this key and id, or if the bundle does not verify it at `now`.
     pub fn accept(
         self,
         chain: Vec<CertificateDer<'static>>,
@@ -120,7 +122,8 @@ impl Request {
 impl Svid {
     /// Checks that clients and servers with this bundle accept it at `now`.
     ///
-    /// # Errors The error that a peer's handshake would fail with.
+    /// # Errors
+    /// The error that a peer's handshake would fail with.
     pub fn verify(&self, bundle: &TrustBundle, now: SystemTime) -> Result<(), rustls::Error> {
         let provider = provider();
         let trust_domain = &self.id.trust_domain;

@@ -63,7 +63,8 @@ impl TlsIdentity {
 
     /// Verifies again, at `now`, the certificates of a peer's handshake, its own first.
     ///
-    /// # Errors As [`TrustBundle::verify`].
+    /// # Errors
+    /// As [`TrustBundle::verify`].
     pub fn verify_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), rustls::Error> {
         self.bundle.verify(chain, now)
     }

@@ -79,7 +79,8 @@ pub struct Upkeep {
 impl Upkeep {
     /// Obtains the first SVID. Workloads with different seeds renew at different moments.
     ///
-    /// # Errors [`UpkeepError`] if there is none: a program with an identity cannot start without a certificate.
+    /// # Errors
+    /// [`UpkeepError`] if there is none: a program with an identity cannot start without a certificate.
     pub async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, UpkeepError> {
         let (svid, trust) = obtain_in_time(&*issuer, &workload).await?;
         let now = SystemTime::now();

@@ -26,7 +26,8 @@ impl TrustBundle {
     /// Checks that a chain, the end-entity's certificate first, leads to one of the anchors at `now`. Does not check
     /// its name.
     ///
-    /// # Errors If the chain is empty, a certificate is malformed or not valid at `now`, or none leads to an anchor.
+    /// # Errors
+    /// If the chain is empty, a certificate is malformed or not valid at `now`, or none leads to an anchor.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let (end_entity, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));

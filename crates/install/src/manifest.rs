@@ -84,7 +84,8 @@ impl fmt::Display for Report {
 /// Adds a proxy to every workload of a file. `default_namespace` is for objects without a namespace; empty if unknown.
 /// The annotations of namespaces apply if the file contains the namespaces too.
 ///
-/// # Errors If the file cannot be parsed.
+/// # Errors
+/// If the file cannot be parsed.
 pub fn inject_file(
     text: &str,
     default_namespace: &str,
@@ -111,7 +112,8 @@ pub fn inject_file(
 
 /// Removes our proxy from every workload of a file.
 ///
-/// # Errors If the file cannot be parsed.
+/// # Errors
+/// If the file cannot be parsed.
 pub fn uninject_file(text: &str, format: Option<Format>) -> Result<Rewritten, Fault> {
     Ok(rewrite(yaml::split(text)?, format, |_, template| {
         let patch = uninject(template);

@@ -36,7 +36,8 @@ impl Operation {
 
 /// Changes `document`.
 ///
-/// # Errors The first path that does not exist; the changes before it have been made.
+/// # Errors
+/// The first path that does not exist; the changes before it have been made.
 pub fn apply(document: &mut Value, operations: &[Operation]) -> Result<(), Misfit> {
     operations.iter().try_for_each(|operation| {
         let (Operation::Add { path, .. } | Operation::Remove { path }) = operation;

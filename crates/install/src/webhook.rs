@@ -129,7 +129,8 @@ fn bad_form(error: &serde_json::Error) -> BadReview {
 impl AdmissionReview {
     /// Parses a request of an API server.
     ///
-    /// # Errors [`BadReview`] unless the bytes are a review with a request.
+    /// # Errors
+    /// [`BadReview`] unless the bytes are a review with a request.
     pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
         // Every value but the first follows one of these bytes. Bytes within strings are counted too, which errs on the
         // safe side.
@@ -143,7 +144,8 @@ impl AdmissionReview {
 
     /// Reads only the request's namespace, so that parsing takes no more memory than the name.
     ///
-    /// # Errors [`BadReview`] unless the bytes are a review with a request.
+    /// # Errors
+    /// [`BadReview`] unless the bytes are a review with a request.
     pub fn namespace(bytes: &[u8]) -> Result<String, BadReview> {
         let Placed { api_version, kind, request } = serde_json::from_slice(bytes).map_err(|error| bad_form(&error))?;
         check_version(api_version, kind)?;

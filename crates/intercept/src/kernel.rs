@@ -48,7 +48,8 @@ impl From<Errno> for LoadError {
 
 /// Replaces the redirection in the network namespace of the calling thread.
 ///
-/// # Errors If the caller lacks the capability or the kernel a module. Then nothing has changed.
+/// # Errors
+/// If the caller lacks the capability or the kernel a module. Then nothing has changed.
 pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;
@@ -66,7 +67,8 @@ pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
 
 /// Counts the messages that the kernel has acknowledged.
 ///
-/// # Errors The first error that the kernel reports.
+/// # Errors
+/// The first error that the kernel reports.
 fn read_answers(mut answers: &[u8]) -> Result<u32, LoadError> {
     let mut acknowledged = 0;
     while !answers.is_empty() {

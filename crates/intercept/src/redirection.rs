@@ -76,7 +76,8 @@ impl Redirection {
 
     /// Checks rules that span several options.
     ///
-    /// # Errors If the inbound and the outbound port are the same.
+    /// # Errors
+    /// If the inbound and the outbound port are the same.
     pub fn check(&self) -> Result<(), SamePort> {
         if self.inbound_port == self.outbound_port { Err(SamePort(self.inbound_port.get())) } else { Ok(()) }
     }

@@ -72,7 +72,8 @@ pub fn write_nowhere() -> Cluster {
 
 /// Reads a cluster; its endpoints come in another resource.
 ///
-/// # Errors [`Unreadable`] if the bytes are no Cluster that Leno writes.
+/// # Errors
+/// [`Unreadable`] if the bytes are no Cluster that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(Unreadable::new("", "Cluster", format!("has more than {RESOURCE_MAX_BYTES} bytes")));

@@ -55,7 +55,8 @@ pub fn write_nowhere() -> ClusterLoadAssignment {
 
 /// Reads a cluster's endpoints.
 ///
-/// # Errors [`Unreadable`] if the bytes are no ClusterLoadAssignment that Leno writes.
+/// # Errors
+/// [`Unreadable`] if the bytes are no ClusterLoadAssignment that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Endpoints, Unreadable> {
     const KIND: &str = "ClusterLoadAssignment";
     if bytes.len() > RESOURCE_MAX_BYTES {

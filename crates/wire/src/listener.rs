@@ -149,7 +149,8 @@ pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
 
 /// Reads a Listener's target.
 ///
-/// # Errors [`Unreadable`] if the bytes are no Listener that Leno writes.
+/// # Errors
+/// [`Unreadable`] if the bytes are no Listener that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(Unreadable::new("", "Listener", format!("has more than {RESOURCE_MAX_BYTES} bytes")));

@@ -85,7 +85,8 @@ impl LogLevels {
 
     /// Changes the levels for every thread, and logs the change at WARN under any levels.
     ///
-    /// # Errors If the log has ended.
+    /// # Errors
+    /// If the log has ended.
     pub fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
         self.handle.reload(with_changes(filter.targets))?;
         let from = self.text.replace(filter.text.clone());
@@ -111,7 +112,8 @@ fn with_changes(targets: Targets) -> Targets {
 
 /// Starts the log of the whole process.
 ///
-/// # Errors If the process already has a log, or the kernel refuses a thread.
+/// # Errors
+/// If the process already has a log, or the kernel refuses a thread.
 pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartError> {
     let (levels, layer) = LogLevels::new(filter);
     let limit = Limit::default();

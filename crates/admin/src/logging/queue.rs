@@ -40,7 +40,8 @@ struct State {
 impl Queue {
     /// Starts the thread that writes to `output`, and calls `every_tick` about once a second.
     ///
-    /// # Errors If the kernel refuses a thread.
+    /// # Errors
+    /// If the kernel refuses a thread.
     pub(super) fn start(
         output: impl Write + Send + 'static,
         every_tick: impl Fn() + Send + 'static,

@@ -43,7 +43,8 @@ impl Signing {
 
     /// Issues a certificate to `id` for the key in a request. Returns the chain, the workload's certificate first.
     ///
-    /// # Errors [`SignError`] if the request cannot be certified.
+    /// # Errors
+    /// [`SignError`] if the request cannot be certified.
     pub(crate) fn certify(&self, id: &SpiffeId, csr: &[u8]) -> Result<Vec<CertificateDer<'static>>, SignError> {
         let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
         let certificate = self.authority.sign(id, csr, validity)?;
@@ -52,7 +53,8 @@ impl Signing {
 
     /// Makes a key pair and issues a certificate with these names for it. Returns also when the certificate expires.
     ///
-    /// # Errors [`SignError`] if the authority has expired.
+    /// # Errors
+    /// [`SignError`] if the authority has expired.
     pub(crate) fn certify_server(&self, names: &[DnsName<'_>]) -> Result<(ServerConfig, SystemTime), SignError> {
         let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
         let certificate = self.authority.certify_server(names, validity)?;

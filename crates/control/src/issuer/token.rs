@@ -36,8 +36,9 @@ pub(super) enum BadToken {
 
 /// Reads a token's own claims. Only the API server can verify them.
 ///
-/// # Errors [`BadToken::Refused`] or [`BadToken::WrongAudience`] where the claims alone show that the API server would
-/// reject it.
+/// # Errors
+/// [`BadToken::Refused`] or [`BadToken::WrongAudience`] where the claims alone show that the API server would reject
+/// it.
 pub(super) fn read(token: &str, now: SystemTime) -> Result<Claims, BadToken> {
     let claims = Claims::read(token).map_err(|error| BadToken::Refused(error.to_string()))?;
     if !claims.audiences.iter().any(|audience| audience == TOKEN_AUDIENCE) {

@@ -120,7 +120,8 @@ impl Accounts {
 
     /// Counts a new stream of a holder from an address.
     ///
-    /// # Errors [`Exhausted::Streams`] if the holder may not have another stream.
+    /// # Errors
+    /// [`Exhausted::Streams`] if the holder may not have another stream.
     pub(crate) fn open(self: &Arc<Self>, holder: Holder, address: IpAddr, now: Instant) -> Result<Account, Exhausted> {
         let max = self.capacity.streams_max;
         let mut inner = self.lock();
@@ -154,7 +155,8 @@ fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
 impl Account {
     /// Counts more subscriptions.
     ///
-    /// # Errors [`Exhausted::Names`] if the holder may not have so many; nothing is counted then.
+    /// # Errors
+    /// [`Exhausted::Names`] if the holder may not have so many; nothing is counted then.
     pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
         let max = self.accounts.capacity.names_max;
         let mut inner = self.accounts.lock();
@@ -201,7 +203,8 @@ impl Account {
 impl Held {
     /// Raises the count to `bytes` if that is more than before.
     ///
-    /// # Errors [`Exhausted::Bytes`] if the holder may not have so many; the count stays.
+    /// # Errors
+    /// [`Exhausted::Bytes`] if the holder may not have so many; the count stays.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
         let max = self.accounts.capacity.bytes_max;

@@ -76,7 +76,8 @@ impl Publisher {
 
     /// Accepts clients: over mutual TLS with an identity, otherwise in clear.
     ///
-    /// # Errors The error that stopped the server; it never returns otherwise.
+    /// # Errors
+    /// The error that stopped the server; it never returns otherwise.
     pub async fn serve(
         &self,
         listener: TcpListener,

@@ -270,7 +270,8 @@ impl Session {
 
     /// Begins or ends the subscription to all resources of a kind.
     ///
-    /// # Errors [`Refusal::Exhausted`] if the holder may not have so many.
+    /// # Errors
+    /// [`Refusal::Exhausted`] if the holder may not have so many.
     pub(super) fn want_all(&mut self, kind: Kind, wants_all: bool, context: Context<'_>) -> Result<(), Refusal> {
         let state = &mut self.kinds[kind.index()];
         if !kind.has_wildcard() || state.wants_all == wants_all {

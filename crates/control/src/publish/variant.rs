@@ -22,7 +22,8 @@ pub(crate) trait Exchange: 'static {
     /// Processes a request; returns what it acknowledged. `None` if we have no resources of this type, which the
     /// protocol leaves unanswered.
     ///
-    /// # Errors [`Refusal`] if the client asks for too much.
+    /// # Errors
+    /// [`Refusal`] if the client asks for too much.
     fn take(
         session: &mut Session,
         request: &Self::Request,

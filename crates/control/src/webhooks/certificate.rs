@@ -39,7 +39,8 @@ pub(super) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName
 impl Certificate {
     /// Issues the first certificate, with these names.
     ///
-    /// # Errors [`SignError`] if the authority has expired.
+    /// # Errors
+    /// [`SignError`] if the authority has expired.
     pub(super) fn issue(
         names: Vec<DnsName<'static>>,
         mut signing: watch::Receiver<Arc<Signing>>,

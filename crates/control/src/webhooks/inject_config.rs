@@ -38,7 +38,8 @@ pub(super) struct InjectConfig {
 impl InjectConfig {
     /// Reads the file for the first time.
     ///
-    /// # Errors [`BadConfig`] if it cannot be read or is invalid: there are no default options.
+    /// # Errors
+    /// [`BadConfig`] if it cannot be read or is invalid: there are no default options.
     pub(super) fn open(path: &Path) -> Result<Self, BadConfig> {
         let text = fs::read_to_string(path)?;
         let options = parse(&text)?;

@@ -41,7 +41,8 @@ impl Namespaces {
 
     /// Finds a namespace, for a request from `source`.
     ///
-    /// # Errors [`NoNamespace`] if it does not exist or the API server cannot be asked.
+    /// # Errors
+    /// [`NoNamespace`] if it does not exist or the API server cannot be asked.
     pub(super) async fn find(&self, name: &str, source: Source) -> Result<Namespace, NoNamespace> {
         let known = self.known.borrow().get(name).cloned();
         if let Some(known) = known {

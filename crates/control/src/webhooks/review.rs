@@ -53,7 +53,8 @@ impl Webhook {
 impl Reviewer {
     /// Finds the namespace of the new Pod. Skips the rest of the review.
     ///
-    /// # Errors [`Refusal`] if the bytes are no review or the namespace is unknown.
+    /// # Errors
+    /// [`Refusal`] if the bytes are no review or the namespace is unknown.
     pub(super) async fn namespace(&self, review: &[u8], source: Source) -> Result<Namespace, Refusal> {
         let name = AdmissionReview::namespace(review)?;
         Ok(self.namespaces.find(&name, source).await?)
@@ -61,7 +62,8 @@ impl Reviewer {
 
     /// Answers one request: injects into a Pod in `namespace`, or without one validates any object.
     ///
-    /// # Errors [`Refusal`] if the bytes are no review.
+    /// # Errors
+    /// [`Refusal`] if the bytes are no review.
     pub(super) fn answer(&self, review: &[u8], namespace: Option<&Namespace>) -> Result<AdmissionResponse, Refusal> {
         let request = AdmissionReview::read(review)?;
         Ok(match namespace {

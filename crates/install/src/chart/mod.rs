@@ -47,7 +47,8 @@ pub enum ChartError {
 
 /// The default values; with `is_ha`, those for production.
 ///
-/// # Errors [`ChartError`] if the embedded chart itself is broken; a test rules that out.
+/// # Errors
+/// [`ChartError`] if the embedded chart itself is broken; a test rules that out.
 pub fn default_values(is_ha: bool) -> Result<Value, ChartError> {
     let mut values = read("values.yaml", VALUES)?;
     if is_ha {
@@ -58,14 +59,16 @@ pub fn default_values(is_ha: bool) -> Result<Value, ChartError> {
 
 /// Sets one value, as `control.replicas=3`; text needs no quotes.
 ///
-/// # Errors If the text is not NAME=VALUE. [`objects`] checks the name and the value.
+/// # Errors
+/// If the text is not NAME=VALUE. [`objects`] checks the name and the value.
 pub fn set_value(values: &mut Value, text: &str) -> Result<(), ChartError> {
     Ok(values::set(values, &read("values.schema.json", SCHEMA)?, text)?)
 }
 
 /// Every object of an installation: the namespace, the custom resource definitions, then the rest.
 ///
-/// # Errors If a value is invalid.
+/// # Errors
+/// If a value is invalid.
 pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     let schema = read("values.schema.json", SCHEMA)?;
     if let Some(violation) = schema::check(&schema, values).into_iter().next() {

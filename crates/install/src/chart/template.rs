@@ -31,7 +31,8 @@ pub enum TemplateError {
 
 /// Renders a template; `context` holds `Values`, `Release` and `Chart`.
 ///
-/// # Errors The first action that fails.
+/// # Errors
+/// The first action that fails.
 pub(super) fn render(template: &str, context: &Value) -> Result<String, TemplateError> {
     let mut tokens = tokens(template)?.into_iter();
     let mut text = String::new();

@@ -30,7 +30,8 @@ pub fn merge(values: &mut Value, over: Value) {
 /// Sets one value, as `control.replicas=3`. If `schema` requires text, the value is text, otherwise YAML:
 /// `webhook.excludedNamespaces=[a, b]`.
 ///
-/// # Errors If the text has no name or no `=`.
+/// # Errors
+/// If the text has no name or no `=`.
 pub(super) fn set(values: &mut Value, schema: &Value, text: &str) -> Result<(), ValueError> {
     let form = || ValueError::Form(text.to_owned());
     let (name, value) = text.split_once('=').ok_or_else(form)?;

@@ -82,7 +82,8 @@ pub struct Decision {
 
 /// Decides whether a Pod template (or a Pod) gets a proxy.
 ///
-/// # Errors Every error that its author must fix first.
+/// # Errors
+/// Every error that its author must fix first.
 pub fn inject(
     template: &Value,
     namespace: &Namespace,

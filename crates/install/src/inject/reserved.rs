@@ -49,7 +49,8 @@ fn strictness(policy: &str) -> u8 {
 
 /// Checks a Pod that comes with containers like the injector's: reads the reserved settings from their arguments.
 ///
-/// # Errors The reserved settings that differ from the namespace's.
+/// # Errors
+/// The reserved settings that differ from the namespace's.
 pub(super) fn allows_proxy_by_hand(
     template: &Value,
     settings: &Settings,

@@ -96,7 +96,8 @@ impl Settings {
 
     /// Applies the annotations of a namespace, then those of a Pod.
     ///
-    /// # Errors Every annotation with an invalid value.
+    /// # Errors
+    /// Every annotation with an invalid value.
     pub(super) fn with_annotations(
         &self,
         namespace: Option<&Map<String, Value>>,

@@ -33,7 +33,8 @@ impl std::error::Error for Fault {}
 
 /// Parses the only document of `text`; without a document the value is null.
 ///
-/// # Errors The first place that is not YAML, or that JSON cannot represent.
+/// # Errors
+/// The first place that is not YAML, or that JSON cannot represent.
 pub fn read(text: &str) -> Result<Value, Fault> {
     let mut reader = Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), values: 0 };
     let mut document = None;

@@ -20,7 +20,8 @@ pub struct Document<'a> {
 /// A line that starts a document has `---` and cannot be part of other content (YAML 1.2 section 9.1.2), so no parser
 /// is needed to find it.
 ///
-/// # Errors The first document that is neither YAML nor JSON, with its line in the file.
+/// # Errors
+/// The first document that is neither YAML nor JSON, with its line in the file.
 pub fn split(text: &str) -> Result<Vec<Document<'_>>, Fault> {
     let mut documents = Vec::new();
     let mut line = 0;

@@ -67,7 +67,8 @@ pub fn write<'a>(policies: impl IntoIterator<Item = &'a AuthorizationPolicy>, tr
 /// Reads the policies that select the client, sorted by name. It rejects whatever it does not understand: a policy
 /// without one of its conditions would allow more callers than intended.
 ///
-/// # Errors [`Unreadable`] if the bytes are not the Listener that Leno writes.
+/// # Errors
+/// [`Unreadable`] if the bytes are not the Listener that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Vec<Arc<AuthorizationPolicy>>, Unreadable> {
     let bad = |field, what: String| Unreadable::new(INBOUND, field, what);
     if bytes.len() > RESOURCE_MAX_BYTES {

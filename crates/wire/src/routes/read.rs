@@ -31,8 +31,8 @@ pub(super) type Fault = (&'static str, String);
 
 /// Reads the routes of calls for one cluster.
 ///
-/// # Errors [`Unreadable`] if the bytes are no RouteConfiguration that Leno writes for one cluster in the dialect
-/// Envoy.
+/// # Errors
+/// [`Unreadable`] if the bytes are no RouteConfiguration that Leno writes for one cluster in the dialect Envoy.
 pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     const KIND: &str = "RouteConfiguration";
     if bytes.len() > RESOURCE_MAX_BYTES {
