@@ -105,7 +105,6 @@ impl KubernetesSource {
         self.sender.clone()
     }
 
-    /// Applies changes for ever.
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
             self.gather_and_publish().await;

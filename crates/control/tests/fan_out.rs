@@ -23,7 +23,6 @@ use tokio::time::timeout;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-/// Services of the mesh.
 const SERVICES: u16 = 1_000;
 /// Endpoints of each.
 const ENDPOINTS: u8 = 10;

@@ -29,7 +29,6 @@ pub trait Issuer {
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 
-/// A pending request.
 pub type Issuing<'a> = Pin<Box<dyn Future<Output = Result<Issued, IssueError>> + 'a>>;
 
 /// An issuer's answer to a request.

@@ -43,9 +43,7 @@ pub struct Report {
 pub enum Verdict {
     /// It has a proxy now.
     Injected,
-    /// Its proxy was replaced.
     Replaced,
-    /// Its proxy was removed.
     Uninjected,
     /// It stays unchanged, for this reason.
     Skipped(Skipped),

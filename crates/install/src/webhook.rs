@@ -88,7 +88,6 @@ pub enum BadReview {
     /// Not JSON, or JSON of another form.
     #[error("the body is not an {KIND}: {0}")]
     Form(String),
-    /// Another version or kind.
     #[error("the body is {kind} of {version}; send {KIND} of {API_VERSION}", kind = quoted(.kind), version = quoted(.version))]
     Version { kind: String, version: String },
     #[error("the {KIND} has no request; send one")]

@@ -28,7 +28,6 @@ pub enum LoadError {
     /// The kernel lacks a module.
     #[error("the kernel has no nf_tables that can redirect ({0}); it needs Linux 5.2 with nft_redir and nft_fib_inet")]
     NotSupported(Errno),
-    /// Any other error.
     #[error("netfilter: {0}")]
     Failed(Errno),
     /// The answer is malformed.

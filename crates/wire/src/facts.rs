@@ -80,7 +80,6 @@ pub fn node_metadata(namespace: &str) -> Struct {
 pub(crate) struct Facts(BTreeMap<String, String>);
 
 impl Facts {
-    /// Adds a fact.
     pub(crate) fn with(mut self, name: impl Into<String>, value: &(impl ToString + ?Sized)) -> Self {
         self.0.insert(name.into(), value.to_string());
         self

@@ -76,7 +76,6 @@ impl Keeper {
         }
     }
 
-    /// Runs for ever.
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
             self.step().await;

@@ -36,7 +36,6 @@ const REVIEW_MAX: Duration = Duration::from_secs(10);
 /// The sources that take turns at the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Account {
-    /// An address.
     Source(Source),
     /// All clients whose tokens name an issuer of which the API server has accepted no token yet.
     OtherIssuer,

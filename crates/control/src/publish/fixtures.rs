@@ -94,7 +94,6 @@ impl<'a> Client<'a> {
         Self { state, session: session.into(), mailbox }
     }
 
-    /// Sends a request.
     pub(crate) fn send<E: Exchange>(&self, request: &E::Request) -> Result<Answer, Refusal> {
         let catalog = self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
@@ -114,7 +113,6 @@ impl<'a> Client<'a> {
         lock(&self.session).next(&self.state.catalog())
     }
 
-    /// Ends the stream.
     pub(crate) fn close(&self) {
         let catalog = self.state.catalog();
         lock(&self.session).close(Context { catalog: &catalog, subscribers: &self.state.subscribers });

@@ -35,7 +35,6 @@ impl State {
         }
     }
 
-    /// The current resources.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

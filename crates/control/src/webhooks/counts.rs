@@ -59,7 +59,6 @@ impl Outcome {
 }
 
 impl Counts {
-    /// Counts an answered request.
     pub(super) fn count(&self, webhook: Webhook, outcome: Outcome) {
         for (number, row) in self.0.iter().zip(ROWS) {
             if row == (webhook, outcome) {

@@ -34,7 +34,6 @@ const TEMPLATES: [(&str, &str); 5] = [
 /// Why the chart could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChartError {
-    /// A value is invalid.
     #[error("{0}")]
     Value(#[from] ValueError),
     /// A template fails with these values.

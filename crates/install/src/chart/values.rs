@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use crate::schema::Violation;
 use crate::yaml;
 
-/// A value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     #[error("{0:?} sets nothing; write NAME=VALUE, as control.replicas=3")]

@@ -23,7 +23,6 @@ pub struct Settings {
     /// The image, without its tag.
     pub image: String,
     pub version: String,
-    /// The image's pull policy.
     pub image_pull_policy: String,
     /// Requests and limits of the proxy's containers.
     pub cpu_request: String,
