@@ -46,7 +46,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The account that its costs count against until it shows a certificate.
+    /// The account of its source address, which counts until it shows a certificate.
     pub(crate) fn source(&self) -> Source {
         Source::of(self.address.ip())
     }

@@ -20,11 +20,11 @@ use tokio::time::sleep;
 
 use crate::index::Unmeshed;
 
-/// Most Pods of a namespace that get an Event: one is enough to name the remedy, and the metric has the number.
+/// Most Pods per namespace that get an Event: one Event is enough to name the remedy, and the metric has the number.
 const EVENTS_PER_NAMESPACE_MAX: usize = 20;
 /// How long to wait after an Event could not be written.
 const RETRY: Duration = Duration::from_secs(10);
-/// Most bytes of a Pod's name in its Event's name, which may have 253.
+/// Bytes of a Pod's name that go into its Event's name, which may have 253 bytes.
 const NAME_MAX_BYTES: usize = 200;
 /// HTTP's status for an Event that another replica has written already.
 const CONFLICT: u16 = 409;

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer};
 pub const TOKEN_MAX_BYTES: usize = 16 << 10;
 /// Most audiences in a token.
 pub const AUDIENCES_MAX: usize = 16;
-/// Assumed largest difference between our clock and the API server's: a token is treated as expired only after that.
+/// Tolerance for differences between our clock and the API server's: a token counts as expired only so long after its
+/// expiry.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The claims of a token, unverified.

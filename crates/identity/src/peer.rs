@@ -11,7 +11,7 @@ use webpki::EndEntityCert;
 
 use crate::x509::validity;
 
-/// Most URIs of a certificate in an error.
+/// Most URIs that an error message lists.
 const SHOWN_MAX_URIS: usize = 4;
 
 /// Why a peer's certificates name no workload. The message names what was found and the remedy.

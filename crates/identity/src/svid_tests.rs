@@ -10,7 +10,7 @@ fn request() -> Request {
     Request::new(id("cart")).expect("a request")
 }
 
-/// The result of accepting, for the request `ours`, an answer that was made for the request `asked`.
+/// Issues a certificate for the request `asked`, and passes it to the request `ours`.
 fn answered(ours: Request, asked: &Request) -> Result<Svid, SvidError> {
     let (ca, now) = (authority("example.org"), SystemTime::now());
     let certificate = ca.sign(asked.id(), asked.csr(), Validity::starting(now, HOUR)).expect("a certificate");

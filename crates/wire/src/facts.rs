@@ -113,7 +113,7 @@ impl Facts {
         Some(Metadata { typed_filter_metadata: [(KEY.to_owned(), any)].into(), ..Default::default() })
     }
 
-    /// The facts in a resource's metadata, without entries that are not texts.
+    /// The facts in a resource's metadata. Entries of other types than text are ignored.
     pub(crate) fn from_metadata(metadata: Option<&Metadata>) -> Self {
         let any = metadata.and_then(|metadata| metadata.typed_filter_metadata.get(KEY));
         let Some(content) = any.and_then(crate::proto::from_any::<Struct>) else {

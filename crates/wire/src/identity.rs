@@ -9,5 +9,5 @@ pub mod v1 {
 /// Longest request, in bytes: the longest signing request and the longest token fit.
 pub const REQUEST_MAX_BYTES: usize = 32_768;
 
-/// Longest response, in bytes: a chain and a trust bundle with the most certificates allowed fit.
+/// Longest response, in bytes: the longest chain and the largest trust bundle fit.
 pub const RESPONSE_MAX_BYTES: usize = 262_144;

@@ -8,7 +8,7 @@ pub const ENDPOINTS_MAX: usize = 100_000;
 pub const CLUSTER_IPS_MAX: usize = 16;
 /// Longest name of a resource, in requests and responses, in bytes.
 pub const NAME_MAX_BYTES: usize = 512;
-/// Most matches in the routes of one cluster, and one entry for the requests that match none.
+/// Most matches in the routes of one cluster, plus one entry for requests without a match.
 pub const ROUTES_MAX: usize = leno_model::route::ENTRIES_MAX + 1;
 /// Most policies that select one workload.
 pub const POLICIES_MAX: usize = 10_000;

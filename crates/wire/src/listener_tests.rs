@@ -48,7 +48,7 @@ fn the_first_bytes_tell_where_nothing_is_said_of_the_protocol() {
     let of = |protocol| {
         let cluster = leno_model::mesh::Cluster { protocol, ..cluster("echo") };
         let listener = write("10.96.0.10:50051", Some(at), &cluster, None);
-        // Detection ends after a while, in favour of servers that speak first.
+        // After the time-out, detection ends and the server may speak first.
         assert_eq!(listener.continue_on_listener_filters_timeout, protocol == Protocol::Detect);
         assert_eq!(
             listener.listener_filters_timeout.map(|limit| limit.seconds),

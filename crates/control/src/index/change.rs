@@ -63,7 +63,7 @@ pub enum Change {
 pub enum Content {
     /// An object that the mesh is made from, or its errors.
     Object(Result<Manifest, Vec<Problem>>),
-    /// The same for an object whose status we write, with its generation.
+    /// An object whose status we write: its generation, and the object or its errors.
     Custom(i64, Result<Manifest, Refused>),
     Pod(Pod),
     Namespace(Namespace),

@@ -22,7 +22,7 @@ use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
 
-/// Most errors of an object that its status names.
+/// Most errors that the status of one object lists.
 const PROBLEMS_SHOWN_MAX: usize = 3;
 
 /// The objects of a cluster.
@@ -92,7 +92,7 @@ pub struct Joined {
     pub routes: Vec<ParentStatus>,
 }
 
-/// What a change brings that belongs into the log.
+/// The effects of a change that are logged.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
     /// Errors that are new.
@@ -241,7 +241,7 @@ impl Index {
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let inhabited = self.pods.iter().filter(|(_, pod)| pod.injected_as.is_some()).map(|(name, _)| &name.namespace);
-        // A namespace that is gone cannot hold a ConfigMap.
+        // A namespace that is gone needs no trust bundle.
         injected
             .chain(inhabited)
             .chain(&self.expecting)

@@ -11,7 +11,7 @@ use leno_model::problem::{Mark, Notice, Place, in_a_line};
 
 use super::{Kind, Name, Namespace};
 
-/// Most names of a policy that its message lists.
+/// Most names that one message lists.
 const SHOWN_MAX: usize = 3;
 
 /// The names that exist.

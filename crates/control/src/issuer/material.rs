@@ -105,7 +105,7 @@ impl Material {
         self.anchor.is_some() && now >= validity.not_before + life * 2 / 3
     }
 
-    /// The same with a new issuing authority under the same anchor; `None` without the anchor's key.
+    /// Renews the issuing authority under the same anchor; `None` without the anchor's key.
     pub(super) fn renewed(&self, now: SystemTime) -> Option<Result<Self, SignError>> {
         let anchor = self.anchor.as_ref()?;
         Some(anchor.delegate(now, LIFETIME).map(|authority| Self { authority: Arc::new(authority), ..self.clone() }))

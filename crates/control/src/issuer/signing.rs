@@ -18,7 +18,7 @@ use tokio::sync::watch;
 pub(crate) struct Signing {
     authority: Arc<Authority>,
     trust: Trust,
-    /// The authority's own certificates without the anchors: the end of every chain.
+    /// The authority's own certificates without the anchors. Every chain ends with them.
     intermediates: Vec<CertificateDer<'static>>,
     /// The trust bundle as PEM, unchanged as the Secret has it.
     pub(crate) anchors_pem: String,

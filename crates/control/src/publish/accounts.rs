@@ -180,8 +180,8 @@ impl Account {
         }
     }
 
-    /// Whether a response may be written: if the holder's bytes in transit leave as many free. One response is always
-    /// allowed.
+    /// Whether a response may be written. The holder's bytes in transit must be at most as many as it leaves free. One
+    /// response is always allowed.
     pub(crate) fn may_send(&self) -> bool {
         let inner = self.accounts.lock();
         let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);

@@ -84,8 +84,7 @@ impl Changes {
             self.addresses_of_service(old);
             self.addresses_of_service(new);
             self.add(Kind::Route, Subject::Mesh);
-            // The protocol and the Service's addresses also decide whether an endpoint's address stands for its
-            // Service.
+            // They also decide whether calls to an endpoint's own address are treated as calls to the Service.
             all_endpoints(old).chain(all_endpoints(new)).for_each(|endpoint| self.address(endpoint.address));
         }
         if old.endpoints != new.endpoints || old.unready_endpoints != new.unready_endpoints {

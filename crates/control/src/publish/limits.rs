@@ -55,9 +55,9 @@ const STREAM_BYTES: usize = 40 << 10;
 const NAME_BYTES: usize = 320;
 /// Streams may take 1/3 of the process's memory.
 const STREAMS_SHARE: usize = 3;
-/// Subscriptions may take 1/4 of it.
+/// Subscriptions may take 1/4 of the process's memory.
 const NAMES_SHARE: usize = 4;
-/// Incomplete requests and unread responses may take 1/12 of it.
+/// Incomplete requests and unread responses may take 1/12 of the process's memory.
 const BYTES_SHARE: usize = 12;
 /// Memory assumed for a process without a limit: enough for 17,000 streams.
 const MEMORY_UNLIMITED: usize = 2 << 30;

@@ -1,4 +1,4 @@
-//! Requests that get no review: the reason, and its HTTP status. An API server then applies the webhook's
+//! Answers to requests that cannot be reviewed: an HTTP status and the reason. An API server then applies the webhook's
 //! `failurePolicy`.
 
 use hyper::StatusCode;

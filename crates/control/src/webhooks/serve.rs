@@ -32,7 +32,7 @@ const CONNECTIONS_MAX: usize = 256;
 /// Longest time that a connection may be idle between requests, or a request's header may take to arrive. API servers
 /// close idle connections after 90 seconds, so they never send a request on a connection that we are closing.
 const IDLE_MAX: Duration = Duration::from_secs(120);
-/// Longest use of a connection, so that API servers also reach replicas that started later.
+/// Longest life of a connection, limited so that API servers also reach replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
 /// Longest time for a request, from its body to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
@@ -40,14 +40,14 @@ pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 const HEADER_MAX_BYTES: usize = 16 << 10;
 /// Largest review, in bytes: a new and an old object, each as large as a cluster can store.
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
-/// Size up to which a review, in bytes, needs no place among the large ones. Nearly all reviews are this small.
+/// Reviews up to this size, in bytes, need no place among the large ones. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 64 << 10;
-/// Most larger reviews that are read or wait at once. A new one replaces the oldest incomplete review of the source
-/// with the most, so that a slow sender delays no other.
+/// Most large reviews at once, both being read and waiting. A new one replaces the oldest incomplete review of the
+/// source with the most, so that a slow sender delays no other.
 const LARGE_REVIEWS_MAX: usize = 6;
 /// Reviews that are parsed and answered at once. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
-/// Most memory of all reviews before they are parsed, in bytes.
+/// Most bytes that all unparsed reviews together take.
 const READ_MAX_BYTES: usize =
     LARGE_REVIEWS_MAX * REVIEW_MAX_BYTES as usize + CONNECTIONS_MAX * (SMALL_MAX_BYTES as usize + HEADER_MAX_BYTES);
 /// A sixth of 256 MiB, which a control plane may be limited to.

@@ -1,7 +1,8 @@
 //! Adds the proxy to a Pod template, as a patch, and removes it.
 //!
-//! `template` -> `skip`: whether and why not -> `settings`: annotations -> `conflicts` -> `containers`, `plan`: the
-//! changes. Nothing in the template is changed or dropped: the proxy is only added.
+//! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
+//! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
+//! dropped: the proxy is only added.
 
 mod conflicts;
 mod containers;
