@@ -32,7 +32,7 @@ pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answe
             let waited_s = BODY_MAX.as_secs();
             return text(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the levels did not come within {waited_s} s; send them\n"),
+                format!("no log levels arrived within {waited_s} s; send them in the request's body\n"),
             );
         }
     };
@@ -50,12 +50,12 @@ pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answe
 /// Rejects a request from another machine for a page that shows or changes private data.
 pub fn for_this_machine(path: &str) -> Answer {
     let shown: String = path.chars().take(PATH_SHOWN_MAX).collect();
-    let why = "it answers callers on loopback only, since it shows or changes what is private";
+    let why = "it answers callers on loopback only, since it shows or changes private data";
     text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
 pub fn not_found() -> Answer {
-    text(StatusCode::NOT_FOUND, "there is no such page; GET / lists what there is\n")
+    text(StatusCode::NOT_FOUND, "there is no such page; GET / lists the pages\n")
 }
 
 /// Rejects a method that the page does not support.

@@ -135,7 +135,7 @@ pub(crate) async fn accept(
             match Connection::open(arrival, tls, clients).await {
                 // The send fails only while the server shuts down.
                 Ok(connection) => drop(connections.send(Ok(connection)).await),
-                Err(why) => tracing::debug!(%address, why, "a connection was not secured"),
+                Err(why) => tracing::debug!(%address, why, "a connection was closed during its TLS handshake"),
             }
         });
     }

@@ -137,7 +137,7 @@ impl KubernetesSource {
             tracing::warn!("{problem}; until then {until_then}");
         }
         if is_mended {
-            tracing::info!(%kind, "an object that had a mistake has none now");
+            tracing::info!(%kind, "an invalid object is valid again");
         }
         is_of_objects
     }

@@ -86,7 +86,7 @@ pub enum SignError {
         wanted: SpiffeId,
     },
     /// The workload belongs to another trust domain.
-    #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own")]
+    #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own trust domain")]
     WrongTrustDomain {
         /// The workload to certify.
         wanted: SpiffeId,

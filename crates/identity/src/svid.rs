@@ -53,14 +53,14 @@ pub enum SvidError {
     #[error("the issued certificate is no SVID: {0}")]
     NoId(#[from] PeerIdError),
     /// The certificate names another workload.
-    #[error("the issuer certified {found} and not {wanted}; look at what it knows of this workload")]
+    #[error("the issuer certified {found} and not {wanted}; check what it has configured for this workload")]
     WrongId { found: SpiffeId, wanted: SpiffeId },
     /// Peers would reject it.
     #[error(
         "the issued certificate does not pass our own check ({0}); add its anchor to the trust bundle, set the clocks"
     )]
     Refused(rustls::Error),
-    #[error("the issued certificate has no readable dates; look at the issuer")]
+    #[error("the issued certificate has no readable dates; check the issuer")]
     Dates,
 }
 

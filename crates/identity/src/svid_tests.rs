@@ -37,8 +37,8 @@ fn a_certificate_for_another_workload_is_refused_and_both_are_named() {
     let error = answered(request(), &Request::new(id("web")).expect("a request")).expect_err("it is another's");
     assert_eq!(
         error.to_string(),
-        "the issuer certified spiffe://example.org/ns/shop/sa/web and not spiffe://example.org/ns/shop/sa/cart; look \
-         at what it knows of this workload"
+        "the issuer certified spiffe://example.org/ns/shop/sa/web and not spiffe://example.org/ns/shop/sa/cart; \
+         check what it has configured for this workload"
     );
 }
 

@@ -120,8 +120,8 @@ impl fmt::Display for Mistake {
             }
             Self::Reserved { name } => write!(
                 f,
-                "annotation {name} of the Pod: only a namespace may have it here; annotate the namespace, or have \
-                 webhook.namespaceOnly changed by leno upgrade"
+                "annotation {name} of the Pod: only a namespace may have it here; annotate the namespace, or \
+                 change webhook.namespaceOnly with leno upgrade"
             ),
             Self::Conflict { what, fix } => write!(f, "{what}; {fix}"),
         }
@@ -142,7 +142,7 @@ pub(crate) fn unknown(name: &str) -> Option<String> {
     }
     let advice = match closest(name, names) {
         Some(meant) => format!("did you mean {meant}?"),
-        None => "it is not read".to_owned(),
+        None => "it has no effect".to_owned(),
     };
     Some(format!("annotation {name}: there is no such annotation of Pods; {advice}"))
 }

@@ -49,7 +49,7 @@ fn check_at(field: &str, schema: &Value, value: &Value, violations: &mut Vec<Vio
     if let Some(taken) = schema.pointer("/not/enum").and_then(Value::as_array)
         && taken.contains(value)
     {
-        violation(format!("{} is one of {}, which are taken", shown(value), list(taken)));
+        violation(format!("{} is one of {}, which are reserved", shown(value), list(taken)));
     }
     let limit = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
     if let Some((size, unit, least, most)) = size(value) {

@@ -29,7 +29,7 @@ fn violations_name_the_field_and_what_would_fit() {
     let expected = [
         "name: \"\" is less than 1 letters",
         "mode: \"on\" is not one of \"On\", \"Off\"",
-        "port: 443 is one of 80, 443, which are taken",
+        "port: 443 is one of 80, 443, which are reserved",
         "ports[0]: 70000 is more than 65535",
         "ports[1]: \"x\" is not a whole number",
         "lables: there is no such field; did you mean labels?",

@@ -31,7 +31,7 @@ pub enum LoadError {
     #[error("netfilter: {0}")]
     Failed(Errno),
     /// The answer is malformed.
-    #[error("netfilter gave an answer that is cut off")]
+    #[error("netfilter's answer is truncated")]
     BadAnswer,
 }
 

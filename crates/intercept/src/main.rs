@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     match done.and_then(|()| kernel::load(&redirection).map_err(|error| error.to_string())) {
         Ok(()) => {
             let Redirection { inbound_port, outbound_port, proxy_uid, .. } = redirection;
-            println!("redirected: inbound to {inbound_port}, outbound to {outbound_port}, but for user {proxy_uid}");
+            println!("redirected: inbound to {inbound_port}, outbound to {outbound_port}, except for user {proxy_uid}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -54,7 +54,7 @@ impl Limit {
     pub(super) fn report(&self) {
         for (metadata, lines) in self.take_left_out(Instant::now()) {
             let (module, line) = (metadata.module_path().unwrap_or_default(), metadata.line().unwrap_or_default());
-            tracing::warn!("{lines} more lines like the last ones of {module}, line {line}, were not written");
+            tracing::warn!("{lines} more log lines of {module}, line {line}, were left out: it logs too often");
         }
     }
 

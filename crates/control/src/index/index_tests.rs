@@ -271,7 +271,7 @@ fn a_policy_that_never_was_right_denies_what_it_is_about() {
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
     assert_eq!(index.translate().mesh.policies()[0].mode, Mode::Enforce);
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_wrong_policy());
-    assert_eq!(news.until_then, "its last version without a mistake stays in force");
+    assert_eq!(news.until_then, "its last valid version stays in force");
     assert_eq!(index.translate().mesh.policies()[0].mode, Mode::Enforce);
 }
 

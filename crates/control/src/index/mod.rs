@@ -119,9 +119,9 @@ impl Entry {
             Some(Object::AuthorizationPolicy(policy)) if !self.is_good() => {
                 format!("it allows no caller on {}", policy.policy.target())
             }
-            None if kind == Kind::AuthorizationPolicy => "it says nothing, since its mode is Audit".to_owned(),
-            None => "it says nothing".to_owned(),
-            Some(_) => "its last version without a mistake stays in force".to_owned(),
+            None if kind == Kind::AuthorizationPolicy => "it has no effect, since its mode is Audit".to_owned(),
+            None => "it has no effect".to_owned(),
+            Some(_) => "its last valid version stays in force".to_owned(),
         }
     }
 }

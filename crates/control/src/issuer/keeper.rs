@@ -127,7 +127,7 @@ impl Keeper {
         self.version.clone_from(&secret.metadata.resource_version);
         match Material::read(secret, &self.trust_domain) {
             Ok(material) => self.publish(material),
-            Err(error) => tracing::warn!("Secret {ISSUER}: {error}; what it said before stays in force"),
+            Err(error) => tracing::warn!("Secret {ISSUER}: {error}; its last valid content stays in force"),
         }
     }
 

@@ -121,8 +121,8 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
                 set(&leads, true);
             }
             Ok(Ok(false)) => set(&leads, false),
-            Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be looked at"),
-            Err(_) => tracing::debug!("the Lease cannot be looked at: no answer"),
+            Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be read or written"),
+            Err(_) => tracing::debug!("the Lease cannot be read or written: no answer from the API server"),
         }
         if Instant::now() >= held_until {
             set(&leads, false);
@@ -146,8 +146,8 @@ pub(crate) async fn release(mut lease: Lease) {
     };
     match timeout(RELEASE, given_up).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be given up"),
-        Err(_) => tracing::debug!("the Lease could not be given up in time"),
+        Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be released"),
+        Err(_) => tracing::debug!("the Lease could not be released in time"),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) enum BadSecret {
     Anchors(#[from] BundleError),
     #[error("its ca.crt and ca.key: {0}")]
     Anchor(BadAuthority),
-    #[error("it is of the trust domain {found}, and the mesh of {ours}; give the certificate the URI spiffe://{ours}")]
+    #[error("its trust domain is {found}, and the mesh's is {ours}; give the certificate the URI spiffe://{ours}")]
     TrustDomain { found: TrustDomain, ours: TrustDomain },
 }
 

@@ -24,13 +24,13 @@ pub(super) enum BadToken {
     #[error("the token is not for the audience {TOKEN_AUDIENCE}; project one with that audience into the Pod")]
     WrongAudience,
     /// It belongs to a person or a node.
-    #[error("the token is that of {0:?}, which is no ServiceAccount; send the token of the workload's own")]
+    #[error("the token is that of {0:?}, which is no ServiceAccount; send a token of the workload's ServiceAccount")]
     NoServiceAccount(String),
     /// The API server does not answer.
-    #[error("the API server cannot be asked about the token: {0}")]
+    #[error("the API server did not review the token: {0}")]
     Unreachable(#[from] kube::Error),
     /// The API server takes too long.
-    #[error("the API server has not said within {} s whose the token is; try again in a moment", .0.as_secs())]
+    #[error("the API server did not review the token within {} s; try again", .0.as_secs())]
     Slow(Duration),
 }
 

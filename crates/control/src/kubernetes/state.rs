@@ -65,8 +65,12 @@ impl State {
         let of_kinds = |number: fn(&KindState) -> u64| {
             self.kinds.iter().map(|(kind, state)| (format!("{{kind=\"{kind}\"}}"), number(state))).collect()
         };
-        gauge("leno_control_objects", "Objects that are known", of_kinds(|state| state.objects as u64));
-        gauge("leno_control_listed", "Whether every object was told once", of_kinds(|state| state.listed.into()));
+        gauge("leno_control_objects", "Objects in the control plane's memory", of_kinds(|state| state.objects as u64));
+        gauge(
+            "leno_control_listed",
+            "Whether all objects of a kind have been listed once",
+            of_kinds(|state| state.listed.into()),
+        );
         let unmeshed = self.unmeshed_pods.iter();
         let unmeshed = unmeshed.map(|(namespace, count)| (format!("{{namespace=\"{namespace}\"}}"), *count as u64));
         gauge(
@@ -75,8 +79,12 @@ impl State {
             unmeshed.collect(),
         );
         let plain = |value: u64| vec![(String::new(), value)];
-        gauge("leno_control_problems", "Mistakes in objects as they are now", plain(self.problems.len() as u64));
-        gauge("leno_control_translation_microseconds", "How long the last mesh took", plain(self.translation_us));
+        gauge("leno_control_problems", "Errors in the current objects", plain(self.problems.len() as u64));
+        gauge(
+            "leno_control_translation_microseconds",
+            "How long the last mesh took to make",
+            plain(self.translation_us),
+        );
         let _ = writeln!(
             text,
             "# HELP leno_control_translations_total Meshes that were made.\n# TYPE leno_control_translations_total counter\n\

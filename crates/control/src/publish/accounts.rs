@@ -78,18 +78,18 @@ pub(crate) struct Held {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exhausted {
     #[error(
-        "{holder} has {own} streams, as many as are left for others (streams_max = {max}, of all clients); use one stream per \
+        "{holder} has {own} streams and may have only as many as it leaves free (streams_max = {max} for all clients); use one stream per \
          client, or give the control plane more memory or replicas"
     )]
     Streams { holder: Holder, own: usize, max: usize },
     #[error(
-        "{holder} has {own} subscriptions over all its streams, as many as are left for others (names_max = {max}, of all clients); \
-         subscribe to what is used only, or give the control plane more memory or replicas"
+        "{holder} has {own} subscriptions over all its streams and may have only as many as it leaves free (names_max = {max} for all clients); \
+         subscribe only to resources in use, or give the control plane more memory or replicas"
     )]
     Names { holder: Holder, own: usize, max: usize },
     #[error(
-        "{holder} has {own} bytes of requests and responses on their way, as many as are left for others (bytes_max = {max}, of all \
-         clients); send smaller requests, read responses, or give the control plane more memory or replicas"
+        "{holder} has {own} bytes of requests and responses in transit and may have only as many as it leaves free \
+         (bytes_max = {max} for all clients); send smaller requests, read responses, or give the control plane more memory or replicas"
     )]
     Bytes { holder: Holder, own: usize, max: usize },
 }

@@ -52,8 +52,8 @@ impl Metrics {
         let by_kind = [
             ("responses", "Responses sent to xDS clients", &self.responses),
             ("resources", "Resources in them", &self.resources),
-            ("acks", "Responses that clients took", &self.acks),
-            ("nacks", "Responses that clients refused", &self.nacks),
+            ("acks", "Responses that clients acknowledged", &self.acks),
+            ("nacks", "Responses that clients rejected", &self.nacks),
         ];
         for (name, help, numbers) in by_kind {
             writeln!(text, "# HELP leno_xds_{name}_total {help}\n# TYPE leno_xds_{name}_total counter")?;
@@ -64,7 +64,7 @@ impl Metrics {
         }
         let name = "leno_xds_refused_streams_total";
         let number = self.refused_streams.load(Ordering::Relaxed);
-        writeln!(text, "# HELP {name} Streams ended since a client asked for too much\n# TYPE {name} counter")?;
+        writeln!(text, "# HELP {name} Streams closed because a client asked for too much\n# TYPE {name} counter")?;
         writeln!(text, "{name} {number}")?;
         let (name, number) = ("leno_xds_meshes_total", self.meshes.load(Ordering::Relaxed));
         writeln!(text, "# HELP {name} Versions of the mesh that were served\n# TYPE {name} counter\n{name} {number}")?;

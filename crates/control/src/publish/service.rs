@@ -75,7 +75,7 @@ impl tower_service::Service<Request<body::Body>> for Service {
 impl Service {
     fn answer<E: Exchange>(&self, request: Request<body::Body>) -> Result<Response<body::Body>, Status> {
         if request.headers().get(GRPC_ENCODING).is_some_and(|encoding| encoding != IDENTITY) {
-            let mut status = Status::unimplemented("requests are not to be compressed");
+            let mut status = Status::unimplemented("compressed requests are not supported; send them uncompressed");
             status.metadata_mut().insert(GRPC_ACCEPT_ENCODING, MetadataValue::from_static(IDENTITY));
             return Err(status);
         }

@@ -66,7 +66,7 @@ pub(crate) enum Answer {
 /// Why we close a client's stream: it asked for too much.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe to what is used only")]
+    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe only to resources in use")]
     Subscriptions,
     #[error(transparent)]
     Exhausted(#[from] Exhausted),

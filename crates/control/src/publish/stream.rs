@@ -134,7 +134,7 @@ impl Stream {
         let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node), account)));
         state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
-        tracing::info!(node, user_agent, %address, "xds: a client came");
+        tracing::info!(node, user_agent, %address, "xds: a client connected");
         let mailbox = state.subscribers.join(id);
         Self { state, id, introduction, session, mailbox }
     }
@@ -196,6 +196,6 @@ impl Drop for Stream {
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         lock(&self.session).close(context);
         self.state.clients.leave(self.id);
-        tracing::info!(node = self.introduction.node, "xds: a client left");
+        tracing::info!(node = self.introduction.node, "xds: a client disconnected");
     }
 }

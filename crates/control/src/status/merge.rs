@@ -121,7 +121,7 @@ fn unread(problem: &str) -> Condition {
         kind: ConditionKind::Accepted,
         status: false,
         reason: Reason::UnsupportedValue,
-        message: format!("{problem}. What was last right stays in force."),
+        message: format!("{problem}. The last valid version stays in force."),
     }
 }
 

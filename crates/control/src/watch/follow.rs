@@ -103,9 +103,9 @@ impl Follower {
         let outage = self.outage.get_or_insert_with(|| Outage::new(Instant::now()));
         let wait = outage.wait();
         if outage.is_new() && status(error) != Some(GONE) {
-            tracing::warn!(kind = %self.kind, %error, "cannot be watched; what is known of it stays in force");
+            tracing::warn!(kind = %self.kind, %error, "the kind cannot be watched; its known objects stay in force");
         } else {
-            tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "still cannot be watched");
+            tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "the kind still cannot be watched");
         }
         // The definition exists and the kind does not: another version is installed, or the API server does not serve
         // it yet.

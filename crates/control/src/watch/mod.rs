@@ -72,13 +72,13 @@ async fn follow_custom(
         let follower = Follower::new(custom.kind, changes.clone());
         if is_installed == Some(true) {
             let objects = objects.clone();
-            tracing::info!(kind = %custom.kind, "is installed: watched");
+            tracing::info!(kind = %custom.kind, "the kind is installed and watched now");
             tokio::select! {
                 () = follower.run(move || watcher(objects.clone(), everything()), custom.read()) => return,
                 gone = definitions.wait_for(|known| has(known) == Some(false)) => if gone.is_err() { return },
             }
         }
-        tracing::info!(kind = %custom.kind, "is not installed: there are none");
+        tracing::info!(kind = %custom.kind, "the kind is not installed, so it has no objects");
         if changes.send((custom.kind, Change::NotInstalled)).await.is_err() {
             return;
         }

@@ -71,10 +71,10 @@ impl InjectConfig {
         };
         match parsed {
             Ok(options) => {
-                tracing::info!("{}: proxies are set up by what it says now", self.path.display());
+                tracing::info!("{}: it has changed; new proxies get its options", self.path.display());
                 self.options.send_replace(Arc::new(options));
             }
-            Err(error) => tracing::warn!("{}: {error}; until then what it said before holds", self.path.display()),
+            Err(error) => tracing::warn!("{}: {error}; its last valid content stays in force", self.path.display()),
         }
         self.seen = read;
     }

@@ -28,7 +28,7 @@ pub(super) struct Namespaces {
 pub(super) enum NoNamespace {
     #[error("{0} is not the name of a namespace; send that of the Pod in request.namespace")]
     Name(String),
-    #[error("the API server does not tell what is annotated on the namespace {name}: {error}")]
+    #[error("the API server did not return the namespace {name}: {error}")]
     Api { name: String, error: Box<kube::Error> },
     #[error("the API server is asked for too many namespaces: {0}")]
     Busy(Overload),

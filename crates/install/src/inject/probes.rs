@@ -33,15 +33,13 @@ pub struct PodProbe {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
     /// The proxy cannot read the request, and must not open the whole port.
-    #[error(
-        "it asks by HTTPS, which the proxy cannot look into; use HTTP, or skip its port: leno.dev/skip-inbound-ports"
-    )]
+    #[error("it uses HTTPS, which the proxy cannot read; use HTTP, or skip its port: leno.dev/skip-inbound-ports")]
     Https,
     /// Its path could be mistaken for another.
     #[error("its path cannot be compared: {0}")]
     Path(#[from] BadPath),
     /// The container does not have its port.
-    #[error("its port is none of the container's; write its number")]
+    #[error("the container does not have its port; write the port's number")]
     Port,
 }
 

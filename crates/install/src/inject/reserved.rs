@@ -32,7 +32,7 @@ pub(super) fn loosened(inherited: &Settings, settings: &Settings) -> Vec<String>
     }
     if strictness(policy) < strictness(&inherited.default_inbound_policy) {
         let inherited = &inherited.default_inbound_policy;
-        warnings.push(format!("annotation {DEFAULT_INBOUND_POLICY}: {policy} lets more callers in than {inherited}, which holds for others here"));
+        warnings.push(format!("annotation {DEFAULT_INBOUND_POLICY}: {policy} allows more callers than {inherited}, which applies to other Pods here"));
     }
     warnings
 }
@@ -71,7 +71,9 @@ pub(super) fn allows_proxy_by_hand(
             what: format!(
                 "container {container} has another {option} than {wanted:?}, and only a namespace may set that"
             ),
-            fix: format!("take the container out, so that the Pod gets another, or annotate the namespace with {name}"),
+            fix: format!(
+                "remove the container, so that the injector adds its own, or annotate the namespace with {name}"
+            ),
         })
         .collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }

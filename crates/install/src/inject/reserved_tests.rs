@@ -32,7 +32,7 @@ fn a_pod_that_loosens_what_protects_it_is_warned_of() {
     let skipping = warnings(json!({SKIP_INBOUND_PORTS: "22"}), json!({}));
     assert_eq!(skipping, ["annotation leno.dev/skip-inbound-ports: no policy protects the ports 22 of this Pod"]);
     let loosening = warnings(json!({DEFAULT_INBOUND_POLICY: "audit"}), json!({DEFAULT_INBOUND_POLICY: "deny"}));
-    assert!(loosening[0].contains("audit lets more callers in than deny"), "{loosening:?}");
+    assert!(loosening[0].contains("audit allows more callers than deny"), "{loosening:?}");
     for (own, of_namespace) in [("deny", "all-authenticated"), ("deny", "deny"), ("cluster-authenticated", "audit")] {
         let warnings = warnings(json!({DEFAULT_INBOUND_POLICY: own}), json!({DEFAULT_INBOUND_POLICY: of_namespace}));
         assert!(warnings.is_empty(), "{own} in {of_namespace}: {warnings:?}");
