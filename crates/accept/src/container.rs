@@ -1,21 +1,21 @@
-//! How much memory this container may use, as its control group says (cgroups(7)). What strangers may make a program hold is a
-//! part of it.
+//! The memory limit of this container, from its cgroup (cgroups(7)). Limits on clients without an identity are derived
+//! from it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted.
+/// Where cgroups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// Version 1 has no word for "no limit" but a number near 2^63.
+/// Version 1 expresses "no limit" as a number near 2^63.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// The smallest limit of this process's control group and of those around it, in bytes; `None` where there is none.
+/// The smallest limit of this process's cgroup and its ancestors, in bytes; `None` without a limit.
 pub fn container_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     smallest(Path::new(MOUNT), &groups)
 }
 
-/// The smallest limit below `mount` that applies to a process whose `/proc/PID/cgroup` is `groups`.
+/// The smallest limit below `mount` for a process whose `/proc/PID/cgroup` contains `groups`.
 fn smallest(mount: &Path, groups: &str) -> Option<u64> {
     let files = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -33,8 +33,8 @@ fn smallest(mount: &Path, groups: &str) -> Option<u64> {
     limits.filter(|&bytes: &u64| bytes < UNLIMITED_BYTES).min()
 }
 
-/// `file` of a group and of every group around it. In a container the root is the container's own group, whatever the
-/// group is called outside.
+/// The path of `file` in a group and in every ancestor. In a container the root is the container's own group, whatever
+/// its path outside.
 fn files_up(root: &Path, group: &str, file: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
     group.ancestors().map(|group| root.join(group).join(file)).collect()

@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Control groups as files: paths below the mount, and what they say.
+/// A directory like the cgroup mount: files given by path below it and content.
 fn mount(files: &[(&str, &str)]) -> TempDir {
     let mount = tempfile::tempdir().expect("a directory");
     for (path, text) in files {

@@ -1,9 +1,10 @@
-//! Accepting connections from strangers: which of them a listener keeps when it has no place left, and whose turn it is when
-//! work waits.
+//! Shares a limited number of connections fairly among clients: which connection a full listener closes, and whose
+//! waiting work runs next.
 //!
-//! Every listener of the mesh that another workload can reach uses [`Places`]: the proxy's doors, the admin endpoint, the
-//! probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio; [`Places`], [`Source`] and
-//! [`Turns`] know no sockets and no clock. [`container_memory`] is what budgets in bytes are parts of.
+//! Every listener of the mesh that other workloads can reach uses [`Places`]: the proxy's listeners, the admin
+//! endpoint, the probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio;
+//! [`Places`], [`Source`] and [`Turns`] know no sockets and no clock. Limits in bytes are fractions of
+//! [`container_memory`].
 #![forbid(unsafe_code)]
 
 mod container;

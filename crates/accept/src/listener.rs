@@ -1,7 +1,7 @@
-//! The loop that accepts connections, for every server on tokio.
+//! The accept loop of every server on tokio.
 //!
-//! A connection is accepted at once, always. A listener that waited for a free place before it accepted would have the kernel
-//! keep newcomers waiting behind strangers that say nothing.
+//! A connection is always accepted at once. A listener that waited for a free place first would leave new connections
+//! in the kernel's queue behind silent ones.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -13,58 +13,56 @@ use tokio::time::sleep;
 
 use crate::{Place, Room, RoomSize, Source};
 
-/// Connections that the kernel holds until they are accepted. Beyond that it drops them, and their clients try again after
-/// a second: longer than a kubelet's probe may take.
+/// Connections that the kernel queues until they are accepted. It drops further ones, and their clients retry after a
+/// second: longer than a kubelet's probe may take.
 const BACKLOG: u32 = 4_096;
-/// How long to wait after a connection could not be accepted, which is when files run out.
+/// How long to wait after accepting failed, which happens when file descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Time between two log lines about connections that had to go for want of a place.
+/// Shortest time between two log lines about connections that were closed for lack of places.
 const CROWD_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Listens at an address, with room in the kernel for a burst of connections. Needs a tokio runtime.
+/// Listens at an address, with a long queue in the kernel for bursts. Needs a tokio runtime.
 ///
 /// # Errors
-/// When the address is not one of this machine, or is in use.
+/// If the address does not belong to this machine, or is in use.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Connections of a process before us do not keep us from its port.
+    // Old connections of an earlier process must not block its port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// A socket that listens, and the places of its connections.
+/// A listening socket, and the places of its connections.
 #[derive(Debug)]
 pub struct Listener {
-    /// In log lines.
+    /// Used in log lines.
     name: &'static str,
     socket: TcpListener,
     room: Room,
     told_of_crowd: Instant,
 }
 
-/// A connection that has a place.
+/// An accepted connection with a place.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The connection.
     pub stream: TcpStream,
-    /// Its peer.
     pub address: SocketAddr,
-    /// To be kept for as long as the connection is open.
+    /// Keep it for as long as the connection is open.
     pub place: Place,
 }
 
 impl Listener {
-    /// Accepts from `socket`, for as many connections as there is room for. Log lines call it `name`.
+    /// Accepts from `socket`, with as many places as `size` says. Log lines use `name`.
     pub fn new(name: &'static str, socket: TcpListener, size: RoomSize) -> Self {
         Self { name, socket, room: Room::new(size), told_of_crowd: Instant::now() }
     }
 
-    /// Waits for the next connection. A connection whose address holds the most places of a full room is closed.
+    /// Waits for the next connection. In a full room, closes new connections of the address that holds the most places.
     pub async fn accept(&mut self) -> Arrival {
         loop {
-            // The tasks of connections that were accepted run first: a burst must not replace a connection before its task
-            // has looked at what it says.
+            // Let the tasks of earlier connections run first: a burst must not replace a connection before its task has
+            // read its first bytes.
             yield_now().await;
             match self.socket.accept().await {
                 Ok((stream, address)) => {
@@ -83,7 +81,7 @@ impl Listener {
         }
     }
 
-    /// Logs now and then how many connections had to go, and which address holds the most.
+    /// Logs from time to time how many connections were closed, and which address holds the most.
     fn tell_of_crowd(&mut self) {
         let now = Instant::now();
         if now.duration_since(self.told_of_crowd) < CROWD_LOG_INTERVAL {

@@ -1,19 +1,19 @@
-//! Places: a bounded number of connections, shared fairly among the accounts that hold them.
+//! Places: a limited number of connections, shared fairly among the accounts that hold them.
 //!
-//! While places are free, an account takes as many as it likes. When none is free, a newcomer takes the place of another
-//! connection, so that a handful of silent sockets never keeps a peer out:
+//! While places are free, an account takes as many as it likes. When none is free, a new connection takes the place of
+//! another one, so that a few silent connections never lock other clients out:
 //!
 //! 1. The account with the most silent connections loses its oldest silent connection.
 //! 2. If no connection is silent, the account with the most connections loses its oldest one, provided that it still has at
-//!    least as many as the newcomer's account afterwards.
-//! 3. Otherwise the newcomer is turned away: its own account holds the most.
+//!    least as many as the new connection's account afterwards.
+//! 3. Otherwise the new connection is rejected: its own account holds the most.
 //!
-//! Of accounts with equally many connections, the one with the oldest connection yields: were it always the account with the
-//! greatest address, a flood from many addresses would shut that address out.
+//! Among accounts with equally many connections, the one with the oldest connection yields. If the account with the
+//! greatest address yielded, a flood from many addresses would lock that address out.
 //!
-//! A connection is silent until it has said something whole: a request, or a TLS handshake. Invariants: every member stands
-//! in exactly one of its account's two queues; `most` and `most_silent` hold one entry for each account that has such
-//! members; `len() <= capacity`.
+//! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every member
+//! is in exactly one of its account's two queues; `most` and `most_silent` hold one entry for each account that has
+//! such members; `len() <= capacity`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,32 +21,32 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// What becomes of a newcomer.
+/// The result for a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<K> {
-    /// It has a place that was free.
+    /// It got a free place.
     Free,
-    /// It has the place of this connection, which the owner must close now.
+    /// It got the place of this connection, which the owner must close now.
     Replaces(K),
-    /// It has no place; the owner must close it.
+    /// It got no place; the owner must close it.
     Full,
 }
 
-/// The connections of one listener. `A` is the account that a connection counts for, a source address or an identity, and
-/// `K` is the owner's name for a connection.
+/// The connections of one listener. `A` is the account of a connection, a source address or an identity. `K` is the
+/// owner's key for a connection.
 #[derive(Debug)]
 pub struct Places<A, K> {
     capacity: usize,
     members: FxHashMap<K, Member<A>>,
     accounts: FxHashMap<A, Account<K>>,
-    /// Accounts by the number of their connections.
+    /// Accounts by their number of connections.
     most: BTreeSet<(Rank, A)>,
-    /// Accounts by the number of their silent connections, where they have any.
+    /// Accounts by their number of silent connections, if they have any.
     most_silent: BTreeSet<(Rank, A)>,
     next_serial: u64,
 }
 
-/// How much an account holds: the number of its connections, then the age of the oldest one. The greatest yields first.
+/// What an account holds: its number of connections, then the age of the oldest one. The greatest rank yields first.
 type Rank = (usize, Reverse<u64>);
 
 #[derive(Debug)]
@@ -68,20 +68,19 @@ impl<K> Account<K> {
         self.silent.len() + self.settled.len()
     }
 
-    /// The rank by all connections; nothing without a connection.
+    /// The rank by all connections; `None` without a connection.
     fn rank(&self) -> Option<Rank> {
         let oldest = [&self.silent, &self.settled].into_iter().filter_map(|queue| queue.keys().next()).min()?;
         Some((self.len(), Reverse(*oldest)))
     }
 
-    /// The rank by silent connections; nothing without one.
+    /// The rank by silent connections; `None` without one.
     fn silent_rank(&self) -> Option<Rank> {
         Some((self.silent.len(), Reverse(*self.silent.keys().next()?)))
     }
 }
 
 impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
-    /// Room for `capacity` connections.
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -93,7 +92,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         }
     }
 
-    /// Finds a place for a newcomer, which is silent. `key` must not have a place already.
+    /// Finds a place for a new, silent connection. `key` must not have a place already.
     pub fn enter(&mut self, account: A, key: K) -> Entry<K> {
         debug_assert!(!self.members.contains_key(&key), "a connection enters once");
         let entry = match self.members.len() < self.capacity {
@@ -113,7 +112,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         entry
     }
 
-    /// The connection has said something whole. Without effect if it has no place, or is not silent.
+    /// Notes that the connection has sent something complete. No effect if it has no place or is not silent.
     pub fn settle(&mut self, key: K) {
         let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
         member.is_silent = false;
@@ -124,7 +123,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         });
     }
 
-    /// The connection has ended. Without effect if it has no place.
+    /// Notes that the connection has ended. No effect if it has no place.
     pub fn leave(&mut self, key: K) {
         let Some(member) = self.members.remove(&key) else { return };
         let Member { account, serial, is_silent } = member;
@@ -134,17 +133,16 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         });
     }
 
-    /// Connections that have a place.
+    /// Number of connections with a place.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether no connection has a place.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Connections of one account.
+    /// Number of connections of one account.
     pub fn held_by(&self, account: &A) -> usize {
         self.accounts.get(account).map_or(0, Account::len)
     }
@@ -154,7 +152,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         self.most.last().map(|(_, account)| account)
     }
 
-    /// The connection that a newcomer of `account` replaces.
+    /// The connection that a new connection of `account` replaces.
     fn victim(&self, account: &A) -> Option<K> {
         if let Some((_, silent)) = self.most_silent.last() {
             return self.accounts.get(silent)?.silent.values().next().copied();
@@ -164,7 +162,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         is_fair.then(|| self.accounts.get(most)?.settled.values().next().copied())?
     }
 
-    /// Changes an account's queues, and keeps the two orders true.
+    /// Changes an account's queues, and keeps `most` and `most_silent` up to date.
     fn change<R>(&mut self, account: &A, change: impl FnOnce(&mut Account<K>) -> R) {
         let queues = self
             .accounts
@@ -181,7 +179,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     }
 }
 
-/// Moves an account from its old rank to its new one; an account without a rank is not listed.
+/// Moves an account from its old rank to its new one. An account without a rank is not in the set.
 fn reorder<A: Clone + Ord>(order: &mut BTreeSet<(Rank, A)>, account: &A, before: Option<Rank>, after: Option<Rank>) {
     if before == after {
         return;

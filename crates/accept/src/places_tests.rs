@@ -3,7 +3,7 @@ use super::*;
 const ATTACKER: u8 = 1;
 const KUBELET: u8 = 2;
 
-/// `count` connections of one account, named from `first` on.
+/// Enters `count` connections of one account, with keys from `first` on.
 fn fill(places: &mut Places<u8, u32>, account: u8, first: u32, count: u32) {
     for key in first..first + count {
         assert_eq!(places.enter(account, key), Entry::Free);
@@ -52,7 +52,7 @@ fn of_accounts_with_equally_many_silent_connections_the_oldest_connection_yields
     for (account, key) in [(ATTACKER, 0), (KUBELET, 1), (7, 2)] {
         assert_eq!(places.enter(account, key), Entry::Free);
     }
-    // A flood from ever new addresses leaves the kubelet's connection its time, whatever its address is.
+    // A flood from ever new addresses leaves the kubelet's connection enough time, whatever its address is.
     let yielded = [8, 9, 10].map(|account| places.enter(account, u32::from(account)));
     assert_eq!(yielded, [0, 1, 2].map(Entry::Replaces));
 }

@@ -1,4 +1,4 @@
-//! Queue: a bounded number of tasks works at once, and the others wait for their account's turn ([`Turns`]).
+//! Queue: limits how many tasks work at once; the others wait for their account's turn ([`Turns`]).
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use tokio::sync::oneshot;
 
 use crate::Turns;
 
-/// Permits to work, shared fairly among accounts. Clones share them.
+/// Permits to work, shared fairly among accounts. Clones share the permits.
 #[derive(Debug)]
 pub struct Queue<A: Clone + Eq + Hash>(Arc<Mutex<State<A>>>);
 
 #[derive(Debug)]
 struct State<A: Clone + Eq + Hash> {
-    /// Permits that no task has.
+    /// Permits that no task holds.
     free: usize,
     waiting: Turns<A, oneshot::Sender<Permit<A>>>,
 }
 
-/// The right to work; another task has it when dropped.
+/// The right to work. Dropping it passes it to the next waiting task.
 #[derive(Debug)]
 pub struct Permit<A: Clone + Eq + Hash>(Queue<A>);
 
@@ -28,15 +28,15 @@ pub struct Permit<A: Clone + Eq + Hash>(Queue<A>);
 pub struct Overload;
 
 impl<A: Clone + Eq + Hash> Queue<A> {
-    /// Lets `working` tasks work at once, and `waiting` tasks wait.
+    /// Allows `working` tasks to work at once, and `waiting` tasks to wait.
     pub fn new(working: usize, waiting: usize) -> Self {
         Self(Arc::new(Mutex::new(State { free: working, waiting: Turns::new(waiting) })))
     }
 
-    /// Waits for a permit. A task that is dropped meanwhile gives up its place in the queue.
+    /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
     /// # Errors
-    /// [`Overload`] if the queue is full and the account has more of it than another.
+    /// [`Overload`] if the queue is full and no other account has more of it.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
         let turn = {
             let mut state = self.state();
@@ -48,17 +48,17 @@ impl<A: Clone + Eq + Hash> Queue<A> {
             state.waiting.push(account, sender).map_err(|_| Overload)?;
             turn
         };
-        // The sender goes without a word when its account makes room for another.
+        // The queue drops the sender when it removes this task for another account's.
         turn.await.map_err(|_| Overload)
     }
 
-    /// Tasks that wait.
+    /// Number of waiting tasks.
     pub fn waiting(&self) -> usize {
         self.state().waiting.len()
     }
 
     fn state(&self) -> MutexGuard<'_, State<A>> {
-        // Every step is whole before the next can panic.
+        // No panic can leave the state inconsistent, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +80,7 @@ impl<A: Clone + Eq + Hash> Drop for Permit<A> {
             next
         };
         if let Some(waiting) = next {
-            // If the task has ended since, its permit comes back and goes to the next.
+            // If the task has ended since, the permit is dropped and goes to the next.
             let _ = waiting.send(Permit(self.0.clone()));
         }
     }

@@ -7,7 +7,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Starts a task that waits for a permit; its number is sent when it has one, and the permit is given back at once.
+/// Starts a task that waits for a permit, sends its number, and drops the permit at once.
 fn work(queue: &Queue<u8>, account: u8, number: u32, done: &tokio::sync::mpsc::UnboundedSender<u32>) {
     let (queue, done) = (queue.clone(), done.clone());
     tokio::spawn(async move {

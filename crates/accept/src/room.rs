@@ -1,7 +1,7 @@
-//! Room: [`Places`] that the tasks of a program share. A task whose place another connection takes is told so.
+//! Room: [`Places`] shared by the tasks of a program. A task is notified when another connection takes its place.
 //!
-//! Strangers count by their addresses, and peers that have shown a certificate of the mesh by their identities. Each kind has
-//! places of its own, so that neither can use up those of the other.
+//! Connections without a certificate of the mesh count by source address, connections with one by identity. Each kind
+//! has its own places, so that neither can use up those of the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 
 use crate::{Entry, Places, Source};
 
-/// How many connections there is room for.
+/// Most connections at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomSize {
-    /// Connections whose peers have shown no certificate of the mesh.
+    /// Connections without a certificate of the mesh.
     pub strangers: usize,
-    /// Connections whose peers have.
+    /// Connections with one.
     pub identified: usize,
 }
 
 impl RoomSize {
-    /// For a listener at which no peer shows a certificate of the mesh.
+    /// For a listener whose peers show no certificate of the mesh.
     pub fn of_strangers(strangers: usize) -> Self {
         Self { strangers, identified: 0 }
     }
@@ -37,14 +37,14 @@ pub struct Room(Arc<Mutex<State>>);
 struct State {
     strangers: Places<Source, u64>,
     identified: Places<Arc<str>, u64>,
-    /// By which the holder of a place learns that another connection has it.
+    /// Notifies the holder of a place that another connection has taken it.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,
-    /// Connections that had to go for want of a place, since it was asked last.
+    /// Connections that were closed or rejected for lack of a place, since `take_crowded_out` was last called.
     crowded_out: u64,
 }
 
-/// A place in a [`Room`]; free again when dropped.
+/// A place in a [`Room`]. Dropping it frees the place.
 #[derive(Debug)]
 pub struct Place {
     standing: Standing,
@@ -52,20 +52,19 @@ pub struct Place {
     is_replaced: bool,
 }
 
-/// Says on behalf of a connection that it has said something whole. Clones are for the same connection.
+/// Marks a connection as no longer silent. Clones belong to the same connection.
 #[derive(Debug, Clone)]
 pub struct Standing {
     key: u64,
     room: Room,
 }
 
-/// Another connection has the place.
+/// Another connection has taken the place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was closed to make room for a newer one")]
 pub struct Replaced;
 
 impl Room {
-    /// Room for that many connections.
     pub fn new(size: RoomSize) -> Self {
         Self(Arc::new(Mutex::new(State {
             strangers: Places::new(size.strangers),
@@ -76,8 +75,8 @@ impl Room {
         })))
     }
 
-    /// Finds a place for a newcomer, which may cost another connection its own. Nothing if the newcomer's address holds the
-    /// most places already: the newcomer must be closed.
+    /// Finds a place for a new connection; another connection may lose its own. `None` if its address already holds the
+    /// most places: the new connection must be closed.
     pub fn enter(&self, source: Source) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
@@ -92,37 +91,37 @@ impl Room {
         Some(Place { standing: Standing { key, room: self.clone() }, replaced, is_replaced: false })
     }
 
-    /// Connections that have a place.
+    /// Number of connections with a place.
     pub fn len(&self) -> usize {
         self.state().holders.len()
     }
 
-    /// How many connections had to go for want of a place since this was asked last, and the address with the most now.
+    /// How many connections were closed or rejected for lack of a place since the last call, and the address with the
+    /// most now.
     pub fn take_crowded_out(&self) -> (u64, Option<Source>) {
         let mut state = self.state();
         (std::mem::take(&mut state.crowded_out), state.strangers.most().copied())
     }
 
-    /// Whether no connection has a place.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every step is whole before the next can panic.
+        // No panic can leave the state inconsistent, so a poisoned lock is harmless.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Tells the connection that a newcomer replaces; whether the newcomer has a place.
+    /// Notifies a replaced connection; returns whether the new one has a place.
     fn make_way(&mut self, entry: Entry<u64>) -> bool {
         match entry {
             Entry::Free => true,
             Entry::Replaces(victim) => {
                 self.crowded_out += 1;
                 if let Some(holder) = self.holders.remove(&victim) {
-                    // The task may be ending anyway.
+                    // The task may already be ending.
                     let _ = holder.send(());
                 }
                 true
@@ -136,10 +135,10 @@ impl State {
 }
 
 impl Place {
-    /// Counts the connection by an identity from now on, which its peer has proved, rather than by its address.
+    /// From now on, counts the connection by the identity that its peer has proved, not by its address.
     ///
     /// # Errors
-    /// [`Replaced`] if the identity holds the most places already: the connection must be closed.
+    /// [`Replaced`] if the identity already holds the most places: the connection must be closed.
     pub fn identify(&self, identity: &str) -> Result<(), Replaced> {
         let Standing { key, room } = &self.standing;
         let mut state = room.state();
@@ -154,15 +153,15 @@ impl Place {
         Ok(())
     }
 
-    /// By which others settle the connection.
+    /// A handle to settle the connection from elsewhere.
     pub fn standing(&self) -> Standing {
         self.standing.clone()
     }
 
-    /// Does something for as long as the connection has its place.
+    /// Runs `work` for as long as the connection has its place.
     ///
     /// # Errors
-    /// [`Replaced`] if another connection took the place before that was done.
+    /// [`Replaced`] if another connection takes the place first.
     pub async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Replaced> {
         tokio::select! {
             done = work => Ok(done),
@@ -180,7 +179,7 @@ impl Place {
 }
 
 impl Standing {
-    /// The connection has said something whole: it yields its place after those that have not.
+    /// Notes that the connection has sent something complete: it yields its place after silent connections.
     pub fn settle(&self) {
         let mut state = self.room.state();
         state.strangers.settle(self.key);

@@ -1,5 +1,5 @@
-//! Turns: work that waits, taken in turn from each account that has some, so that an account with much of it delays the others
-//! by one piece.
+//! Turns: waiting work, taken from each account in turn, so that an account with much work delays the others by one
+//! piece only.
 //!
 //! Invariants: `order` names each account with waiting work exactly once; `len() <= capacity`.
 
@@ -13,22 +13,21 @@ use rustc_hash::FxHashMap;
 pub struct Turns<A, T> {
     capacity: usize,
     len: usize,
-    /// Whose turn it is, first to last.
+    /// The accounts in the order of their turns.
     order: VecDeque<A>,
     waiting: FxHashMap<A, VecDeque<T>>,
 }
 
-/// The work found no room; it was dropped.
+/// There was no room for the work; it was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 impl<A: Clone + Eq + Hash, T> Turns<A, T> {
-    /// Room for `capacity` pieces of work.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, len: 0, order: VecDeque::new(), waiting: FxHashMap::default() }
     }
 
-    /// Adds work. When there is no room, the account with the most work loses what it added last.
+    /// Adds work. If there is no room, the account with the most work loses its newest piece.
     ///
     /// # Errors
     /// [`Full`] if no other account has more than this one would have.
@@ -59,22 +58,21 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         work
     }
 
-    /// Pieces of work that wait.
+    /// Number of waiting pieces of work.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether no work waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Looks at every account; only a full table has to.
+    /// Scans every account; needed only when the table is full.
     fn make_room(&mut self, newcomer: &A) -> Result<(), Full> {
         let held = self.waiting.get(newcomer).map_or(0, VecDeque::len);
         let most = self.waiting.iter_mut().max_by_key(|(_, waiting)| waiting.len());
         let (account, waiting) = most.filter(|(_, waiting)| waiting.len() > held + 1).ok_or(Full)?;
-        // At least two were waiting, so the account keeps its turn.
+        // At least two pieces were waiting, so the account keeps its turn.
         debug_assert!(waiting.len() > 1 && account != newcomer);
         waiting.pop_back();
         self.len -= 1;

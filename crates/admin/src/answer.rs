@@ -1,4 +1,4 @@
-//! What pages are answered with.
+//! Responses of the admin pages.
 
 use std::time::Duration;
 
@@ -15,16 +15,15 @@ use crate::logging::{LogFilter, LogLevels};
 /// Largest request body, in bytes.
 const BODY_MAX_BYTES: usize = 4_096;
 
-/// How long a request body may take, once its header has come.
+/// How long a request body may take after its header.
 const BODY_MAX: Duration = Duration::from_secs(5);
 
-/// The longest path that an answer repeats, in characters.
+/// The longest path in a response, in characters.
 const PATH_SHOWN_MAX: usize = 100;
 
-/// What a page answers.
 pub type Answer = Response<Full<Bytes>>;
 
-/// Puts the levels in the request's body in force, and answers with them.
+/// Applies the log levels in the request's body, and answers with them.
 pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answer {
     let body = match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -33,7 +32,7 @@ pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answe
             let waited_s = BODY_MAX.as_secs();
             return text(
                 StatusCode::REQUEST_TIMEOUT,
-                format!("the levels did not come within {waited_s} s; send them\n"),
+                format!("no log levels arrived within {waited_s} s; send them in the request's body\n"),
             );
         }
     };
@@ -48,26 +47,24 @@ pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answe
     text(StatusCode::OK, levels + "\n")
 }
 
-/// The page shows or changes what is private, and the caller is on another machine.
+/// Rejects a request from another machine for a page that shows or changes private data.
 pub fn for_this_machine(path: &str) -> Answer {
     let shown: String = path.chars().take(PATH_SHOWN_MAX).collect();
-    let why = "it answers callers on loopback only, since it shows or changes what is private";
+    let why = "it answers callers on loopback only, since it shows or changes private data";
     text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
-/// There is no such page.
 pub fn not_found() -> Answer {
-    text(StatusCode::NOT_FOUND, "there is no such page; GET / lists what there is\n")
+    text(StatusCode::NOT_FOUND, "there is no such page; GET / lists the pages\n")
 }
 
-/// The page takes other methods.
+/// Rejects a method that the page does not support.
 pub fn wrong_method(allowed: &'static str) -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("this page takes {allowed}\n"));
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-/// A value as JSON.
 pub fn json(value: &impl Serialize) -> Answer {
     match serde_json::to_string_pretty(value) {
         Ok(json) => typed(StatusCode::OK, "application/json", json + "\n"),
@@ -75,12 +72,10 @@ pub fn json(value: &impl Serialize) -> Answer {
     }
 }
 
-/// Plain text.
 pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     typed(status, "text/plain; charset=utf-8", body)
 }
 
-/// Content of a type.
 pub fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;

@@ -1,5 +1,5 @@
-//! What operators ask Leno's long-running programs, the data plane and the control plane: the admin endpoint, and a log
-//! whose levels change while the program runs.
+//! Operation of Leno's long-running programs, the data plane and the control plane: the admin endpoint, and a log whose
+//! levels can be changed while the program runs.
 #![forbid(unsafe_code)]
 
 pub mod answer;

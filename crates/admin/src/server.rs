@@ -1,8 +1,9 @@
-//! The admin endpoint: health, numbers and what the program thinks, over HTTP/1.
+//! The admin endpoint: health, metrics and internal state, over HTTP/1.
 //!
-//! Any Pod of a cluster can reach it. Each connection carries one request, all of it within [`CONNECTION_MAX`]. When
-//! [`CONNECTIONS_MAX`] are open, a newcomer replaces the oldest connection of the address that holds the most, so a kubelet's
-//! probe is answered however many sockets others open. Callers from elsewhere than this machine get the [`PUBLIC`] pages only.
+//! Any Pod of a cluster can reach it. Each connection carries one request, within [`CONNECTION_MAX`] in total. When
+//! [`CONNECTIONS_MAX`] are open, a new connection replaces the oldest one of the address with the most, so that a
+//! kubelet's probe is answered however many connections other clients open. Clients on other machines get the
+//! [`PUBLIC`] pages only.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -25,41 +26,42 @@ use crate::answer::{Answer, for_this_machine};
 /// Most connections at once.
 pub const CONNECTIONS_MAX: usize = 128;
 
-/// From accepting a connection to the end of its answer.
+/// Longest time from accepting a connection to the end of its response.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
 
-/// From accepting a connection to the end of the request's header. Kubelets and Prometheus send it with the connection.
+/// Longest time from accepting a connection to the end of the request's header. Kubelets and Prometheus send it at
+/// once.
 const HEADER_MAX: Duration = Duration::from_secs(1);
 
-/// The same for callers on this machine: a port-forward from far away connects long before the request arrives.
+/// The same for clients on this machine: a port-forward from far away connects long before its request arrives.
 const LOCAL_HEADER_MAX: Duration = Duration::from_secs(5);
 
-/// Largest request header, in bytes; hyper takes no less.
+/// Largest request header, in bytes; hyper allows no smaller limit.
 const HEADER_MAX_BYTES: usize = 8_192;
 
-/// The pages for callers from elsewhere.
+/// The pages for clients on other machines.
 const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 
 /// The page that takes longest to write.
 const METRICS: &str = "/metrics";
 
-/// How long callers from elsewhere get the same numbers: no flood of scrapes costs more than one a second.
+/// How long clients on other machines get the same metrics: a flood of scrapes costs no more than one a second.
 const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Accepts connections and answers them with the program's pages, for ever. Needs a `LocalSet`.
+/// Serves the program's pages, for ever. Needs a `LocalSet`.
 pub async fn serve<P>(listener: TcpListener, pages: P) -> Infallible
 where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
     let server = Rc::new(Server { pages, scrape: Mutex::default() });
-    // No connection settles: each has a single request, and the oldest of an address is the one that took longest.
+    // No connection settles: each has one request, and the oldest of an address has taken longest.
     let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
         let Arrival { stream, address, mut place } = listener.accept().await;
         let server = server.clone();
         spawn_local(async move {
             let answering = timeout(CONNECTION_MAX, server.answer_connection(stream, address));
-            // The peer of a connection that takes too long, or is replaced, learns it by the connection's end.
+            // A peer that takes too long or is replaced sees its connection close.
             let _ = place.hold(answering).await;
         });
     }
@@ -67,8 +69,8 @@ where
 
 struct Server<P> {
     pages: P,
-    /// The latest one that callers from elsewhere asked for. Scrapes are written one at a time, so that a probe waits for one
-    /// of them at most.
+    /// The latest response for clients on other machines. Only one scrape is written at a time, so that a probe waits
+    /// for at most one.
     scrape: Mutex<Option<(Instant, Answer)>>,
 }
 

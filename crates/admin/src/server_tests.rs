@@ -15,12 +15,12 @@ use super::*;
 use crate::answer::text;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Within what kubelets are to be answered.
+/// How quickly the endpoint should answer kubelets.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// What holds a connection for long: a body that never comes.
+/// A request that keeps a connection open: its body never arrives.
 const ATTACK: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 
-/// An admin endpoint on every address of this machine; gives its port.
+/// Starts an admin endpoint on every address of this machine; returns its port.
 async fn start() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -34,7 +34,7 @@ async fn start() -> u16 {
     port
 }
 
-/// An admin endpoint whose scrapes are numbered.
+/// Starts an admin endpoint that numbers its scrapes.
 async fn start_counting() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -60,7 +60,7 @@ async fn get(from: IpAddr, to: IpAddr, port: u16, path: &str) -> String {
         stream.write_all(request.as_bytes()).await?;
         stream.read_to_string(&mut answer).await
     };
-    // A connection that was replaced gives no answer.
+    // A replaced connection gets no response.
     let _ = timeout(PATIENCE, exchange).await;
     answer
 }
@@ -69,21 +69,21 @@ fn loopback(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-/// An address of this machine that is not loopback, if it has one.
+/// A non-loopback address of this machine, if it has one.
 fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // Nothing is sent.
+    // Connecting a UDP socket sends nothing.
     socket.connect(("192.0.2.1", 9)).ok()?;
     Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback())
 }
 
-/// Runs a test where tasks need not be `Send`.
+/// Runs a test whose tasks need not be `Send`.
 fn run<F: Future<Output = ()>>(test: F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("it starts");
     LocalSet::new().block_on(&runtime, test);
 }
 
-/// Opens one socket after another from the given addresses, in a thread of its own.
+/// Keeps opening connections from the given addresses, in its own thread.
 struct Attack {
     ends: Arc<AtomicBool>,
     opened: Arc<AtomicUsize>,
@@ -91,7 +91,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// Keeps that many sockets open.
+    /// Keeps that many connections open.
     fn start(port: u16, sources: u8, sockets: usize) -> Self {
         let (ends, opened) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (is_over, counter) = (ends.clone(), opened.clone());
@@ -122,7 +122,8 @@ impl Attack {
     }
 }
 
-/// Asks as a kubelet does, under an attack from these addresses; the probe comes from 127.0.0.1, as one of the attackers.
+/// Sends probes as a kubelet does, during an attack from these addresses. The probes come from 127.0.0.1, one of the
+/// attackers' addresses.
 fn probe_under_attack(sources: u8) {
     run(async move {
         let port = start().await;
@@ -142,7 +143,7 @@ fn probe_under_attack(sources: u8) {
         }
         println!("{} sockets from {sources} addresses; the slowest of 40 probes took {slowest:?}", attack.opened());
         attack.end();
-        // What is promised is a tenth of it: the machine of a test has other work.
+        // Ten times the goal, because the test's machine does other work too.
         assert!(slowest < 10 * PROBE_MAX, "{slowest:?}");
     });
 }
@@ -160,7 +161,7 @@ fn a_flood_of_scrapes_from_elsewhere_is_written_once_a_second() {
         for _ in 0..50 {
             written.insert(get(outer, outer, port, METRICS).await);
         }
-        // One at the beginning, and one for each second that the machine let it take.
+        // One scrape at the beginning, and one for each second that the loop took.
         let most = 1 + began.elapsed().as_secs() as usize;
         assert!(written.len() <= most, "{} scrapes in {:?}", written.len(), began.elapsed());
         let local = async || get(loopback(1), loopback(1), port, METRICS).await;
@@ -194,7 +195,7 @@ fn callers_from_elsewhere_get_health_and_numbers_and_nothing_else() {
                 "{answer}"
             );
         }
-        // The body never comes, and nobody waits for it.
+        // The body never arrives; the response must not wait for it.
         let mut stream = connect(outer, outer, port).await;
         stream.write_all(ATTACK).await.expect("it reads");
         let mut answer = String::new();

@@ -1,9 +1,9 @@
-//! The configuration directory: files to objects, objects to a mesh.
+//! The configuration directory: reads its files into objects, and joins the objects into a mesh.
 //!
-//! Manifests are the files named *.yaml, *.yml and *.json, links followed; hidden files and sub-directories
-//! are left out, as `kubectl apply -f DIR` does. A file is taken whole or not at all: while it has a mistake,
-//! what it last said without one stays in force. Of a file that never was without one, the AuthorizationPolicies are in
-//! force alone, and those that cannot be read allow no caller: a mistake must not open what a policy protects.
+//! Manifests are the files named *.yaml, *.yml and *.json; links are followed. Hidden files and sub-directories are
+//! ignored, as in `kubectl apply -f DIR`. A file takes effect as a whole. While it has an error, its last valid version
+//! stays in force. If a file never was valid, only its AuthorizationPolicies are in force, and unreadable ones allow no
+//! caller: an error must not open a port that a policy protects.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,45 +22,40 @@ use serde::Serialize;
 /// Most manifests in one directory.
 const FILES_MAX: usize = 10_000;
 
-/// The namespace of objects that name none.
+/// The namespace of objects without one.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What is in force, and what is wrong with the files it comes from.
+/// The mesh in force, and the errors in its files.
 #[derive(Debug, Clone, Serialize)]
 pub struct Configuration {
-    /// What all files say.
     pub mesh: Arc<Mesh>,
-    /// Every mistake in the files as they are now.
+    /// Every error in the current files.
     pub problems: Vec<Problem>,
-    /// What is worth knowing about them.
     pub notices: Vec<Notice>,
-    /// The files themselves.
     pub files: Vec<FileStatus>,
 }
 
-/// One file of the directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct FileStatus {
     path: String,
     serving: Serving,
 }
 
-/// Which version of a file is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Serving {
-    /// The one on disk.
+    /// The version on disk.
     Current,
-    /// An earlier one, since the one on disk has a mistake.
+    /// An earlier version, since the one on disk has an error.
     LastGood,
-    /// None: there was never one without a mistake. Of the one on disk only the AuthorizationPolicies are in force,
-    /// and those that cannot be read allow no caller.
+    /// None, since no version was ever valid. Only the AuthorizationPolicies on disk are in force, and unreadable ones
+    /// allow no caller.
     OnlyPolicies,
-    /// None: there was never one without a mistake, and there is no AuthorizationPolicy in it.
+    /// None, since no version was ever valid, and the one on disk has no AuthorizationPolicy.
     Nothing,
 }
 
-/// The files as they were last read.
+/// The files as last read.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -71,23 +66,23 @@ pub struct Directory {
 
 #[derive(Debug, Default)]
 struct ManifestFile {
-    /// Of the bytes last read, so that a file that did not change is not read as YAML again.
+    /// Digest of the bytes last read, so that an unchanged file is not parsed again.
     digest: Option<u64>,
-    /// What the last version without a mistake said.
+    /// The last valid version.
     good: Option<manifest::Manifest>,
-    /// While there was none: the policies of the version on disk.
+    /// The policies of the version on disk, while there is no valid version.
     policies: Vec<Object>,
-    /// Mistakes of the version on disk.
+    /// Errors of the version on disk.
     problems: Vec<Problem>,
 }
 
 impl Configuration {
-    /// A mesh that comes from no files.
+    /// A mesh without files.
     pub fn of_mesh(mesh: Arc<Mesh>) -> Self {
         Self { mesh, problems: Vec::new(), notices: Vec::new(), files: Vec::new() }
     }
 
-    /// Logs a line for each problem and notice that was not in `before`, and one for the whole.
+    /// Logs each problem and notice that is not in `before`, and one line for the whole.
     pub fn log(&self, before: Option<&Self>) {
         for problem in &self.problems {
             if before.is_none_or(|before| !before.problems.contains(problem)) {
@@ -107,10 +102,10 @@ impl Configuration {
 }
 
 impl Directory {
-    /// Reads the directory for the first time. Mistakes in files are no error.
+    /// Reads the directory for the first time. Invalid files are reported as problems, not as errors.
     ///
     /// # Errors
-    /// When there is no such directory or it cannot be listed.
+    /// If the directory does not exist or cannot be listed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut directory = Self { path: path.to_owned(), fault: None, files: BTreeMap::new() };
         let paths = list(path)?;
@@ -118,9 +113,9 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Reads what is on disk now; says whether anything changed.
+    /// Reads the files that changed; returns whether anything did.
     ///
-    /// A directory that is gone changes nothing but the problems: the mesh stays as it was.
+    /// If the directory is gone, the mesh stays as it was and a problem is added.
     pub fn refresh(&mut self) -> bool {
         match list(&self.path) {
             Ok(paths) => {
@@ -137,7 +132,7 @@ impl Directory {
         }
     }
 
-    /// Joins what all files say.
+    /// Joins the objects of all files.
     pub fn configuration(&self) -> Configuration {
         let good = || self.files.values().filter_map(|file| file.good.as_ref());
         let objects = self.files.values().flat_map(ManifestFile::objects);
@@ -157,7 +152,7 @@ impl Directory {
         let mut changed = false;
         for path in paths {
             let bytes = match read_bounded(&path) {
-                // Removed since the directory was listed, or a link to nothing.
+                // Removed since the directory was listed, or a link to a missing file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other,
             };
@@ -171,7 +166,7 @@ impl Directory {
 }
 
 impl ManifestFile {
-    /// Takes in what the file holds now; says whether that is news.
+    /// Applies the current content of a file; returns whether anything changed.
     fn update(&mut self, path: &str, bytes: io::Result<Vec<u8>>) -> bool {
         let digest = bytes.as_deref().ok().map(digest);
         if digest.is_some() && digest == self.digest {
@@ -186,7 +181,7 @@ impl ManifestFile {
                 true
             }
             Err(Refused { problems, policies, .. }) => {
-                // The bytes changed, and policies may have, even where the mistakes are the same.
+                // The bytes differ, so the policies may differ even if the errors are the same.
                 let news = self.problems != problems || self.good.is_none();
                 if self.good.is_none() {
                     self.policies = policies;
@@ -197,7 +192,7 @@ impl ManifestFile {
         }
     }
 
-    /// What is in force.
+    /// The objects in force.
     fn objects(&self) -> &[Object] {
         self.good.as_ref().map_or(&self.policies, |manifest| &manifest.objects)
     }
@@ -232,12 +227,12 @@ fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 fn is_manifest(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
     let extension = path.extension().and_then(|extension| extension.to_str());
-    // A named pipe would block whoever opens it. What cannot be looked at is reported when it is read.
+    // Opening a named pipe would block. A file whose type cannot be read is reported when it is read.
     let is_other = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     !hidden && matches!(extension, Some("yaml" | "yml" | "json")) && !is_other()
 }
 
-/// Reads a file, or as much of it as shows that it is too large.
+/// Reads a file, at most one byte beyond the size limit.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -251,7 +246,7 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 fn parse(path: &str, bytes: Vec<u8>) -> Result<manifest::Manifest, Refused> {
-    // A text that cannot be read may still have the words of a policy.
+    // Text that is too long or not UTF-8 may still contain a policy.
     let refused = |problem: Problem, text: String| {
         Refused::of_text(problem, &SourceFile { path: path.to_owned(), text }, DEFAULT_NAMESPACE)
     };
@@ -272,7 +267,7 @@ fn unreadable(path: &str, error: &io::Error) -> Problem {
     problem(path, format!("cannot be read: {error}"), "let Leno's user read it")
 }
 
-/// A problem of a whole file.
+/// A problem that concerns a whole file.
 fn problem(path: &str, what: String, fix: &str) -> Problem {
     let mark = Mark { line: 1, column: 1 };
     let place = Place { file: path.into(), mark, field: String::new(), object: String::new() };

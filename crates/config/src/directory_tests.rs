@@ -14,7 +14,7 @@ fn bad_service(name: &str) -> String {
     service(name).replace("80", "80000")
 }
 
-/// A directory of one good file, `a.yaml`, with the Service `a`.
+/// A directory with one valid file, `a.yaml`, that has the Service `a`.
 fn one_file() -> TempDir {
     let directory = TempDir::new().expect("there is room");
     write(&directory, "a.yaml", service("a"));
@@ -33,7 +33,7 @@ fn services(configuration: &Configuration) -> Vec<String> {
     configuration.mesh.clusters().iter().map(|cluster| cluster.key.service.to_string()).collect()
 }
 
-/// What /config says of each file: `a.yaml current`.
+/// The files on /config, as in `a.yaml current`.
 fn files(configuration: &Configuration) -> Vec<String> {
     let describe = |file: &serde_json::Value| {
         let path = file["path"].as_str().expect("it is text");
@@ -107,7 +107,7 @@ fn a_bad_file_at_the_start_does_not_stop_the_good_ones() {
 const POLICY: &str =
     "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: cart, namespace: shop}\n";
 
-/// Each policy in force: its mode and what it is about.
+/// Each policy in force: its mode and its target.
 fn policies(configuration: &Configuration) -> Vec<String> {
     configuration.mesh.policies().iter().map(|policy| format!("{:?} {}", policy.mode, policy.target())).collect()
 }
@@ -123,7 +123,7 @@ fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
     let notices: Vec<String> = configuration.notices.iter().map(ToString::to_string).collect();
     assert!(notices.iter().any(|notice| notice.contains("it allows no caller on port 80")), "{notices:?}");
 
-    // The same mistake, about another port.
+    // The same error for another port.
     write(&directory, "p.yaml", format!("{POLICY}spec: {{ports: [81], allow: [{{identities: [shop/web]}}]}}\n"));
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Unreadable port 81 in namespace shop"]);
@@ -132,7 +132,7 @@ fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
     write(&directory, "p.yaml", &good);
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Enforce port 81 in namespace shop"]);
-    // From now on there is a version to go back to.
+    // There is a valid version now.
     write(&directory, "p.yaml", good.replace("allow", "alow"));
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Enforce port 81 in namespace shop"]);
@@ -210,7 +210,7 @@ fn a_file_that_may_not_be_read_keeps_its_last_good_objects() {
     let path = directory.path().join("a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("it is ours");
     if fs::read(&path).is_ok() {
-        // The superuser may read everything; a link to itself nobody can.
+        // Root may read every file, but cannot follow a link to itself.
         fs::remove_file(&path).expect("it is there");
         symlink(&path, &path).expect("there is room");
     }

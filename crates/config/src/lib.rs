@@ -1,6 +1,6 @@
-//! The configuration directory: manifests on disk, read, watched, and joined into a mesh.
+//! The configuration directory: manifests on disk are read, watched, and joined into a mesh.
 //!
-//! The data plane and the control plane both read one where there is no Kubernetes; the model knows no files.
+//! Both planes read one where there is no Kubernetes, so this is a crate of its own: the model knows no files.
 #![forbid(unsafe_code)]
 
 mod directory;

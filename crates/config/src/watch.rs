@@ -1,8 +1,8 @@
 //! Notices changes of the configuration directory.
 //!
-//! The directory is watched, not what its links point to: editors that write a new file and rename it, and
-//! Kubernetes, which swaps the link `..data` of a mounted ConfigMap, both change the directory itself. When
-//! the directory is removed, renamed or, being a link, pointed elsewhere, the one of that name is watched next.
+//! It watches the directory itself, not the targets of its links. Editors write a new file and rename it; Kubernetes
+//! swaps the link `..data` of a mounted ConfigMap. Both change the directory itself. If the directory is removed or
+//! renamed, or is a link that is changed, the watch moves to the directory that has the path now.
 
 use std::fs;
 use std::io;
@@ -18,20 +18,19 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout};
 
-/// How long nothing may happen before a change counts as finished: files are not read half written.
+/// How long the directory must be unchanged before it is read, so that no half-written file is read.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// After this long a change is taken in even if more keep coming.
+/// After this long the directory is read even if changes keep coming.
 const QUIET_AT_MOST: Duration = Duration::from_secs(1);
 
-/// How often to look whether the path still names the directory that is watched.
+/// How often to check whether the path still leads to the watched directory.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Watches one directory.
 pub struct Watch {
     path: PathBuf,
     inotify: AsyncFd<OwnedFd>,
-    /// The directory being watched; `None` once it is gone.
+    /// The watched directory; `None` once it is gone.
     watched: Option<Identity>,
 }
 
@@ -39,22 +38,22 @@ pub struct Watch {
 type Identity = (u64, u64);
 
 impl Watch {
-    /// Starts to watch. Needs a tokio runtime.
+    /// Starts the watch. Needs a tokio runtime.
     ///
     /// # Errors
-    /// When there is no such directory, or the system allows no more watches.
+    /// If the directory does not exist, or the system allows no more watches.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Looked at first: if the path is pointed elsewhere in between, the next check sees a difference.
+        // Read the identity first: if the path changes in between, the next check notices the difference.
         let watched = Some(identity(path)?);
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
     }
 
-    /// Returns after the directory's content may have changed and a moment passed without further changes.
+    /// Returns after the content may have changed and then stayed unchanged for a moment.
     ///
-    /// Not cancel safe: the change that a dropped future was waiting out is forgotten.
+    /// Not cancel safe: a dropped future loses the change that it was waiting out.
     ///
     /// # Errors
-    /// When the system takes the watch away.
+    /// If the system removes the watch.
     pub async fn changed(&mut self) -> io::Result<()> {
         loop {
             match timeout(RECHECK_INTERVAL, self.event()).await {
@@ -73,7 +72,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits for something to happen in the directory.
+    /// Waits for an event in the directory.
     async fn event(&mut self) -> io::Result<()> {
         loop {
             let mut ready = self.inotify.readable().await?;
@@ -86,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Watches the directory that the path names now, if it is another one.
+    /// Watches the directory that has the path now, if it is another one.
     fn watch_again(&mut self) -> bool {
         let named = identity(&self.path).ok();
         if named.is_none() || named == self.watched {
@@ -116,7 +115,7 @@ fn identity(path: &Path) -> io::Result<Identity> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Reads all events there are. Which files they name does not matter: all are looked at again.
+/// Reads all pending events. The files that they name do not matter: every file is checked again.
 fn drain(inotify: &OwnedFd) -> io::Result<ReadFlags> {
     let mut buffer = [MaybeUninit::uninit(); 4_096];
     let mut reader = inotify::Reader::new(inotify, &mut buffer);

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{QUIET, RECHECK_INTERVAL, Watch};
 
-/// Longer than any change takes to be noticed, on a slow machine too.
+/// Longer than any change takes to be noticed, even on a slow machine.
 const LONG: Duration = Duration::from_secs(20);
 
 fn directory() -> TempDir {
@@ -89,7 +89,7 @@ async fn a_file_that_is_being_written_is_not_taken_in_before_it_rests() {
     let taken_in = Instant::now();
     let mut moments = writer.join().expect("it wrote");
     moments.push(taken_in);
-    // A busy machine may let the writer itself rest for as long.
+    // On a busy machine the writer itself may pause that long.
     let rested = moments.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0])).max();
     assert!(rested >= Some(QUIET), "taken in after {rested:?}");
 }

@@ -1,7 +1,8 @@
-//! Connections of clients: accepted, and where there is something to show secured by TLS, before anybody reads them.
+//! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
 //!
-//! A connection has a place among those of its peer's address. One that shows a certificate of the mesh moves to the places by
-//! identity. Either may lose its place to a newer connection ([`leno_accept`]), and reading from it fails then.
+//! A connection takes a place among those of its source address. A client with a certificate of the mesh moves to the
+//! places counted by identity. A newer connection may take either place ([`leno_accept`]); reading the old connection
+//! then fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,37 +25,34 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-/// From accepting a connection to the end of its TLS handshake and of the head of its first request. Clients of every
-/// kind connect when they have something to ask.
+/// Longest time from accepting a connection to the head of its first request, TLS handshake included. No client
+/// connects before it has a request to send.
 pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Says how the next connection is secured.
+/// Gives the TLS configuration for the next connection.
 pub(crate) type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 
-/// By what shows who we are as a workload; each that replaces it is used from then on.
+/// Uses our workload certificate. Connections accepted after a renewal use the new one.
 pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> Tls {
     Box::new(move || identity.borrow().server.clone())
 }
 
-/// Who is at the other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// Where it is.
     pub(crate) address: SocketAddr,
-    /// Who it is, by its certificate; `None` where it showed none.
+    /// The SPIFFE id in its certificate; `None` without a certificate.
     pub(crate) identity: Option<SpiffeId>,
-    /// What it has said so far.
     pub(crate) presence: Presence,
 }
 
 impl Peer {
-    /// The account of what it costs us while it has not shown who it is.
+    /// The account of its source address, which counts until it shows a certificate.
     pub(crate) fn source(&self) -> Source {
         Source::of(self.address.ip())
     }
 }
 
-/// What a connection has said so far, as those who answer it see it. The default is that of no connection.
+/// What a connection has sent so far, shared with the service that answers it. The default belongs to no connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,
@@ -62,13 +60,13 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// The head of a request has come.
+    /// Notes that the head of a request has arrived.
     pub(crate) fn asked(&self) {
         self.has_asked.store(true, Ordering::Relaxed);
     }
 
-    /// The connection has sent something that only somebody with a reason to be here can: it yields its place later than
-    /// others.
+    /// Notes that the client has sent a request that only a legitimate client can send: its connection yields its place
+    /// later than others.
     pub(crate) fn settle(&self) {
         if let Some(standing) = &self.standing {
             standing.settle();
@@ -76,22 +74,21 @@ impl Presence {
     }
 }
 
-/// A connection that may be read.
+/// A connection that is ready to be read.
 pub(crate) struct Connection {
     transport: Transport,
     peer: Peer,
     place: Place,
-    /// The latest moment for the first request; nothing when that has come.
+    /// Deadline of the first request; `None` once a request has arrived.
     first_request: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection {
-    /// Who is at the other end.
     pub(crate) fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Why nothing more is read, if there is a reason.
+    /// Ready with the reason when reading must stop.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if self.place.poll_replaced(cx).is_ready() {
             return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));
@@ -113,16 +110,16 @@ enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Who may connect where we show who we are.
+/// Which clients may connect over TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clients {
-    /// Those that show who they are too.
+    /// Only clients with a certificate of the mesh.
     Identified,
-    /// Everybody: who comes for an identity has none yet, and an API server has none of the mesh.
+    /// Every client: a workload that asks for its first certificate has none, and an API server has none of the mesh.
     Anybody,
 }
 
-/// Accepts connections for ever, in clear where there is no `tls`.
+/// Accepts connections for ever; without `tls`, in clear.
 pub(crate) async fn accept(
     mut listener: Listener,
     tls: Option<Tls>,
@@ -136,9 +133,9 @@ pub(crate) async fn accept(
         tokio::spawn(async move {
             let address = arrival.address;
             match Connection::open(arrival, tls, clients).await {
-                // When nobody takes it the server is ending.
+                // The send fails only while the server shuts down.
                 Ok(connection) => drop(connections.send(Ok(connection)).await),
-                Err(why) => tracing::debug!(%address, why, "a connection was not secured"),
+                Err(why) => tracing::debug!(%address, why, "a connection was closed during its TLS handshake"),
             }
         });
     }
@@ -165,7 +162,7 @@ async fn secure(
     clients: Clients,
     latest: Instant,
 ) -> Result<(Transport, Option<SpiffeId>), String> {
-    // Requests and responses are whole messages: they are not to wait for more.
+    // Requests and responses are complete messages: send them at once.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let Some(tls) = tls else {
         return Ok((Transport::Clear(stream), None));

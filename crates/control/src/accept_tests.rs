@@ -16,7 +16,7 @@ use crate::issuer::{ClusterIssuer, Signing};
 const PATIENCE: Duration = Duration::from_secs(20);
 const PLACES: usize = 2;
 
-/// A listener for meshed clients, and what its clients need.
+/// A listener for clients of the mesh, and what its clients need.
 struct Door {
     address: SocketAddr,
     signing: watch::Receiver<Arc<Signing>>,
@@ -48,7 +48,7 @@ impl Door {
         socket.connect(self.address).await.expect("it listens")
     }
 
-    /// A meshed client's end of a connection, and ours.
+    /// Both ends of a connection of a client with a certificate of the mesh.
     async fn meshed(&mut self, workload: &str) -> (client::TlsStream<TcpStream>, Connection) {
         let config = identity(&self.signing, workload).await.identity().borrow().client.clone();
         let stream = TcpStream::connect(self.address).await.expect("it listens");
@@ -59,7 +59,7 @@ impl Door {
     }
 }
 
-/// Whether a byte of the client arrives.
+/// Sends one byte and returns whether it arrives.
 async fn is_open(client: &mut client::TlsStream<TcpStream>, connection: &mut Connection) -> bool {
     let exchange = async {
         client.write_u8(7).await?;

@@ -1,6 +1,7 @@
-//! The control plane of a cluster: what is started, and what of it waits for what.
+//! The control plane in a cluster: starts its parts in the order of their dependencies.
 //!
-//! Its objects and its issuing authority must be known before anybody is served; the admin endpoint answers at once.
+//! It serves clients only once it knows the cluster's objects and has its issuing authority; the admin endpoint answers
+//! at once.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -93,7 +94,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     ended
 }
 
-/// Serves the webhooks, if there are any; never ends.
+/// Serves the webhooks if they are configured; never returns.
 async fn run(webhooks: Option<CertifiedWebhooks>, client: kube::Client, leads: watch::Receiver<bool>) -> Infallible {
     match webhooks {
         Some(webhooks) => webhooks.run(client, leads).await,
@@ -101,7 +102,7 @@ async fn run(webhooks: Option<CertifiedWebhooks>, client: kube::Client, leads: w
     }
 }
 
-/// Answers kubelets, if they are to ask here; never ends.
+/// Answers the kubelet's probes if the command line asks for it; never returns.
 async fn answer_probes(listener: Option<TcpListener>, pages: Rc<Pages>) -> Infallible {
     match listener {
         Some(listener) => leno_admin::serve(listener, async move |request| pages.answer_probe(request).await).await,
@@ -109,7 +110,7 @@ async fn answer_probes(listener: Option<TcpListener>, pages: Rc<Pages>) -> Infal
     }
 }
 
-/// Another name for each process: what a Lease is held by.
+/// The Lease holder's name: different for each process.
 fn holder() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}-{:08x}", host.trim(), fastrand::u32(..))

@@ -1,7 +1,7 @@
-//! Where the mesh comes from in a cluster: its objects, which are watched.
+//! The mesh of a cluster, made from its watched objects.
 //!
-//! Nothing is published before every kind has been listed once, and from then on something always is: while the API
-//! server is away, what was known last stays in force.
+//! Publishes nothing before every kind has been listed once. While the API server is unreachable, the last known state
+//! stays in force.
 
 mod state;
 
@@ -24,10 +24,9 @@ use crate::index::{Change, Index, Joined, Kind, Namespace, News, Unmeshed};
 use crate::status::Judged;
 use crate::watch::{self as watches, CHANGES_MAX};
 
-/// How long changes are gathered before they are published: a rollout makes one mesh of many changes.
+/// How long changes are gathered before a mesh is published, so that a rollout makes one mesh of many changes.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// A cluster that is watched.
 pub(crate) struct KubernetesSource {
     index: Index,
     /// The control plane's own namespace.
@@ -40,12 +39,13 @@ pub(crate) struct KubernetesSource {
     namespaces: watch::Sender<Arc<BTreeMap<Box<str>, Namespace>>>,
     trusting: watch::Sender<BTreeSet<Box<str>>>,
     unmeshed: watch::Sender<BTreeMap<Box<str>, Vec<Unmeshed>>>,
-    /// They end with the source.
+    /// The watches end when the source is dropped.
     _watches: JoinSet<()>,
 }
 
 impl KubernetesSource {
-    /// Starts to watch; the API server need not be there yet. `own` is the control plane's namespace. Needs a tokio runtime.
+    /// Starts the watches; the API server need not be reachable yet. `own` is the control plane's namespace. Needs a
+    /// tokio runtime.
     pub(crate) fn start(client: &Client, own: &str) -> Self {
         let (sender, changes) = mpsc::channel(CHANGES_MAX);
         Self {
@@ -63,59 +63,58 @@ impl KubernetesSource {
         }
     }
 
-    /// Waits until all that there is is known: before that the mesh is empty, and nobody should be told so.
+    /// Waits until every kind has been listed. Before that the mesh is empty, and no client may get it.
     pub(crate) async fn listed(&mut self) {
         while !self.index.is_complete() {
             self.gather_and_publish().await;
         }
     }
 
-    /// The mesh now, and each that replaces it.
+    /// The current mesh, and each that replaces it.
     pub(crate) fn mesh(&self) -> watch::Receiver<Arc<Mesh>> {
         self.mesh.subscribe()
     }
 
-    /// What is known now, and at each later moment.
+    /// The current state, and each that replaces it.
     pub(crate) fn state(&self) -> watch::Receiver<Arc<State>> {
         self.state.subscribe()
     }
 
-    /// What became of routes and policies by what is known now, and each time that it is something else.
+    /// The results for routes and policies, and each change of them.
     pub(crate) fn judged(&self) -> watch::Receiver<Judged> {
         self.judged.subscribe()
     }
 
-    /// The namespaces that are known now, and at each later moment.
+    /// The namespaces, and each change of them.
     pub(crate) fn namespaces(&self) -> watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>> {
         self.namespaces.subscribe()
     }
 
-    /// The namespaces that need the trust bundle: our own, and those that proxies run in or may be put into.
+    /// The namespaces that need the trust bundle: our own, and those with Pods that have or get a proxy.
     pub(crate) fn trusting_namespaces(&self) -> watch::Receiver<BTreeSet<Box<str>>> {
         self.trusting.subscribe()
     }
 
-    /// The Pods, by namespace, that run without the proxy that they or the namespace ask for.
+    /// The Pods that run without a proxy although they or their namespace ask for one, by namespace.
     pub(crate) fn unmeshed(&self) -> watch::Receiver<BTreeMap<Box<str>, Vec<Unmeshed>>> {
         self.unmeshed.subscribe()
     }
 
-    /// Where to say what is known before the API server tells it.
+    /// Accepts changes that are known before the API server reports them.
     pub(crate) fn changes(&self) -> mpsc::Sender<(Kind, Change)> {
         self.sender.clone()
     }
 
-    /// Takes in each change, for ever.
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
             self.gather_and_publish().await;
         }
     }
 
-    /// Waits for a change, takes it in with those that come right after it, and publishes what they make.
+    /// Waits for a change, applies it with those that follow at once, and publishes the result.
     async fn gather_and_publish(&mut self) {
         let Some(first) = self.changes.recv().await else {
-            // We hold a sender ourselves.
+            // `self` holds a sender, so the channel never closes.
             return std::future::pending().await;
         };
         let mut is_of_objects = self.take(first);
@@ -129,8 +128,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Takes in a change; whether it is one of objects. A Pod that is only expected changes no mesh, and any Pod in the cluster
-    /// can have the webhook expect one.
+    /// Applies a change; returns whether it can change the mesh. An expected Pod cannot, and any client that creates a
+    /// Pod can make the webhook expect one.
     fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
         let is_of_objects = !matches!(change, Change::Expected(_));
         let News { problems, until_then, is_mended } = self.index.take(kind, change);
@@ -138,7 +137,7 @@ impl KubernetesSource {
             tracing::warn!("{problem}; until then {until_then}");
         }
         if is_mended {
-            tracing::info!(%kind, "an object that had a mistake has none now");
+            tracing::info!(%kind, "an invalid object is valid again");
         }
         is_of_objects
     }
@@ -173,7 +172,7 @@ impl KubernetesSource {
         self.state.send_replace(Arc::new(state));
     }
 
-    /// Most changes are of endpoints, and leave every route and policy as it was.
+    /// Most changes concern endpoints only, and leave the status of every route and policy as it was.
     fn publish_judged(&self, routes: &[ParentStatus]) {
         let observed = self.index.observed();
         self.judged.send_if_modified(|known| {
@@ -185,7 +184,7 @@ impl KubernetesSource {
         });
     }
 
-    /// Comes before the mesh, which may take longer to make: new Pods wait for nothing else.
+    /// Runs before the mesh is made, which may take longer: new Pods wait only for these namespaces.
     fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());
@@ -196,7 +195,7 @@ impl KubernetesSource {
     }
 }
 
-/// Tells a value to whoever follows it, if it is another.
+/// Sends a value to its receivers if it differs from the last one.
 fn replace<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
     sender.send_if_modified(|known| {
         let is_news = *known != value;

@@ -28,14 +28,14 @@ use clap::Parser;
 
 use options::Options;
 
-/// Runs the control plane as its command line says; the first item is the program's name.
+/// Runs the control plane; `args` starts with the program's name.
 ///
-/// The exit code is 0 after an orderly end, 1 after any other, and 2 for a wrong command line.
+/// The exit code is 0 after an orderly end, 2 for an invalid command line, and 1 for any other failure.
 pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
     let options = match Options::try_parse_from(args) {
         Ok(options) => options,
         Err(error) => {
-            // Whoever asked may have stopped reading.
+            // The reader of standard output may be gone.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }

@@ -1,4 +1,4 @@
-//! The control plane of a directory: what is started, in which order.
+//! The control plane of a directory: starts its parts in order.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,8 +15,8 @@ use crate::publish::Publisher;
 use crate::run::{RunError, listen};
 use crate::source::DirectorySource;
 
-/// Serves the mesh of a directory until `ended`. Starts in the order in which a mistake is found soonest: files,
-/// addresses.
+/// Serves the mesh of a directory until `ended`. Reads files before it listens, so that errors show as early as
+/// possible.
 pub(crate) async fn serve(
     path: &Path,
     options: Options,
@@ -58,7 +58,7 @@ async fn start_identity(path: PathBuf, workload: Workload) -> Result<Upkeep, Run
     Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(failed)
 }
 
-/// Keeps the identity good, if there is one; never ends.
+/// Renews the identity if there is one; never returns.
 async fn keep(identity: Option<Upkeep>) -> Infallible {
     match identity {
         Some(identity) => identity.run().await,

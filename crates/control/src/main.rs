@@ -1,5 +1,3 @@
-//! The control plane's binary.
-
 fn main() -> std::process::ExitCode {
     leno_control::main_with_args(std::env::args_os())
 }

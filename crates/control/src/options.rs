@@ -7,9 +7,10 @@ use clap::Parser;
 use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::spiffe::{TrustDomain, Workload};
 
-/// Leno's control plane: tells proxies, Envoy and gRPC clients where Services are, over xDS, and certifies who they are.
+/// Leno's control plane: sends Services and endpoints over xDS to proxies, Envoy and gRPC clients, and issues
+/// certificates
 ///
-/// What it watches is a Kubernetes cluster, or on one machine a directory.
+/// It watches a Kubernetes cluster or, on one machine, a directory.
 #[derive(Debug, Parser)]
 #[command(name = "leno-control", version, max_term_width = 100)]
 pub(crate) struct Options {
@@ -21,19 +22,20 @@ pub(crate) struct Options {
     #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where xDS is served: over mutual TLS, but with --config and no --identity in clear, on this machine only
+    /// Address for xDS: over mutual TLS; with --config and without --identity in clear, on this machine only
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15010")]
     pub(crate) xds: SocketAddr,
 
-    /// Where workloads of the cluster get their certificates
+    /// Address where workloads of the cluster request their certificates
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15012")]
     pub(crate) identity_service: SocketAddr,
 
-    /// Where API servers ask before they store a Pod or what the mesh reads; without it nobody is answered
+    /// Address for the webhooks of the API server, which calls them before it stores a Pod or a mesh object; without it
+    /// no webhooks
     #[arg(long, value_name = "ADDR", requires = "inject_config", conflicts_with = "config")]
     pub(crate) webhooks: Option<SocketAddr>,
 
-    /// What the webhooks set proxies up with: inject.yaml of the ConfigMap leno-config
+    /// The webhooks' options for new proxies: inject.yaml of the ConfigMap leno-config
     #[arg(long, value_name = "FILE", requires = "webhooks", conflicts_with = "config")]
     pub(crate) inject_config: Option<PathBuf>,
 
@@ -41,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", conflicts_with = "config")]
     pub(crate) cluster_domain: String,
 
-    /// The namespace of the control plane in the cluster: that of its Secret and its Lease
+    /// The control plane's own namespace, with its Secret and its Lease
     #[arg(long, env = "LENO_NAMESPACE", value_name = "NAMESPACE", default_value = "leno")]
     pub(crate) namespace: String,
 
@@ -49,31 +51,31 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     pub(crate) trust_domain: TrustDomain,
 
-    /// With --config: who this control plane is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
+    /// With --config: the identity of this control plane: ns/NAMESPACE/sa/SERVICE-ACCOUNT
     #[arg(long, value_name = "WORKLOAD", requires_all = ["issuer", "config"])]
     pub(crate) identity: Option<Workload>,
 
-    /// With --config: who issues the certificate that proves it: a directory made by `leno ca init`
+    /// With --config: the issuer of its certificate: a directory made by `leno ca init`
     #[arg(long, value_name = "DIR", requires_all = ["identity", "config"])]
     pub(crate) issuer: Option<PathBuf>,
 
-    /// Where /ready, /metrics, /clients and the like are served
+    /// Address of the admin endpoint: /ready, /metrics, /clients and more
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15014")]
     pub(crate) admin: SocketAddr,
 
-    /// Where /live and /ready are served, and nothing else: for kubelets, where a proxy guards the rest
+    /// Address for /live and /ready only: for kubelets, if a proxy protects the admin endpoint
     #[arg(long, value_name = "ADDR", conflicts_with = "config")]
     pub(crate) probes: Option<SocketAddr>,
 
-    /// Where the trust bundle is written, for a proxy in the same Pod
+    /// Where to write the trust bundle, for a proxy in the same Pod
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     pub(crate) trust_bundle: Option<PathBuf>,
 
-    /// off, error, warn, info, debug or trace, for everything or by target: info,leno_control=debug
+    /// Log levels: off, error, warn, info, debug or trace, for everything or by target: info,leno_control=debug
     #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info,kube_client=off")]
     pub(crate) log: LogFilter,
 
-    /// How log lines look
+    /// The format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Plain)]
     pub(crate) log_format: LogFormat,
 }

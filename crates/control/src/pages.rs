@@ -1,4 +1,4 @@
-//! What the admin endpoint answers to each request.
+//! The pages of the admin endpoint.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::kubernetes::State;
 use crate::publish::Publisher;
 use crate::webhooks::Counts;
 
-/// What GET / says.
+/// The page at `/`.
 const CONTENTS: &str = "\
 GET /live        200 while the process runs
 GET /ready       200 while clients are served, 503 until the cluster is known
@@ -23,27 +23,26 @@ GET /log-level   which levels are logged
 PUT /log-level   change them: debug, or info,leno_control=debug
 ";
 
-/// The type of what Prometheus reads.
+/// The content type of the metrics page.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the pages show.
+/// What the pages read from.
 pub(crate) struct Pages {
     pub(crate) publisher: Publisher,
     pub(crate) log: LogLevels,
-    /// Nothing where the mesh is that of a directory.
+    /// `None` where the mesh comes from a directory.
     pub(crate) cluster: Option<ClusterPages>,
 }
 
-/// What there is to show of a cluster.
+/// The part that exists only in a cluster.
 pub(crate) struct ClusterPages {
     pub(crate) state: watch::Receiver<Arc<State>>,
     pub(crate) is_serving: watch::Receiver<bool>,
-    /// Nothing where no webhooks are served.
+    /// `None` where no webhooks are served.
     pub(crate) webhooks: Option<Arc<Counts>>,
 }
 
 impl Pages {
-    /// Answers one request.
     pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
         let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
         match (request.uri().path(), is_reading) {
@@ -64,7 +63,7 @@ impl Pages {
         }
     }
 
-    /// Answers one request of a kubelet: how this replica is.
+    /// Answers a kubelet's probe of this replica.
     pub(crate) async fn answer_probe(&self, request: Request<Incoming>) -> Answer {
         match request.uri().path() {
             "/live" | "/ready" => self.answer(request).await,

@@ -1,4 +1,4 @@
-//! The process: what it is, how it starts, and what ends it.
+//! The process: its start and its end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::options::Options;
 use crate::webhooks::BadConfig;
 use crate::{cluster, local};
 
-/// Why the control plane ended other than well.
+/// Why the control plane failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error("--config {}: {source}; name a directory of Kubernetes manifests", path.display())]
@@ -71,7 +71,7 @@ async fn start(options: Options) -> Result<(), RunError> {
     }
 }
 
-/// Listens where a flag says.
+/// Listens on the address of a flag.
 pub(crate) fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, RunError> {
     leno_accept::listen(address).map_err(|source| RunError::Listen { flag, address, source })
 }

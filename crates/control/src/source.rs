@@ -1,4 +1,4 @@
-//! Where the mesh comes from when there is no Kubernetes: a directory of manifests.
+//! The mesh of a directory of manifests, for use without Kubernetes.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,6 @@ use leno_config::{Configuration, Directory, Watch};
 use leno_model::mesh::Mesh;
 use tokio::sync::watch;
 
-/// A directory that is read and watched.
 pub(crate) struct DirectorySource {
     watch: Watch,
     directory: Directory,
@@ -20,9 +19,9 @@ impl DirectorySource {
     /// Reads a directory for the first time. Needs a tokio runtime.
     ///
     /// # Errors
-    /// When there is no such directory, or it cannot be watched.
+    /// If the directory does not exist or cannot be watched.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Watched before it is read, so that no change falls in between.
+        // Start the watch before reading, so that no change is missed in between.
         let watch = Watch::new(path)?;
         let directory = Directory::open(path)?;
         let configuration = directory.configuration();
@@ -31,12 +30,12 @@ impl DirectorySource {
         Ok(Self { watch, directory, configuration, mesh })
     }
 
-    /// The mesh now, and each that replaces it.
+    /// The current mesh, and each that replaces it.
     pub(crate) fn mesh(&self) -> watch::Receiver<Arc<Mesh>> {
         self.mesh.subscribe()
     }
 
-    /// Takes in each change; ends only when the directory cannot be watched any more.
+    /// Applies every change; returns only when the directory can no longer be watched.
     pub(crate) async fn run(mut self) -> io::Error {
         loop {
             if let Err(error) = self.watch.changed().await {

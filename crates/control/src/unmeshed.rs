@@ -1,7 +1,8 @@
-//! Reports Pods that run without a proxy although they or their namespace ask for one: an Event on each, and a line in the log.
+//! Reports Pods that run without a proxy although they or their namespace ask for one: an Event for each, and a log
+//! line.
 //!
-//! The guard of the chart refuses such Pods when they are created. Those that remain are older than the namespace's annotation or than
-//! Leno, have another mesh's proxy, or were created where the guard was not installed. The replica that leads reports.
+//! The chart's guard rejects such Pods at their creation. The remaining ones are older than the namespace's annotation
+//! or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,21 +20,20 @@ use tokio::time::sleep;
 
 use crate::index::Unmeshed;
 
-/// Most Pods of a namespace that get an Event: one says what to do, and the metric has the number.
+/// Most Pods per namespace that get an Event: one Event is enough to name the remedy, and the metric has the number.
 const EVENTS_PER_NAMESPACE_MAX: usize = 20;
 /// How long to wait after an Event could not be written.
 const RETRY: Duration = Duration::from_secs(10);
-/// Most bytes of a Pod's name in the name of its Event, which may have 253.
+/// Bytes of a Pod's name that go into its Event's name, which may have 253 bytes.
 const NAME_MAX_BYTES: usize = 200;
-/// HTTP's status for an Event that another replica has written.
+/// HTTP's status for an Event that another replica has written already.
 const CONFLICT: u16 = 409;
-/// The reason of the Events.
 const REASON: &str = "WithoutProxy";
 
-/// Namespaces, each with Pods.
+/// Pods by namespace.
 type ByNamespace = BTreeMap<Box<str>, Vec<Unmeshed>>;
 
-/// Reports each Pod once, for ever, while `leads` says that this replica writes.
+/// Reports each Pod once. Runs for ever; writes only while `leads` is true.
 pub(crate) async fn report_unmeshed(
     client: Client,
     mut leads: watch::Receiver<bool>,
@@ -58,7 +58,7 @@ pub(crate) async fn report_unmeshed(
     }
 }
 
-/// What was reported, as far as it is still so.
+/// What has been reported, without Pods that are gone.
 #[derive(Debug, Default)]
 struct Reported {
     /// The UIDs of Pods that have an Event.
@@ -68,7 +68,7 @@ struct Reported {
 }
 
 impl Reported {
-    /// The Pods that need an Event, each with its namespace. Forgets Pods that are gone.
+    /// The Pods that still need an Event, each with its namespace. Forgets Pods that are gone.
     fn due(&mut self, all: &ByNamespace) -> Vec<(Box<str>, Unmeshed)> {
         let shown = |pods: &Vec<Unmeshed>| pods.iter().take(EVENTS_PER_NAMESPACE_MAX).cloned().collect::<Vec<_>>();
         let shown: Vec<_> = all
@@ -79,7 +79,7 @@ impl Reported {
         shown.into_iter().filter(|(_, pod)| !self.pods.contains(&pod.uid)).collect()
     }
 
-    /// A line for the log for each namespace that has more such Pods than it had.
+    /// A log line for each namespace that has more such Pods than before.
     fn rises(&mut self, all: &ByNamespace) -> Vec<String> {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
@@ -97,7 +97,7 @@ impl Reported {
     }
 }
 
-/// An Event could not be written; the log says which.
+/// An Event could not be written; the log names it.
 struct Failed;
 
 async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut Reported) -> Result<(), Failed> {
@@ -107,7 +107,7 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
         match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
             Ok(_) => drop(reported.pods.insert(pod.uid)),
             Err(kube::Error::Api(status)) if status.code == CONFLICT => drop(reported.pods.insert(pod.uid)),
-            // A namespace that is about to go takes nothing new.
+            // A namespace that is being deleted accepts no new objects.
             Err(error) => {
                 tracing::debug!(%namespace, pod = %pod.name, %error, "no Event could be written");
                 outcome = Err(Failed);
@@ -117,10 +117,10 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     outcome
 }
 
-/// The Event, whose name is the same in every replica.
+/// The Event. Every replica gives it the same name.
 fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
     let Unmeshed { name, uid } = pod;
-    // Names are ASCII, and UIDs are too.
+    // Both are ASCII, so a character is a byte.
     let short: String = name.chars().take(NAME_MAX_BYTES).collect();
     let distinct: String = uid.chars().take(8).collect();
     Event {

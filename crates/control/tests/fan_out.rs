@@ -1,4 +1,5 @@
-//! Many clients over real connections: a change reaches everybody who asked for it, soon, and nobody else.
+//! Many clients over real connections: a change quickly reaches every client that subscribed to it, and no other
+//! client.
 //!
 //! `FAN_OUT_CLIENTS=1000 cargo test --release -p leno-control --test fan_out -- --nocapture` measures more of them.
 
@@ -22,11 +23,10 @@ use tokio::time::timeout;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-/// Services of the mesh.
 const SERVICES: u16 = 1_000;
 /// Endpoints of each.
 const ENDPOINTS: u8 = 10;
-/// Changes that are measured.
+/// Changes that the test measures.
 const CHANGES: u8 = 20;
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -98,7 +98,8 @@ fn cluster(number: u16, endpoints: u8) -> Cluster {
     }
 }
 
-/// The mesh; the first Service has so many endpoints. All are made anew, as a control plane does that translates.
+/// The mesh, whose first Service has so many endpoints. Every object is new, as in a mesh that a control plane
+/// translates.
 fn mesh(endpoints_of_first: u8) -> Arc<Mesh> {
     let clusters = (0..SERVICES).map(|number| {
         let endpoints = if number == 0 { endpoints_of_first } else { ENDPOINTS };

@@ -1,7 +1,7 @@
 //! A local certificate authority, for one machine and for tests.
 //!
-//! Its certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). What it signs is written
-//! by it alone: of a request it takes only the key.
+//! Its certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). It takes only the key
+//! from a request, and writes everything else in a certificate itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,19 +20,19 @@ use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
 
-/// How far a peer's clock may be behind ours and still find a new certificate valid.
+/// How far a peer's clock may be behind ours for the peer to accept a new certificate.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
-/// How long an SVID is valid unless something else is asked for.
+/// Default lifetime of an SVID.
 pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long an authority is valid: ten years.
+/// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
-/// How long a request may be, in bytes; one with a P-256 key and the longest SPIFFE id has under 3,000.
+/// Longest signing request, in bytes; one with a P-256 key and the longest SPIFFE id has less than 3,000.
 const CSR_MAX_BYTES: usize = 8_192;
 
-/// A key that signs, and the certificate that says for whom.
+/// A signing key, and its certificate.
 #[derive(Debug)]
 pub struct Authority {
     trust_domain: TrustDomain,
@@ -43,61 +43,60 @@ pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate with its key, in PEM, for a program that is not a proxy.
+/// A certificate with its key in PEM, for a program that is not a proxy.
 #[derive(Debug)]
 pub struct KeyPairPem {
-    /// The certificate.
     pub certificate: String,
-    /// The private key (PKCS #8).
+    /// PKCS #8.
     pub private_key: String,
 }
 
-/// Why texts make no authority; it says what to do.
+/// Why PEM texts are no authority. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAuthority {
-    /// The certificate is not one of an authority of a trust domain.
+    /// The certificate is not that of an authority of a trust domain.
     #[error("the certificate is not of an authority with a trust domain; make one with leno ca init")]
     Certificate,
     /// The key cannot be used.
     #[error("the private key cannot be used ({0}); make one with leno ca init")]
     Key(rcgen::Error),
-    /// The key and the certificate are not of one authority.
+    /// The certificate is for another key.
     #[error("the certificate is for another key; copy both from one directory")]
     Mismatch,
 }
 
-/// Why a request was not signed; it says what to do.
+/// Why a request was not signed. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
     /// Longer than any request for a workload.
     #[error("the certificate signing request has {0} bytes; at most {CSR_MAX_BYTES} are read")]
     TooLong(usize),
-    /// Not a request, or not signed with the key that it is for.
+    /// Malformed, or not signed with its own key.
     #[error("the certificate signing request is invalid ({0}); send one in DER, signed with its own key")]
     Request(rcgen::Error),
-    /// The key is of another kind.
+    /// The key has another algorithm.
     #[error("the certificate signing request is not for an ECDSA key on P-256; make such a key")]
     KeyKind,
-    /// The request names something else.
+    /// The request has another name.
     #[error("the certificate signing request names {found}, and only {wanted} may be certified")]
     WrongName {
-        /// What the request names.
+        /// The name in the request.
         found: String,
-        /// What it may name.
+        /// The name that may be certified.
         wanted: SpiffeId,
     },
-    /// The workload is of another trust domain.
-    #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own")]
+    /// The workload belongs to another trust domain.
+    #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own trust domain")]
     WrongTrustDomain {
-        /// Who is to be certified.
+        /// The workload to certify.
         wanted: SpiffeId,
-        /// Whom this authority may certify.
+        /// The authority's trust domain.
         ours: TrustDomain,
     },
     /// The authority itself has expired.
     #[error("the authority's own certificate has expired; make another with leno ca init and rotate to it")]
     Expired,
-    /// The machine could not make a key or sign.
+    /// Making a key or a signature failed.
     #[error("the certificate could not be made: {0}")]
     Crypto(#[from] rcgen::Error),
 }
@@ -106,7 +105,7 @@ impl Authority {
     /// Makes a new key and certificate.
     ///
     /// # Errors
-    /// If the machine gives no random numbers.
+    /// If the system's random numbers fail.
     pub fn create(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
         let (key, validity) = (KeyPair::generate()?, Validity::starting(now, AUTHORITY_LIFETIME));
         let params = authority_params(&trust_domain, validity, 0)?;
@@ -114,10 +113,10 @@ impl Authority {
         Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
     }
 
-    /// The same, of one that certifies other authorities too: see [`Authority::delegate`].
+    /// Like [`Authority::create`], for an authority that may certify other authorities: see [`Authority::delegate`].
     ///
     /// # Errors
-    /// If the machine gives no random numbers.
+    /// If the system's random numbers fail.
     pub fn create_anchor(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, rcgen::Error> {
         let (key, validity) = (KeyPair::generate()?, Validity::starting(now, AUTHORITY_LIFETIME));
         let params = authority_params(&trust_domain, validity, 1)?;
@@ -125,11 +124,11 @@ impl Authority {
         Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
     }
 
-    /// Makes another authority of the same trust domain, for which this one vouches. It ends with this one if that is
-    /// sooner.
+    /// Makes another authority of the same trust domain, certified by this one. Its certificate expires with this one's
+    /// at the latest.
     ///
     /// # Errors
-    /// [`SignError`] if this one has expired or the machine gives no random numbers.
+    /// [`SignError`] if this authority has expired or the system's random numbers fail.
     pub fn delegate(&self, now: SystemTime, lifetime: Duration) -> Result<Self, SignError> {
         let (key, validity) = (KeyPair::generate()?, self.capped(Validity::starting(now, lifetime))?);
         let mut params = authority_params(&self.trust_domain, validity, 0)?;
@@ -148,10 +147,10 @@ impl Authority {
         Self { trust_domain, validity, certificate_pem, certificates, issuer }
     }
 
-    /// Reads one that was written in PEM: its certificate, after which may come those that lead to an anchor.
+    /// Reads an authority from PEM: its certificate, optionally followed by those that lead to an anchor, and its key.
     ///
     /// # Errors
-    /// [`BadAuthority`] unless both texts are of one authority of one trust domain.
+    /// [`BadAuthority`] unless both texts belong to one authority of one trust domain.
     pub fn from_pem(certificate_pem: String, key_pem: &str) -> Result<Self, BadAuthority> {
         let certificates: Result<Vec<_>, _> =
             CertificateDer::pem_slice_iter(certificate_pem.as_bytes()).take(CHAIN_MAX_CERTIFICATES).collect();
@@ -169,34 +168,34 @@ impl Authority {
         Ok(Self { trust_domain, validity, certificate_pem, certificates, issuer })
     }
 
-    /// Whom it certifies.
+    /// The trust domain of the workloads that it certifies.
     pub fn trust_domain(&self) -> &TrustDomain {
         &self.trust_domain
     }
 
-    /// Its certificate, in PEM, and those after it that lead to an anchor.
+    /// Its certificate in PEM, followed by those that lead to an anchor.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The same: its own certificate first.
+    /// The same certificates in DER, in the same order.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
     }
 
-    /// When its own certificate is valid.
+    /// The validity of its own certificate.
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// Its private key, in PEM (PKCS #8).
+    /// Its private key in PEM (PKCS #8).
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// Certifies that the key of a request (RFC 2986, in DER) is `id`'s.
+    /// Issues a certificate to `id` for the key in a request (RFC 2986, in DER).
     ///
-    /// The certificate expires with the authority if that is sooner.
+    /// The certificate expires with the authority at the latest.
     ///
     /// # Errors
     /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
@@ -216,7 +215,7 @@ impl Authority {
         Ok(self.certify(id, &request.public_key, validity)?.into())
     }
 
-    /// Makes a key pair and certifies it, for a program that is not a proxy.
+    /// Makes a key pair and a certificate for it, for a program that is not a proxy.
     ///
     /// # Errors
     /// [`SignError`] as [`Authority::sign`].
@@ -234,7 +233,7 @@ impl Authority {
         self.certify_names(vec![uri(id)?], purposes, key, validity)
     }
 
-    /// Certifies that a key has these names and may be used for these purposes, and for nothing else.
+    /// Issues a certificate with these names and key usages and no others.
     pub(crate) fn certify_names(
         &self,
         names: Vec<SanType>,
@@ -250,7 +249,7 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?)
     }
 
-    /// What it certifies ends with it at the latest.
+    /// Limits a certificate's validity to the authority's own.
     fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
         if validity.not_before >= self.validity.not_after {
             return Err(SignError::Expired);
@@ -260,7 +259,7 @@ impl Authority {
 }
 
 impl Validity {
-    /// A lifetime that starts now, and a little before for clocks that are behind.
+    /// Starts a little before `now`, for peers whose clocks are behind.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Self {
         Self { not_before: now - CLOCK_SKEW, not_after: now + lifetime }
     }
@@ -270,7 +269,8 @@ fn uri(id: &SpiffeId) -> Result<SanType, rcgen::Error> {
     Ok(SanType::URI(id.to_string().try_into()?))
 }
 
-/// What an authority's certificate says; `below` is how many authorities may follow on the way to a workload.
+/// The content of an authority's certificate. `below` is the path length: how many authorities may follow it in a
+/// chain.
 fn authority_params(
     trust_domain: &TrustDomain,
     validity: Validity,
@@ -278,7 +278,7 @@ fn authority_params(
 ) -> Result<CertificateParams, rcgen::Error> {
     let serial = random_serial()?;
     let mut params = params(validity, &serial);
-    // Part of the serial number, so that two authorities of one trust domain have different names.
+    // A part of the serial number gives two authorities of one trust domain different names.
     let [a, b, c, d, ..] = serial;
     params.distinguished_name.push(DnType::CommonName, format!("{trust_domain} {a:02x}{b:02x}{c:02x}{d:02x}"));
     params.subject_alt_names = vec![SanType::URI(format!("spiffe://{trust_domain}").try_into()?)];
@@ -287,7 +287,7 @@ fn authority_params(
     Ok(params)
 }
 
-/// A certificate with dates and a serial number, and nothing else yet.
+/// A certificate with dates and a serial number only.
 fn params(validity: Validity, serial: &[u8]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -297,14 +297,14 @@ fn params(validity: Validity, serial: &[u8]) -> CertificateParams {
     params
 }
 
-/// In whole seconds, as certificates have it; what they cannot say becomes 1970.
+/// In whole seconds, as in certificates. A time that cannot be represented becomes 1970.
 fn date(time: SystemTime) -> OffsetDateTime {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let seconds = i64::try_from(seconds).unwrap_or_default();
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Positive, of full length, and 126 of its bits cannot be guessed (RFC 5280 section 4.1.2.2).
+/// Positive, of full length, with 126 random bits (RFC 5280 section 4.1.2.2).
 fn random_serial() -> Result<[u8; 16], rcgen::Error> {
     let mut serial = [0; 16];
     provider().secure_random.fill(&mut serial).map_err(|_| rcgen::Error::RingUnspecified)?;
@@ -312,7 +312,7 @@ fn random_serial() -> Result<[u8; 16], rcgen::Error> {
     Ok(serial)
 }
 
-/// As much of a name in a request as a log line should have.
+/// Shortens a name in a request for a log line.
 fn shown(name: &SanType) -> String {
     const SHOWN_MAX_CHARS: usize = 200;
     let text = match name {

@@ -1,7 +1,7 @@
-//! The trust bundle: the anchors that vouch for the workloads of a trust domain.
+//! The trust bundle: the anchors of a trust domain.
 //!
-//! While anchors are rotated it has several. An anchor is trusted for as long as it is in the bundle: chain building
-//! does not look at an anchor's own dates (RFC 5280 section 6.1.1).
+//! During a rotation it has several. An anchor is trusted as long as it is in the bundle: chain building ignores an
+//! anchor's own dates (RFC 5280 section 6.1.1).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::{self, PemObject};
 
 use crate::x509;
 
-/// How many anchors a bundle may have; rotation needs two.
+/// Most anchors in a bundle; a rotation needs two.
 pub const ANCHORS_MAX: usize = 32;
 
 /// Anchors of one trust domain, at least one.
@@ -21,34 +21,30 @@ pub struct TrustBundle {
     roots: Arc<RootCertStore>,
 }
 
-/// Why something is no trust bundle; it says what to do.
+/// Why a text or list is no trust bundle. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The text is not PEM.
     #[error("it is not PEM ({0}); write certificates as -----BEGIN CERTIFICATE----- blocks")]
     Pem(pem::Error),
-    /// There is no certificate.
     #[error("it has no certificate; write at least one trust anchor")]
     Empty,
-    /// There are too many.
     #[error("it has more than {ANCHORS_MAX} certificates; keep only the anchors that are in use")]
     TooMany,
-    /// One cannot be parsed.
     #[error("its certificate {position} is malformed; remove it or write it again")]
     Malformed {
-        /// Which one, from 1.
+        /// Its position, from 1.
         position: usize,
     },
-    /// One is a workload's, and trusting it would let that workload name others.
+    /// The certificate belongs to a workload. As an anchor it would allow that workload to issue certificates.
     #[error("its certificate {position} is not of a certificate authority; remove it")]
     NotAnAuthority {
-        /// Which one, from 1.
+        /// Its position, from 1.
         position: usize,
     },
 }
 
 impl TrustBundle {
-    /// Reads PEM text; what is not a certificate is passed over.
+    /// Reads PEM text and skips blocks that are no certificates.
     ///
     /// # Errors
     /// [`BundleError`] as [`TrustBundle::new`], or if the text is no PEM.
@@ -57,10 +53,11 @@ impl TrustBundle {
         Self::new(anchors.map_err(BundleError::Pem)?)
     }
 
-    /// Takes anchors.
+    /// Checks the anchors.
     ///
     /// # Errors
-    /// [`BundleError`] if there are none or more than [`ANCHORS_MAX`], or if one is no certificate of an authority.
+    /// [`BundleError`] if there are none or more than [`ANCHORS_MAX`], or if one is not the certificate of an
+    /// authority.
     pub fn new(anchors: Vec<CertificateDer<'static>>) -> Result<Self, BundleError> {
         match anchors.len() {
             0 => return Err(BundleError::Empty),
@@ -79,12 +76,11 @@ impl TrustBundle {
         Ok(Self { anchors, roots: Arc::new(roots) })
     }
 
-    /// The anchors, as they were given.
     pub fn anchors(&self) -> &[CertificateDer<'static>] {
         &self.anchors
     }
 
-    /// The anchors, as chain building wants them.
+    /// The anchors in the form that chain building uses.
     pub(crate) fn roots(&self) -> &Arc<RootCertStore> {
         &self.roots
     }

@@ -1,7 +1,7 @@
-//! What a ServiceAccount token says of itself: a JSON Web Token (RFC 7519) that is read and not verified.
+//! The claims of a ServiceAccount token: a JSON Web Token (RFC 7519) that is parsed but not verified.
 //!
-//! Nothing here makes a token worth belief: its signature is not looked at. It tells rubbish from a token that an API server
-//! may accept, so that strangers cannot have the API server asked about any text.
+//! Do not trust a token because of its claims: the signature is not checked here. Parsing only tells obviously invalid
+//! tokens from those that an API server may accept, so that an arbitrary text does not cost the API server a review.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,23 +9,23 @@ use std::time::{Duration, SystemTime};
 use serde::de::{self, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The longest token, in bytes. Those of Kubernetes have about 1,000.
+/// Longest token, in bytes. Kubernetes' tokens have about 1,000.
 pub const TOKEN_MAX_BYTES: usize = 16 << 10;
-/// The most audiences that a token may name.
+/// Most audiences in a token.
 pub const AUDIENCES_MAX: usize = 16;
-/// How much the clocks of the API server and ours may differ: a token counts as expired only after that.
+/// Tolerance for differences between our clock and the API server's: a token counts as expired only so long after its
+/// expiry.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// What a token says of itself.
+/// The claims of a token, unverified.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Claims {
-    /// Who made it: a cluster's issuer.
+    /// The cluster's issuer.
     #[serde(rename = "iss")]
     pub issuer: String,
-    /// Who it is a user as: `system:serviceaccount:<namespace>:<name>`.
+    /// The user: `system:serviceaccount:<namespace>:<name>`.
     #[serde(rename = "sub")]
     pub subject: String,
-    /// Whom it is for.
     #[serde(rename = "aud", deserialize_with = "one_or_more")]
     pub audiences: Vec<String>,
     /// When it expires, in seconds since 1970.
@@ -36,18 +36,17 @@ pub struct Claims {
 /// Why a text is no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
-    /// It is longer than any.
     #[error("it has {0} bytes, and a token at most {TOKEN_MAX_BYTES}")]
     TooLong(usize),
-    /// It is not three parts in base64url with dots between them.
+    /// It is not three base64url parts separated by dots.
     #[error("it is not a JSON Web Token of the form header.claims.signature")]
     Form,
-    /// A part holds no JSON object, or one without what every token has.
+    /// A part is no JSON object, or lacks a claim that every token has.
     #[error("its claims iss, sub, aud and exp cannot be read")]
     Claims,
 }
 
-/// The header, of which only the form matters.
+/// The header; only its form matters.
 #[derive(Deserialize)]
 struct Header {
     #[serde(rename = "alg")]
@@ -55,10 +54,10 @@ struct Header {
 }
 
 impl Claims {
-    /// Reads a token.
+    /// Parses a token.
     ///
     /// # Errors
-    /// [`NoToken`] if it has not the form of one.
+    /// [`NoToken`] if the text does not have the form of a token.
     pub fn read(token: &str) -> Result<Self, NoToken> {
         if token.len() > TOKEN_MAX_BYTES {
             return Err(NoToken::TooLong(token.len()));
@@ -75,14 +74,14 @@ impl Claims {
         serde_json::from_slice(&claims).map_err(|_| NoToken::Claims)
     }
 
-    /// Whether it has expired, however much the clocks differ.
+    /// Whether it has expired, even if the clocks differ by the most assumed.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let latest = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(CLOCKS_DIFFER_MAX);
         self.expires_s < latest.as_secs_f64()
     }
 }
 
-/// Decodes base64 as tokens have it: the URL-safe alphabet without padding (RFC 7515 section 2).
+/// Decodes base64 in the form of tokens: the URL-safe alphabet without padding (RFC 7515 section 2).
 fn base64url(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.as_bytes().chunks(4) {
@@ -90,7 +89,7 @@ fn base64url(text: &str) -> Option<Vec<u8>> {
         for &byte in group {
             bits = bits << 6 | u32::from(sextet(byte)?);
         }
-        // Of n characters, each with 6 bits, come n - 1 bytes; what is left over of the last one says nothing.
+        // n characters of 6 bits each give n - 1 bytes; the last bits that remain are ignored.
         let length = group.len().checked_sub(1).filter(|length| *length > 0)?;
         let [_, decoded @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
         bytes.extend(decoded.iter().take(length));
@@ -109,7 +108,7 @@ fn sextet(byte: u8) -> Option<u8> {
     }
 }
 
-/// Audiences are a list, or a text where there is one (RFC 7519 section 4.1.3).
+/// The audience is a list or a single text (RFC 7519 section 4.1.3).
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Audiences;
 

@@ -5,7 +5,7 @@ const RFC: &str = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9\
     .eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ\
     .dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
-/// base64url as the tests need it, written another way than what they test.
+/// base64url for the tests, written independently of the code under test.
 fn encoded(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |place| byte >> place & 1)).collect();
@@ -52,7 +52,7 @@ fn what_is_no_token_is_refused() {
     for text in ["", ".", "..", "a.b", "a.b.c.d", "nonsense", "a b.c.d", "AAAA..AAAA"] {
         assert_eq!(Claims::read(text), Err(NoToken::Form), "{text}");
     }
-    // The RFC's names no audience and no subject.
+    // The RFC's example has no audience and no subject.
     for text in [RFC.to_owned(), token("[]"), token("{"), token(r#"{"iss":1,"sub":"a","aud":"b","exp":1}"#)] {
         assert_eq!(Claims::read(&text), Err(NoToken::Claims), "{text}");
     }

@@ -1,4 +1,4 @@
-//! What to write in a log when a handshake failed: why, and what to do.
+//! Log lines for failed handshakes: the reason and the remedy.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use crate::peer::PeerIdError;
 
-/// One line that says why a handshake failed and what to do.
+/// One line with the reason of a failed handshake and the remedy.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => certificate(error),
@@ -28,13 +28,13 @@ pub fn explain(error: &Error) -> String {
     }
 }
 
-/// The same of a connection that does its TLS beneath `std::io`; what is not of TLS is as it is.
+/// The same for an I/O error that wraps a TLS error. Other errors are shown unchanged.
 pub fn explain_io(error: &io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     tls.map_or_else(|| error.to_string(), explain)
 }
 
-/// The last reason of a chain, which is the first one that happened.
+/// The innermost error of a chain of sources.
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -76,7 +76,7 @@ fn unusable(why: &str) -> String {
     format!("the peer's certificate cannot be used ({why}); have our authority issue it")
 }
 
-/// What the peer means by its alert (RFC 8446 section 6.2).
+/// The meaning of a peer's alert (RFC 8446 section 6.2).
 fn alert_received(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: authorities, identities, and handshakes in memory.
+//! Shared by the tests of this crate: authorities, identities, and handshakes in memory.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ pub(crate) fn bundle(authorities: &[&Authority]) -> TrustBundle {
     TrustBundle::from_pem(text.as_bytes()).expect("a bundle")
 }
 
-/// An SVID that is valid for a time from `start`, and was checked then.
+/// An SVID that is valid for `lifetime` from `start`, and was checked at `start`.
 pub(crate) fn svid_from(authority: &Authority, id: &SpiffeId, start: SystemTime, lifetime: Duration) -> Svid {
     let request = Request::new(id.clone()).expect("a request");
     let certificate = authority.sign(id, request.csr(), Validity::starting(start, lifetime)).expect("a certificate");
@@ -38,23 +38,23 @@ pub(crate) fn svid(authority: &Authority, id: &SpiffeId) -> Svid {
     svid_from(authority, id, SystemTime::now(), SVID_LIFETIME)
 }
 
-/// A workload of `example.org` whose peers are those of its own authority.
+/// A workload of `example.org` that trusts its own authority only.
 pub(crate) fn identity(authority: &Authority, workload: &str) -> TlsIdentity {
     TlsIdentity::new(&svid(authority, &id(workload)), &bundle(&[authority]))
 }
 
-/// Both ends of a handshake, each with the first error that it met.
+/// Both ends of a handshake, each with its first error.
 pub(crate) struct Handshake {
     pub(crate) client: Result<ClientConnection, Error>,
     pub(crate) server: Result<ServerConnection, Error>,
 }
 
-/// Lets two ends talk until neither has more to say.
+/// Exchanges messages until neither end has more to send.
 pub(crate) fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
     handshake_with("8080.leno.internal", client, server)
 }
 
-/// The same, where the client calls the server by a name.
+/// The same with another server name.
 pub(crate) fn handshake_with(name: &'static str, client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
     let name = name.try_into().expect("a server name");
     let mut client = Connection::from(ClientConnection::new(client.clone(), name).expect("a client"));
@@ -75,7 +75,7 @@ pub(crate) fn handshake_with(name: &'static str, client: &Arc<ClientConfig>, ser
     Handshake { client: client_error.map_or(Ok(client), Err), server: server_error.map_or(Ok(server), Err) }
 }
 
-/// Moves what one end has to send to the other; says whether there was anything.
+/// Moves the output of one end to the other; returns whether there was any.
 fn transfer(from: &mut Connection, to: &mut Connection, error: &mut Option<Error>) -> bool {
     let mut bytes = Vec::new();
     while from.wants_write() {

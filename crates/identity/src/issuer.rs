@@ -1,4 +1,4 @@
-//! Who certifies a workload's key: here the authority in a directory, in a cluster a service.
+//! The interface to the issuer of a workload's certificate: a directory's authority here, a service in a cluster.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -14,65 +14,62 @@ use crate::directory::{self, DirectoryError};
 use crate::svid::{Request, Svid, SvidError};
 use crate::x509::Validity;
 
-/// Certifies workloads of one trust domain, and says whom to trust.
+/// Issues certificates to workloads of one trust domain, and provides the trust bundle.
 pub trait Issuer {
-    /// The trust domain that it certifies in.
+    /// The trust domain of its certificates.
     fn trust_domain(&self) -> &TrustDomain;
 
-    /// Has a request certified.
+    /// Sends a request to the issuer.
     fn issue<'a>(&'a self, request: &'a Request) -> Issuing<'a>;
 
-    /// Whom to trust as far as is known now. This is asked each second, so it must not wait for another machine.
+    /// The trust bundle and signer known now. Called every second, so it must not wait for another machine.
     ///
     /// # Errors
-    /// [`IssueError`] if it cannot be read now; what was said before holds on.
+    /// [`IssueError`] if they cannot be read now; the previous ones stay in force.
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 
-/// A request under way.
 pub type Issuing<'a> = Pin<Box<dyn Future<Output = Result<Issued, IssueError>> + 'a>>;
 
-/// What an issuer answers to a request.
+/// An issuer's answer to a request.
 #[derive(Debug)]
 pub struct Issued {
-    /// The certificate chain, the end-entity's first, without the anchor.
+    /// The certificate chain, the end-entity's certificate first, without the anchor.
     pub chain: Vec<CertificateDer<'static>>,
-    /// Whom to trust.
     pub trust: Trust,
 }
 
-/// Whom to trust, and who certifies.
+/// The trust bundle, and the issuer's signing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
-    /// The anchors to check peers by.
+    /// The anchors that peers are checked against.
     pub bundle: TrustBundle,
-    /// What the issuer signs with; when it changes, workloads ask for new SVIDs.
+    /// Identifies the issuer's signing key. When it changes, workloads request new SVIDs.
     pub signer: Signer,
 }
 
-/// A text that is another one when an issuer signs with another key.
+/// A text that changes with the issuer's signing key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signer(pub String);
 
-/// Why an issuer gave nothing; it says what to do.
+/// Why an issuer issued no certificate. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The directory cannot be used.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// The authority would not sign.
+    /// The authority rejected the request.
     #[error(transparent)]
     Sign(#[from] SignError),
-    /// The key pair could not be made, or the answer was not what was asked for.
+    /// The key pair could not be made, or the answer does not match the request.
     #[error(transparent)]
     Svid(#[from] SvidError),
-    /// The identity service gave nothing; this is what it, or the way to it, said.
+    /// The identity service failed or could not be reached; the text is its message.
     #[error("{0}")]
     Service(String),
-    /// The authority was replaced by one of another trust domain.
+    /// The directory now has an authority of another trust domain.
     #[error("{} is now of the trust domain {found} and was of {ours}; restart to change the trust domain", directory.display())]
     TrustDomainChanged {
-        /// Where the authority is.
         directory: PathBuf,
         /// Its trust domain now.
         found: TrustDomain,
@@ -81,10 +78,10 @@ pub enum IssueError {
     },
 }
 
-/// Makes a key pair, has it certified for a workload and checks the answer.
+/// Makes a key pair, requests a certificate for a workload and checks the answer.
 ///
 /// # Errors
-/// [`IssueError`] of the issuer, or [`SvidError`] if its answer is not what was asked for.
+/// [`IssueError`] of the issuer, or [`SvidError`] if its answer does not match the request.
 pub async fn obtain(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, Trust), IssueError> {
     let id = SpiffeId { trust_domain: issuer.trust_domain().clone(), workload: workload.clone() };
     let request = Request::new(id)?;
@@ -93,7 +90,7 @@ pub async fn obtain(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, T
     Ok((svid, issued.trust))
 }
 
-/// The authority in a directory, read anew each time, so that its files may be exchanged.
+/// The authority in a directory. Its files are read for every request, so that they may be replaced.
 #[derive(Debug)]
 pub struct LocalIssuer {
     directory: PathBuf,
@@ -102,17 +99,17 @@ pub struct LocalIssuer {
 }
 
 impl LocalIssuer {
-    /// Opens a directory that `leno ca init` wrote; its SVIDs live for [`SVID_LIFETIME`].
+    /// Opens a directory that `leno ca init` wrote; its SVIDs are valid for [`SVID_LIFETIME`].
     ///
     /// # Errors
-    /// [`IssueError::Directory`] that names the file and what to do.
+    /// [`IssueError::Directory`], which names the file and the remedy.
     pub fn open(directory: &Path) -> Result<Self, IssueError> {
         let trust_domain = directory::read_authority(directory)?.trust_domain().clone();
         directory::read_bundle(directory)?;
         Ok(Self { directory: directory.to_owned(), trust_domain, lifetime: SVID_LIFETIME })
     }
 
-    /// The same, with SVIDs that live for another time.
+    /// Changes the lifetime of its SVIDs.
     #[must_use]
     pub fn with_lifetime(self, lifetime: Duration) -> Self {
         Self { lifetime, ..self }

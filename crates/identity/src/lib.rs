@@ -1,8 +1,9 @@
-//! Workload identity: who a workload is, who vouches for it, and the TLS that proves it.
+//! Workload identity: SVIDs, the authorities that issue them, and the TLS that proves them.
 //!
-//! A proxy makes a key pair ([`svid::Request`]), an [`issuer::Issuer`] signs its request, the answer is checked and
-//! becomes an [`svid::Svid`], and with the trust bundle that came along it becomes a [`TlsIdentity`], which is all that
-//! the data plane needs; [`upkeep`] keeps one good for as long as a program runs. After a handshake [`peer_id`] says who the peer is, and [`explain()`] says why there was none.
+//! A proxy makes a key pair ([`svid::Request`]), and an [`issuer::Issuer`] signs the request. The checked answer
+//! becomes an [`svid::Svid`]. Together with the trust bundle it becomes a [`TlsIdentity`], which is all that the data
+//! plane needs. [`upkeep`] renews it for as long as a program runs. After a handshake, [`peer_id`] gives the peer's
+//! SPIFFE id; after a failed one, [`explain()`] gives the reason.
 #![forbid(unsafe_code)]
 
 pub mod authority;

@@ -1,4 +1,4 @@
-//! Who a peer is, by the certificates that it proved to hold.
+//! The SPIFFE id of a peer, from the certificates of its handshake.
 //!
 //! A workload's certificate has exactly one URI, its SPIFFE id (X509-SVID section 2).
 
@@ -11,38 +11,34 @@ use webpki::EndEntityCert;
 
 use crate::x509::validity;
 
-/// How many URIs of a certificate an error shows.
+/// Most URIs that an error message lists.
 const SHOWN_MAX_URIS: usize = 4;
 
-/// Why a peer's certificates name no workload; it says what was found and what to do.
+/// Why a peer's certificates name no workload. The message names what was found and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerIdError {
-    /// It sent none.
     #[error("the peer sent no certificate; run it behind a proxy of this mesh")]
     NoCertificate,
-    /// The first one is no X.509 certificate.
+    /// Its first certificate is no X.509 certificate.
     #[error("the peer's certificate is not a valid X.509 certificate ({0}); have the mesh's authority issue it")]
     Malformed(webpki::Error),
-    /// It has no URI.
     #[error("the peer's certificate has no SPIFFE id; have the mesh's authority issue it")]
     NoUri,
-    /// It has several URIs.
     #[error("the peer's certificate has several URIs, {0}; issue it with exactly one SPIFFE id")]
     SeveralUris(Uris),
-    /// Its URI does not name a workload.
+    /// Its URI is not the SPIFFE id of a workload.
     #[error("the peer's certificate: {0}")]
     NotAWorkload(#[from] BadName),
-    /// It is of another trust domain.
+    /// The peer belongs to another trust domain.
     #[error("the peer is {id}, of another trust domain than ours, {ours}; issue its certificate in {ours}")]
     WrongTrustDomain {
-        /// Who the peer is.
+        /// The peer's SPIFFE id.
         id: SpiffeId,
-        /// The trust domain that it should be of.
+        /// The expected trust domain.
         ours: TrustDomain,
     },
 }
 
-/// The first few URIs of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uris(Vec<String>);
 
@@ -52,9 +48,9 @@ impl fmt::Display for Uris {
     }
 }
 
-/// The workload that a peer's certificates name, the end-entity's first, as rustls gives them after a handshake.
+/// The workload in a peer's certificates: the end-entity's certificate first, as rustls returns them after a handshake.
 ///
-/// This reads only: that the certificates are to be trusted is what the handshake has checked.
+/// This only reads the certificates; the handshake has verified them.
 ///
 /// # Errors
 /// [`PeerIdError`] unless the first certificate has exactly one URI and it is a workload's SPIFFE id.
@@ -72,13 +68,13 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
     }
 }
 
-/// When the first of a peer's certificates that are valid at `now` expires, its own or one that vouches for it: from then on
-/// the same certificates pass no handshake. `None` if no date can be read.
+/// The earliest expiry in a peer's chain, among the certificates that are valid at `now`. After it the same chain fails
+/// a handshake. `None` if no date can be read.
 pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
     certificates.iter().filter_map(validity).map(|validity| validity.not_after).filter(|end| *end >= now).min()
 }
 
-/// As [`peer_id`], of one trust domain only.
+/// Like [`peer_id`], but accepts one trust domain only.
 pub(crate) fn peer_id_in(
     trust_domain: &TrustDomain,
     certificate: &CertificateDer<'_>,
@@ -91,7 +87,7 @@ pub(crate) fn peer_id_in(
     }
 }
 
-/// As much of a peer's URI as a log line should have.
+/// Shortens a peer's URI for a log line.
 fn shown(uri: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 100;
     uri.chars().take(SHOWN_MAX_CHARS).collect()

@@ -4,7 +4,7 @@ use rustls::pki_types::CertificateDer;
 use super::{PeerIdError, peer_id, peer_id_in};
 use crate::fixtures::{authority, id, svid};
 
-/// A certificate with these names, signed by itself.
+/// A self-signed certificate with these names.
 fn certificate(names: Vec<SanType>) -> CertificateDer<'static> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::ExplicitNoCa;

@@ -1,22 +1,22 @@
-//! When to renew an SVID, and when to try again: decided purely, `now` is an argument.
+//! When to renew an SVID, and when to retry. Pure: `now` is an argument.
 
 use std::time::{Duration, SystemTime};
 
-/// The wait after a first failure is at most this, and at least half of it.
+/// The first wait is at most this, and at least half of it.
 pub const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// The wait after any failure is at most this.
+/// Every wait is at most this.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How long a new signer is left unused, at least, and at most twice that: until every peer has read the trust bundle
-/// that vouches for it.
+/// How long to wait, from one to two times this, before using a new signing key: until every peer has read the trust
+/// bundle that contains its anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
-/// The part of its life after which an SVID is renewed at the soonest and at the latest; the rest is for retries.
+/// An SVID is renewed after a random part of its life between these two; the rest of its life is for retries.
 const SOONEST: f64 = 2.0 / 3.0;
 const LATEST: f64 = 5.0 / 6.0;
 
-/// When one SVID after another is to be renewed.
+/// When the current SVID is to be renewed.
 #[derive(Debug)]
 pub struct Schedule {
     due: SystemTime,
@@ -26,21 +26,20 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// For an SVID that was taken `now`. Workloads with different seeds renew at different moments.
+    /// For an SVID issued at `now`. Workloads with different seeds renew at different moments.
     pub fn new(now: SystemTime, not_after: SystemTime, seed: u64) -> Self {
         let mut schedule = Self { due: now, not_after, failures: 0, random: fastrand::Rng::with_seed(seed) };
         schedule.renewed(now, not_after);
         schedule
     }
 
-    /// Whether it is time.
     pub fn is_due(&self, now: SystemTime) -> bool {
         now >= self.due
     }
 
-    /// A new SVID was taken: the next is due at a random moment between two thirds and five sixths of its life.
+    /// Notes a new SVID: the next is due at a random moment between two thirds and five sixths of its life.
     ///
-    /// Its life counts from `now`, since an SVID is valid from a little before it was issued.
+    /// Its life counts from `now`, since its validity starts a little before it was issued.
     pub fn renewed(&mut self, now: SystemTime, not_after: SystemTime) {
         let life = not_after.duration_since(now).unwrap_or_default();
         let part = SOONEST + (LATEST - SOONEST) * self.random.f64();
@@ -49,11 +48,11 @@ impl Schedule {
         self.failures = 0;
     }
 
-    /// It failed: gives how long to wait.
+    /// Notes a failure; returns how long to wait.
     ///
-    /// Each wait is about twice the one before, with a random half, so that workloads that failed together do not
-    /// return together. No wait takes more than half of what is left of the SVID's life, down to half of
-    /// [`RETRY_FIRST`], so that there is another try before it expires.
+    /// Each wait is about twice the one before. Half of it is random, so that workloads that failed together do not
+    /// return together. A wait is at most half of the SVID's remaining life, but at least half of [`RETRY_FIRST`], so
+    /// that another try happens before it expires.
     pub fn failed(&mut self, now: SystemTime) -> Duration {
         let longest = RETRY_FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
@@ -66,13 +65,14 @@ impl Schedule {
         wait
     }
 
-    /// The issuer signs with another key: the next SVID is due soon, but not before every peer can know that key.
+    /// The issuer has a new signing key: the next SVID is due soon, but not before every peer can have the key's
+    /// anchor.
     pub fn signer_changed(&mut self, now: SystemTime) {
         let soon = now + SIGNER_DELAY.mul_f64(1.0 + self.random.f64());
         self.due = self.due.min(soon);
     }
 
-    /// The SVID in use is good no more: the next is due at once.
+    /// The current SVID is no longer valid: the next is due at once.
     pub fn hasten(&mut self, now: SystemTime) {
         self.due = now;
     }

@@ -1,7 +1,8 @@
-//! The certificate of a server that is called by a DNS name, by clients that know no SPIFFE: an API server calls webhooks.
+//! The certificate of a server with a DNS name, for clients that do not know SPIFFE, such as an API server that calls
+//! webhooks.
 //!
-//! The names are the server's own, of its command line. Workloads never get one: what they send is a request, and of a
-//! request [`Authority::sign`] certifies a SPIFFE id and nothing else.
+//! The names come from the server's own command line. A workload cannot get such a certificate: it sends a request, and
+//! [`Authority::sign`] certifies only the SPIFFE id in a request.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,23 +17,23 @@ use crate::authority::{Authority, SignError};
 use crate::tls::provider;
 use crate::x509::Validity;
 
-/// What is spoken inside, by its ALPN name (RFC 7301 section 6).
+/// The protocol inside TLS, as its ALPN name (RFC 7301 section 6).
 pub const ALPN: &[u8] = b"http/1.1";
 
-/// A key that was made here, and the certificate for it.
+/// A server's certificate and its key, which was made in this process.
 #[derive(Debug)]
 pub struct ServerCertificate {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
-    /// When it expires.
     pub not_after: SystemTime,
 }
 
 impl Authority {
-    /// Makes a key pair and certifies that it is that of the server with these names; good for nothing but to be a server.
+    /// Makes a key pair and issues a server certificate with these names for it; it cannot be used as a client's
+    /// certificate.
     ///
     /// # Errors
-    /// [`SignError`] if this authority has expired or the machine gives no random numbers.
+    /// [`SignError`] if this authority has expired or the system's random numbers fail.
     pub fn certify_server(&self, names: &[DnsName<'_>], validity: Validity) -> Result<ServerCertificate, SignError> {
         let key = KeyPair::generate()?;
         let name = |name: &DnsName<'_>| Ok(SanType::DnsName(name.as_ref().try_into()?));
@@ -44,8 +45,8 @@ impl Authority {
 }
 
 impl ServerCertificate {
-    /// The server's side of TLS 1.3 for HTTP/1.1, with nobody asked who they are. `intermediates` lead from the certificate
-    /// to an anchor.
+    /// The server's configuration: TLS 1.3 with HTTP/1.1, without client certificates. `intermediates` lead from the
+    /// certificate to an anchor.
     pub fn into_config(self, intermediates: &[CertificateDer<'static>]) -> ServerConfig {
         let chain = [vec![self.certificate], intermediates.to_vec()].concat();
         let mut config = ServerConfig::builder_with_provider(provider())

@@ -24,7 +24,7 @@ fn certified(authority: &Authority) -> ServerCertificate {
     authority.certify_server(&names, day()).expect("a certificate")
 }
 
-/// What an API server is: it knows the anchor and no SPIFFE.
+/// A client like an API server: it has the anchor and does not know SPIFFE.
 fn caller(anchor: &Authority) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(anchor.certificates()[0].clone()).expect("an anchor");

@@ -1,4 +1,4 @@
-//! An X.509 SVID and the key that proves it (X509-SVID section 2). The key is made here and never leaves the memory.
+//! An X.509 SVID and its private key (X509-SVID section 2). The key is made here and never leaves the process.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,10 +15,10 @@ use crate::tls::provider;
 use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 use crate::x509::validity;
 
-/// How many certificates a chain may have.
+/// Most certificates in a chain.
 pub const CHAIN_MAX_CERTIFICATES: usize = 8;
 
-/// A new key pair, and the request to certify it.
+/// A new key pair, and its certificate signing request.
 #[derive(Debug)]
 pub struct Request {
     id: SpiffeId,
@@ -26,25 +26,24 @@ pub struct Request {
     csr: Vec<u8>,
 }
 
-/// A certificate chain that was checked, and its key.
+/// A verified certificate chain, and its key.
 #[derive(Debug, Clone)]
 pub struct Svid {
-    /// Whom it names.
     pub id: SpiffeId,
-    /// The first moment of its validity; a little before it was issued, for peers whose clocks are behind.
+    /// Start of its validity: a little before it was issued, for peers whose clocks are behind.
     pub not_before: SystemTime,
-    /// The last moment of its validity.
+    /// End of its validity.
     pub not_after: SystemTime,
     certified_key: Arc<CertifiedKey>,
 }
 
-/// Why there is no SVID; it says what to do.
+/// Why there is no SVID. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SvidError {
-    /// The machine could not make a key pair or sign with it.
+    /// Making a key pair or a signature failed.
     #[error("a key pair could not be made: {0}")]
     Key(#[from] rcgen::Error),
-    /// The chain has no certificate, or too many.
+    /// The chain is empty or too long.
     #[error("the issuer sent {0} certificates; a chain has 1 to {CHAIN_MAX_CERTIFICATES}")]
     Length(usize),
     /// The certificate is for another key or cannot be used.
@@ -53,21 +52,15 @@ pub enum SvidError {
     /// The certificate names no workload.
     #[error("the issued certificate is no SVID: {0}")]
     NoId(#[from] PeerIdError),
-    /// The certificate names somebody else.
-    #[error("the issuer certified {found} and not {wanted}; look at what it knows of this workload")]
-    WrongId {
-        /// Whom it names.
-        found: SpiffeId,
-        /// Whom it should name.
-        wanted: SpiffeId,
-    },
-    /// Nobody would believe it.
+    /// The certificate names another workload.
+    #[error("the issuer certified {found} and not {wanted}; check what it has configured for this workload")]
+    WrongId { found: SpiffeId, wanted: SpiffeId },
+    /// Peers would reject it.
     #[error(
         "the issued certificate does not pass our own check ({0}); add its anchor to the trust bundle, set the clocks"
     )]
     Refused(rustls::Error),
-    /// Its dates cannot be read.
-    #[error("the issued certificate has no readable dates; look at the issuer")]
+    #[error("the issued certificate has no readable dates; check the issuer")]
     Dates,
 }
 
@@ -75,7 +68,7 @@ impl Request {
     /// Makes a key pair (ECDSA on P-256) and a request that names `id`.
     ///
     /// # Errors
-    /// [`SvidError::Key`] if the machine gives no random numbers.
+    /// [`SvidError::Key`] if the system's random numbers fail.
     pub fn new(id: SpiffeId) -> Result<Self, SvidError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -85,7 +78,6 @@ impl Request {
         Ok(Self { id, key, csr })
     }
 
-    /// Whom it names.
     pub fn id(&self) -> &SpiffeId {
         &self.id
     }
@@ -95,10 +87,10 @@ impl Request {
         &self.csr
     }
 
-    /// Takes the issuer's answer, the end-entity's certificate first, after checking it as a peer would.
+    /// Accepts the issuer's chain, the end-entity's certificate first, after the same checks that a peer would make.
     ///
     /// # Errors
-    /// [`SvidError`] if the chain is not for this key and id, or is not valid `now` by this bundle.
+    /// [`SvidError`] if the chain is not for this key and id, or if the bundle does not verify it at `now`.
     pub fn accept(
         self,
         chain: Vec<CertificateDer<'static>>,
@@ -128,10 +120,10 @@ impl Request {
 }
 
 impl Svid {
-    /// Checks that peers with this bundle believe it `now`, be they client or server.
+    /// Checks that clients and servers with this bundle accept it at `now`.
     ///
     /// # Errors
-    /// What a peer's handshake would fail with.
+    /// The error that a peer's handshake would fail with.
     pub fn verify(&self, bundle: &TrustBundle, now: SystemTime) -> Result<(), rustls::Error> {
         let provider = provider();
         let trust_domain = &self.id.trust_domain;

@@ -10,7 +10,7 @@ fn request() -> Request {
     Request::new(id("cart")).expect("a request")
 }
 
-/// What an answer to a request of `cart` is taken for, when the answer is made for `asked` and its id.
+/// Issues a certificate for the request `asked`, and passes it to the request `ours`.
 fn answered(ours: Request, asked: &Request) -> Result<Svid, SvidError> {
     let (ca, now) = (authority("example.org"), SystemTime::now());
     let certificate = ca.sign(asked.id(), asked.csr(), Validity::starting(now, HOUR)).expect("a certificate");
@@ -37,8 +37,8 @@ fn a_certificate_for_another_workload_is_refused_and_both_are_named() {
     let error = answered(request(), &Request::new(id("web")).expect("a request")).expect_err("it is another's");
     assert_eq!(
         error.to_string(),
-        "the issuer certified spiffe://example.org/ns/shop/sa/web and not spiffe://example.org/ns/shop/sa/cart; look \
-         at what it knows of this workload"
+        "the issuer certified spiffe://example.org/ns/shop/sa/web and not spiffe://example.org/ns/shop/sa/cart; \
+         check what it has configured for this workload"
     );
 }
 
@@ -84,7 +84,7 @@ fn an_svid_passes_a_bundle_for_as_long_as_its_anchor_is_there_and_it_is_valid() 
 fn what_is_printed_of_a_request_or_an_svid_has_no_key() {
     let request = request();
     let key = request.key.serialize_der();
-    // 32 bytes of the key itself begin here in its PKCS #8 form.
+    // These 32 bytes of its PKCS #8 form are the key itself.
     let secret = &key[36..68];
     let shown = format!("{request:?}");
     assert!(!shown.contains(&format!("{secret:?}").replace(['[', ']'], "")), "{shown}");

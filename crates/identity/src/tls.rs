@@ -1,7 +1,7 @@
-//! The TLS that proxies speak with each other: version 1.3 only, both sides with their SVID, HTTP/2 inside.
+//! The TLS between proxies: version 1.3 only, an SVID on both sides, HTTP/2 inside.
 //!
-//! Sessions are never resumed, so every connection shows the peer's certificate as it is now and is checked against
-//! the trust bundle as it is now.
+//! Sessions are never resumed, so every connection checks the peer's current certificate against the current trust
+//! bundle.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,30 +20,29 @@ use crate::bundle::TrustBundle;
 use crate::svid::Svid;
 use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 
-/// What is spoken inside, by its ALPN name (RFC 9113 section 3.2).
+/// The protocol inside TLS, as its ALPN name (RFC 9113 section 3.2).
 pub const ALPN: &[u8] = b"h2";
 
-/// What the data plane needs to be a workload of the mesh, until `not_after`.
+/// Everything that the data plane needs to connect as a workload of the mesh, until `not_after`.
 #[derive(Debug, Clone)]
 pub struct TlsIdentity {
-    /// Who we are; its trust domain is the one that peers must be of.
+    /// Our SPIFFE id; peers must belong to its trust domain.
     pub id: SpiffeId,
-    /// For connections that come in where policy decides about clients without a certificate. A certificate that a client
-    /// sends is checked.
+    /// For inbound connections where a policy decides about clients without a certificate. A certificate that a client
+    /// sends is verified.
     pub server: Arc<ServerConfig>,
-    /// For connections that come in where only proxies of the mesh connect: the handshake with a client that sends no
-    /// certificate fails.
+    /// For inbound connections where only proxies of the mesh may connect: without a client certificate the handshake
+    /// fails.
     pub strict_server: Arc<ServerConfig>,
-    /// For connections that go out. Give it any server name: the peer's SPIFFE id is what the caller has to compare.
+    /// For outbound connections, with any server name. The caller must compare the peer's SPIFFE id.
     pub client: Arc<ClientConfig>,
-    /// When the SVID expires.
     pub not_after: SystemTime,
     /// The anchors that peers are checked against.
     pub bundle: TrustBundle,
 }
 
 impl TlsIdentity {
-    /// The identity of an SVID, whose peers are those that the bundle vouches for.
+    /// The identity of an SVID; it accepts peers whose certificates lead to an anchor in the bundle.
     pub fn new(svid: &Svid, bundle: &TrustBundle) -> Self {
         let provider = provider();
         Self {
@@ -56,12 +55,13 @@ impl TlsIdentity {
         }
     }
 
-    /// Whether every anchor that `before` trusts is trusted still, so that every peer checked then would pass now.
+    /// Whether we still trust every anchor that `before` trusts. Then every peer that `before` accepted would still
+    /// pass.
     pub fn trusts_all_anchors_of(&self, before: &Self) -> bool {
         before.bundle.anchors().iter().all(|anchor| self.bundle.anchors().contains(anchor))
     }
 
-    /// Checks again that an anchor vouches at `now` for the certificates that a peer showed in its handshake, its own first.
+    /// Verifies again, at `now`, the certificates of a peer's handshake, its own first.
     ///
     /// # Errors
     /// As [`TrustBundle::verify`].
@@ -103,8 +103,8 @@ fn client_config(svid: &Svid, bundle: &TrustBundle, provider: &Arc<CryptoProvide
     config
 }
 
-/// For a client that has no SVID yet, which is who asks for one: the server must be of `trust_domain` and vouched for by
-/// the bundle. Give it any server name, and compare the server's SPIFFE id after the handshake.
+/// For a client without an SVID that is requesting one. The server must belong to `trust_domain` and have a certificate
+/// that leads to an anchor in the bundle. Use any server name, and compare the server's SPIFFE id after the handshake.
 pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> ClientConfig {
     let provider = provider();
     let verifier = ServerVerifier::new(trust_domain.clone(), bundle, &provider);
@@ -119,16 +119,16 @@ pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> Cli
     config
 }
 
-/// The cryptography of the mesh, most wanted first.
+/// The cryptography of the mesh, in order of preference.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
-        // AES-128 first: as strong as the signatures and the classical key exchange beside it, and the cheapest.
+        // AES-128 first: as strong as the signatures and the classical key exchange, and the cheapest.
         cipher_suites: vec![
             cipher_suite::TLS13_AES_128_GCM_SHA256,
             cipher_suite::TLS13_AES_256_GCM_SHA384,
             cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         ],
-        // The hybrid first: what is recorded today stays secret from tomorrow's quantum computer.
+        // The hybrid first: recorded traffic stays secret even from a future quantum computer.
         kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1],
         ..default_provider()
     })

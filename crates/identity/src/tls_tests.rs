@@ -11,7 +11,7 @@ use crate::fixtures::{HOUR, Handshake, authority, bundle, handshake, id, identit
 use crate::tls::anonymous_client;
 use crate::{TlsIdentity, explain, peer_expiry, peer_id};
 
-/// A hello that offers TLS 1.2 and nothing newer, with one cipher suite and no extension but the signatures'.
+/// A ClientHello that offers TLS 1.2 only, with one cipher suite and only the signature algorithms' extension.
 const CLIENT_HELLO_TLS12: &[u8] = &[
     22, 3, 1, 0, 55, // a handshake record
     1, 0, 0, 51, // a ClientHello
@@ -34,12 +34,12 @@ fn assert_they_talk(client: &TlsIdentity, server: &TlsIdentity) {
     assert_eq!(peer_id(server_end.peer_certificates().unwrap_or_default()), Ok(client.id.clone()));
 }
 
-/// A workload with the right bundle and a certificate that another time or authority made.
+/// A workload with the right bundle and a certificate of another time or authority.
 fn odd_identity(issuer: &Authority, id: &SpiffeId, start: SystemTime, trusted: &Authority) -> TlsIdentity {
     TlsIdentity::new(&svid_from(issuer, id, start, HOUR), &bundle(&[trusted]))
 }
 
-/// Each end's line when `odd` is the client and `good` the server, and then the other way round.
+/// The error lines of `good` against `odd`: first with `odd` as the client, then as the server.
 fn refusals(odd: &TlsIdentity, good: &TlsIdentity) -> [String; 2] {
     let as_client = talk(odd, good).server.expect_err("the server refuses");
     let as_server = talk(good, odd).client.expect_err("the client refuses");
@@ -126,7 +126,7 @@ fn a_peer_of_an_unknown_anchor_is_refused() {
     }
 }
 
-/// An authority whose name others may have too.
+/// An authority with a name that another authority may have too.
 fn authority_of_common_name() -> Authority {
     let mut params = rcgen::CertificateParams::default();
     params.subject_alt_names = vec![SanType::URI("spiffe://example.org".try_into().expect("ASCII"))];
@@ -178,7 +178,7 @@ fn a_peer_of_another_trust_domain_is_refused_though_its_anchor_is_known() {
     let both = bundle(&[&ours, &theirs]);
     let web = TlsIdentity::new(&svid(&ours, &id("web")), &both);
     let mut stranger = TlsIdentity::new(&svid(&theirs, &stranger), &both);
-    // It takes us for what we are, so that our side is the one that refuses.
+    // The client accepts any server, so that the server is the side that rejects.
     let mut trusting = (*web.client).clone();
     trusting.client_auth_cert_resolver = stranger.client.client_auth_cert_resolver.clone();
     stranger.client = Arc::new(trusting);
@@ -242,7 +242,7 @@ fn anchors_are_rotated_while_every_peer_talks_with_every_other() {
     let (old, new) = (authority("example.org"), authority("example.org"));
     let (old_svid, new_svid) = (svid(&old, &id("cart")), svid(&new, &id("cart")));
     let (only_old, both, only_new) = (bundle(&[&old]), bundle(&[&old, &new]), bundle(&[&new]));
-    // Peers take each step at their own time, so each step's peers must talk with the next one's.
+    // Peers take the steps at different times, so the peers of each step must connect with those of the next.
     let steps = [
         TlsIdentity::new(&old_svid, &only_old),
         TlsIdentity::new(&old_svid, &both),

@@ -1,6 +1,6 @@
-//! Our identity over time: a first SVID at the start, renewed before it expires, with the trust bundle as it is now.
+//! Keeps our identity up to date: a first SVID at the start, renewals before it expires, and the current trust bundle.
 //!
-//! Whatever fails later, the identity that was good last stays in use.
+//! Whatever fails later, the last valid identity stays in use.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -17,38 +17,36 @@ use crate::renewal::Schedule;
 use crate::svid::Svid;
 use crate::tls::TlsIdentity;
 
-/// How often to look whether whom to trust has changed, and whether a renewal is due.
+/// How often to check whether the trust bundle has changed and whether a renewal is due.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long an issuer may take to answer.
 const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no SVID, or no new one; it says what to do.
+/// Why there is no SVID, or no new one. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
-    /// The issuer gave none.
     #[error(transparent)]
     Issue(#[from] IssueError),
-    /// The issuer did not answer in time.
     #[error("the issuer gave no answer for {} s; look whether it runs and can be reached", ISSUE_TIMEOUT.as_secs())]
     Timeout,
 }
 
-/// Numbers about our own certificate.
+/// Metrics of our own certificate.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct IdentityMetrics {
-    /// When the certificate in use expires.
+    /// When the current certificate expires.
     pub expiration_since_1970: Duration,
-    /// When the certificate in use was issued.
+    /// When the current certificate was issued.
     pub last_refresh_since_1970: Duration,
-    /// Certificates that were issued, the first one included.
+    /// Certificates that were issued, including the first.
     pub good_refreshes: u64,
-    /// Times that no certificate was issued.
+    /// Failed requests for a certificate.
     pub bad_refreshes: u64,
 }
 
 impl IdentityMetrics {
-    /// These numbers after a certificate was issued.
+    /// The metrics after a certificate was issued.
     #[must_use]
     pub fn after_refresh(mut self, now: SystemTime, not_after: SystemTime) -> Self {
         self.good_refreshes += 1;
@@ -57,7 +55,7 @@ impl IdentityMetrics {
         self
     }
 
-    /// These numbers after none was issued.
+    /// The metrics after a failed request.
     #[must_use]
     pub fn after_failure(mut self) -> Self {
         self.bad_refreshes += 1;
@@ -65,24 +63,24 @@ impl IdentityMetrics {
     }
 }
 
-/// Keeps the identity of one workload good.
+/// Keeps the identity of one workload up to date.
 pub struct Upkeep {
     issuer: Box<dyn Issuer>,
     workload: Workload,
     svid: Svid,
     trust: Trust,
     schedule: Schedule,
-    /// What was wrong at the last look at whom to trust, so that it is logged once.
+    /// The last error of reading the trust bundle, so that each is logged once.
     trust_problem: Option<String>,
     metrics: Rc<Cell<IdentityMetrics>>,
     publisher: watch::Sender<Arc<TlsIdentity>>,
 }
 
 impl Upkeep {
-    /// Gets the first SVID. Workloads with different seeds renew at different moments.
+    /// Obtains the first SVID. Workloads with different seeds renew at different moments.
     ///
     /// # Errors
-    /// [`UpkeepError`] if there is none: a program that is to have an identity cannot start without.
+    /// [`UpkeepError`] if there is none: a program with an identity cannot start without a certificate.
     pub async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, UpkeepError> {
         let (svid, trust) = obtain_in_time(&*issuer, &workload).await?;
         let now = SystemTime::now();
@@ -100,17 +98,17 @@ impl Upkeep {
         })
     }
 
-    /// The identity in use, and each one that replaces it.
+    /// The current identity, and each that replaces it.
     pub fn identity(&self) -> watch::Receiver<Arc<TlsIdentity>> {
         self.publisher.subscribe()
     }
 
-    /// Its numbers, as they are at any time.
+    /// Its metrics, which it keeps up to date.
     pub fn metrics(&self) -> Rc<Cell<IdentityMetrics>> {
         self.metrics.clone()
     }
 
-    /// Renews and follows changes for as long as the program runs.
+    /// Renews the SVID and follows changes of the trust bundle, for ever.
     pub async fn run(mut self) -> Infallible {
         loop {
             sleep(CHECK_INTERVAL).await;
@@ -133,7 +131,7 @@ impl Upkeep {
         }
     }
 
-    /// Takes in whom to trust now. The SVID stays in use unless it does not pass the new bundle itself.
+    /// Applies a change of the trust bundle or signer. The SVID stays in use unless the new bundle does not verify it.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
         if trust.signer != self.trust.signer {

@@ -18,7 +18,7 @@ fn authority() -> Authority {
     Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority")
 }
 
-/// A directory with an authority, and the task of a workload that it certifies.
+/// A directory with an authority, and the upkeep of a workload with an SVID of it.
 async fn start() -> (TempDir, Authority, Upkeep) {
     let (directory, authority) = (tempfile::tempdir().expect("a directory"), authority());
     write_authority(directory.path(), &authority).expect("the files");
@@ -42,7 +42,7 @@ fn identity(task: &Upkeep) -> Arc<TlsIdentity> {
     task.identity().borrow().clone()
 }
 
-/// Certificates issued, and times that none was.
+/// The numbers of issued certificates and of failures.
 fn refreshes(task: &Upkeep) -> (u64, u64) {
     let metrics = task.metrics().get();
     (metrics.good_refreshes, metrics.bad_refreshes)

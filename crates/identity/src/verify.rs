@@ -1,8 +1,8 @@
-//! What a handshake asks of the peer's certificate, on both sides: a chain to an anchor of the trust bundle, and one
-//! SPIFFE id of our trust domain.
+//! Certificate checks in a handshake, on both sides: a chain to an anchor of the trust bundle, and one SPIFFE id of our
+//! trust domain.
 //!
-//! Which workload it must be is for the caller to compare after the handshake. The server name is not compared with
-//! anything: it names a port, and a SPIFFE id is no DNS name.
+//! The caller compares the workload after the handshake. The server name is not compared: it names a port, and a SPIFFE
+//! id is no DNS name.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,11 +23,11 @@ use crate::peer::peer_id_in;
 use crate::tls::provider;
 
 impl TrustBundle {
-    /// Checks that one of the anchors vouches at `now` for a chain, the end-entity's certificate first. Whose it is is not
-    /// looked at.
+    /// Checks that a chain, the end-entity's certificate first, leads to one of the anchors at `now`. Does not check
+    /// its name.
     ///
     /// # Errors
-    /// If there is no certificate, one cannot be read or is not valid then, or none of the anchors vouches for it.
+    /// If the chain is empty, a certificate is malformed or not valid at `now`, or none leads to an anchor.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let (end_entity, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
@@ -35,7 +35,7 @@ impl TrustBundle {
     }
 }
 
-/// How a client checks a server.
+/// Verifies a server's certificate in a client's handshake.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier {
     trust_domain: TrustDomain,
@@ -43,16 +43,16 @@ pub(crate) struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// What a server does with a client that sends no certificate.
+/// How a server treats a client that sends no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutCertificate {
-    /// Accept it: policy decides about its calls.
+    /// Accept it: policies decide about its calls.
     Accept,
-    /// Reject it within the handshake.
+    /// Fail the handshake.
     Reject,
 }
 
-/// How a server checks a client's certificate.
+/// Verifies a client's certificate in a server's handshake.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     trust_domain: TrustDomain,
@@ -65,7 +65,7 @@ impl ServerVerifier {
         Self { trust_domain, roots: bundle.roots().clone(), algorithms }
     }
 
-    /// Checks a chain, the end-entity's certificate first.
+    /// Verifies a chain, the end-entity's certificate first.
     pub(crate) fn verify(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -84,7 +84,7 @@ impl ClientVerifier {
         provider: &Arc<CryptoProvider>,
         without: WithoutCertificate,
     ) -> Self {
-        // No hints of which anchors we trust: a workload has one certificate, and hints would cost bytes only.
+        // Send no hints about our anchors: a workload has only one certificate to choose from.
         let builder = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
             .clear_root_hint_subjects();
         let builder = match without {

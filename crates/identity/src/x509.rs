@@ -1,4 +1,4 @@
-//! What of a certificate neither rustls nor webpki tells.
+//! Fields of a certificate that neither rustls nor webpki exposes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,21 +7,18 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// From when until when a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// The first moment.
     pub not_before: SystemTime,
-    /// The last moment.
     pub not_after: SystemTime,
 }
 
-/// Whether a certificate may sign others; nothing if it cannot be parsed.
+/// Whether a certificate may sign others; `None` if it cannot be parsed.
 pub(crate) fn is_authority(certificate: &CertificateDer<'_>) -> Option<bool> {
     Some(parse(certificate)?.is_ca())
 }
 
-/// A certificate's dates; nothing if it cannot be parsed or they are before 1970.
+/// A certificate's dates; `None` if it cannot be parsed or they are before 1970.
 pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let certificate = parse(certificate)?;
     let time = |timestamp: i64| UNIX_EPOCH.checked_add(Duration::from_secs(timestamp.try_into().ok()?));
@@ -31,7 +28,8 @@ pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     })
 }
 
-/// The trust domain that an authority's certificate names by a SPIFFE id without a path; nothing unless it is one.
+/// The trust domain that an authority's certificate names by a SPIFFE id without a path; `None` for any other
+/// certificate.
 pub(crate) fn trust_domain(certificate: &CertificateDer<'_>) -> Option<TrustDomain> {
     if !is_authority(certificate)? {
         return None;

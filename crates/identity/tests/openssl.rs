@@ -1,4 +1,4 @@
-//! Handshakes with OpenSSL, which has another opinion of TLS and X.509 than we have.
+//! Handshakes with OpenSSL, an independent implementation of TLS and X.509.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,17 +15,17 @@ use leno_model::spiffe::SpiffeId;
 use rustls::{ClientConnection, ServerConnection, Stream};
 use tempfile::TempDir;
 
-/// How long a peer may be silent before the test fails.
+/// Longest silence of a peer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Who came, or why nobody did.
+/// The client's SPIFFE id, or why there is none.
 type Came = Result<Result<SpiffeId, PeerIdError>, String>;
 
 fn id(workload: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{workload}").parse().expect("an id")
 }
 
-/// The identity of `web`, and a directory where openssl finds the trust bundle and the key pair of `cart`.
+/// The identity of `web`, and a directory with the trust bundle and the key pair of `cart` for openssl.
 fn mesh() -> (TempDir, TlsIdentity) {
     let (directory, now) = (tempfile::tempdir().expect("a directory"), SystemTime::now());
     let authority = Authority::create("example.org".parse().expect("a trust domain"), now).expect("an authority");
@@ -66,7 +66,7 @@ fn serve(identity: &TlsIdentity) -> (SocketAddr, JoinHandle<Came>) {
     (address, served)
 }
 
-/// What openssl says of a connection to our server, and who came there.
+/// Connects openssl to our server; returns its output and the server's result.
 fn connect(arguments: &str) -> (String, Came) {
     let (directory, identity) = mesh();
     let (address, served) = serve(&identity);
@@ -106,7 +106,7 @@ fn openssl_that_offers_another_protocol_is_refused() {
     assert!(said.contains("no application protocol"), "{said}");
 }
 
-/// A program that is ended when the test is.
+/// A program that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -122,7 +122,7 @@ fn an_openssl_server_is_known_by_its_id_and_verifies_us() {
     let (directory, identity) = mesh();
     let arguments = "s_server -accept 127.0.0.1:0 -naccept 1 -alpn h2 -cert tls.crt -key tls.key \
                      -CAfile trust-bundle.pem -Verify 1 -verify_return_error";
-    // Its standard input stays open, since it hangs up when that ends.
+    // Keep its standard input open: openssl hangs up when that ends.
     let mut command = openssl(directory.path(), arguments);
     let mut server = Running(command.stdin(Stdio::piped()).spawn().expect("openssl is installed"));
     let mut stdout = server.0.stdout.take().expect("it is piped");
@@ -137,7 +137,7 @@ fn an_openssl_server_is_known_by_its_id_and_verifies_us() {
     assert_eq!(line_after(&mut stdout, "a line from "), "web");
 }
 
-/// What follows `mark` on its line of a program's output.
+/// The text after `mark` on its line of a program's output.
 fn line_after(output: &mut impl Read, mark: &str) -> String {
     let mut text = String::new();
     loop {

@@ -1,7 +1,7 @@
-//! The annotations by which people say whether and how a Pod is meshed, and what they may be.
+//! The annotations that enable and configure the proxy of a Pod, and their values.
 //!
-//! They stand on Pods (in a workload's Pod template) and on namespaces, whose Pods they hold for; a Pod's own comes
-//! first. Those of Services and EndpointSlices are `leno_model`'s.
+//! Users set them on Pods (in a workload's Pod template) and on namespaces, where they apply to every Pod. A Pod's own
+//! annotation takes precedence. Annotations of Services and EndpointSlices are in `leno_model`.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use leno_model::problem::quoted;
 use leno_model::spelling::closest;
 use serde_json::{Map, Value};
 
-/// What the names of our annotations and labels begin with.
+/// The prefix of our annotations and labels.
 pub const PREFIX: &str = "leno.dev/";
 /// Whether a Pod gets a proxy: `enabled` or `disabled`.
 pub const INJECT: &str = "leno.dev/inject";
-/// Label of Pods that have a proxy; its value is `true`.
+/// The label of Pods with a proxy; its value is `true`.
 pub const INJECTED_LABEL: &str = "leno.dev/injected";
 
 pub(crate) const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
@@ -39,7 +39,7 @@ pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
 pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
-/// Every annotation: its name, what it may be, and what it says.
+/// Every annotation: its name, its values, and its meaning.
 pub const ALL: [(&str, &str, &str); 23] = [
     (INJECT, "enabled, disabled", "whether Pods get a proxy"),
     (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
@@ -78,41 +78,30 @@ pub const ALL: [(&str, &str, &str); 23] = [
     (ADMIN_PORT, "1 to 65535", "where the proxy answers probes and Prometheus"),
 ];
 
-/// Whose annotation it is.
+/// The object that has the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bearer {
-    /// The namespace of the Pod.
     Namespace,
     /// The Pod, or the Pod template.
     Pod,
 }
 
-/// Something in the way of a proxy that a person has to mend.
+/// Why a Pod cannot get a proxy before its author changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// An annotation is not what it may be.
+    /// An annotation has an invalid value.
     Annotation {
-        /// Whose it is.
         bearer: Bearer,
-        /// Its name.
         name: String,
-        /// What it says, quoted and cut.
+        /// Its value, quoted and shortened.
         value: String,
-        /// What to write.
+        /// The values allowed.
         fix: String,
     },
-    /// An annotation of the Pod that only its namespace may have.
-    Reserved {
-        /// Its name.
-        name: String,
-    },
-    /// The proxy and a container of the Pod want the same port or user.
-    Conflict {
-        /// What is wrong.
-        what: String,
-        /// What to write.
-        fix: String,
-    },
+    /// A Pod has an annotation that only its namespace may have.
+    Reserved { name: String },
+    /// The proxy and a container of the Pod use the same port or user.
+    Conflict { what: String, fix: String },
 }
 
 impl Mistake {
@@ -131,21 +120,21 @@ impl fmt::Display for Mistake {
             }
             Self::Reserved { name } => write!(
                 f,
-                "annotation {name} of the Pod: only a namespace may have it here; annotate the namespace, or have \
-                 webhook.namespaceOnly changed by leno upgrade"
+                "annotation {name} of the Pod: only a namespace may have it here; annotate the namespace, or \
+                 change webhook.namespaceOnly with leno upgrade"
             ),
             Self::Conflict { what, fix } => write!(f, "{what}; {fix}"),
         }
     }
 }
 
-/// Our annotations among `all`, each with its value; what is not text has none.
+/// Our annotations among `all`, each with its value; a value that is no text becomes empty.
 pub(crate) fn ours(all: Option<&Map<String, Value>>) -> impl Iterator<Item = (&str, &str)> {
     let ours = all.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX));
     ours.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
 }
 
-/// What to tell about an annotation of ours that nothing reads.
+/// A warning for an annotation with our prefix that does not exist.
 pub(crate) fn unknown(name: &str) -> Option<String> {
     let names = ALL.map(|(name, ..)| name);
     if names.contains(&name) {
@@ -153,7 +142,7 @@ pub(crate) fn unknown(name: &str) -> Option<String> {
     }
     let advice = match closest(name, names) {
         Some(meant) => format!("did you mean {meant}?"),
-        None => "it is not read".to_owned(),
+        None => "it has no effect".to_owned(),
     };
     Some(format!("annotation {name}: there is no such annotation of Pods; {advice}"))
 }

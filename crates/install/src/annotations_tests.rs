@@ -22,5 +22,5 @@ fn only_annotations_of_ours_are_looked_at() {
 fn an_unknown_name_is_told_with_the_one_that_was_meant() {
     assert_eq!(unknown(INJECT), None);
     assert!(unknown("leno.dev/injct").is_some_and(|text| text.ends_with("did you mean leno.dev/inject?")));
-    assert!(unknown("leno.dev/colour-of-the-proxy").is_some_and(|text| text.ends_with("it is not read")));
+    assert!(unknown("leno.dev/colour-of-the-proxy").is_some_and(|text| text.ends_with("it has no effect")));
 }

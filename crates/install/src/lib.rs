@@ -1,9 +1,9 @@
-//! Leno on Kubernetes, as far as it is pure: no cluster, no sockets, no files.
+//! Leno on Kubernetes, the pure part: no cluster, no sockets, no files.
 //!
-//! - [`inject`]: a Pod template to the same with a proxy, as a patch; [`workload`] finds the templates of an object.
-//! - [`webhook`]: the same for an API server that asks, and the review of our own objects.
+//! - [`inject`]: adds the proxy to a Pod template, as a patch; [`workload`] finds the templates of an object.
+//! - [`webhook`]: the same as an answer to an API server, and the validation of our own objects.
 //! - [`chart`]: the objects of an installation, from the templates that Helm renders too.
-//! - [`names`], [`annotations`]: what objects are called and marked by, for everybody who looks for them.
+//! - [`names`], [`annotations`]: the names, labels and annotations that all programs share.
 //! - [`yaml`]: the text of objects, read as kubectl reads it.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Files of Kubernetes objects to the same files with proxies in them, or without.
+//! Adds proxies to files of Kubernetes objects, or removes them.
 //!
-//! A document that is not changed goes out byte for byte, with its comments; one that is keeps the comments above it.
+//! An unchanged document is written byte for byte, with its comments. A changed one keeps the comments above it.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -13,7 +13,7 @@ use crate::patch::{self, Operation};
 use crate::workload::{Workload, workloads};
 use crate::yaml::{self, Document, Fault};
 
-/// How objects are written.
+/// The format to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// YAML documents.
@@ -22,52 +22,46 @@ pub enum Format {
     Json,
 }
 
-/// A file, rewritten.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewritten {
-    /// Its text.
     pub text: String,
-    /// What came of each of its workloads, in order.
+    /// The result for each of its workloads, in order.
     pub reports: Vec<Report>,
 }
 
-/// What came of one workload.
+/// The result for one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Its kind and name.
     pub workload: String,
-    /// What came of it.
     pub verdict: Verdict,
-    /// What else to tell.
     pub warnings: Vec<String>,
 }
 
-/// What came of a workload.
+/// The result for a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It has a proxy now.
     Injected,
-    /// It has another proxy now.
     Replaced,
-    /// It has no proxy any more.
     Uninjected,
-    /// It stays as it is, and why.
+    /// It stays unchanged, for this reason.
     Skipped(Skipped),
-    /// It had no proxy to take out.
+    /// It had no proxy to remove.
     NothingToDo,
-    /// It stays as it is, because somebody has to mend something first.
+    /// It stays unchanged, because its author must fix something first.
     Failed(Vec<Mistake>),
 }
 
 impl Report {
-    /// Whether somebody has to mend something.
+    /// Whether the workload's author must fix something.
     pub fn is_failure(&self) -> bool {
         matches!(self.verdict, Verdict::Failed(_))
     }
 }
 
 impl fmt::Display for Report {
-    /// One line for what came of it, and one for each warning or mistake.
+    /// One line for the result, and one for each warning or error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, verdict, warnings } = self;
         match verdict {
@@ -85,11 +79,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// Puts a proxy into every workload of a file. Objects that do not name a namespace are in `default_namespace`, which is
-/// empty if nobody knows; annotations of namespaces count where the file holds the namespaces too.
+/// Adds a proxy to every workload of a file. `default_namespace` is for objects without a namespace; empty if unknown.
+/// The annotations of namespaces apply if the file contains the namespaces too.
 ///
 /// # Errors
-/// Where the file is not readable.
+/// If the file cannot be parsed.
 pub fn inject_file(
     text: &str,
     default_namespace: &str,
@@ -114,10 +108,10 @@ pub fn inject_file(
     }))
 }
 
-/// Takes our proxy out of every workload of a file.
+/// Removes our proxy from every workload of a file.
 ///
 /// # Errors
-/// Where the file is not readable.
+/// If the file cannot be parsed.
 pub fn uninject_file(text: &str, format: Option<Format>) -> Result<Rewritten, Fault> {
     Ok(rewrite(yaml::split(text)?, format, |_, template| {
         let patch = uninject(template);

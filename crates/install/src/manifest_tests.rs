@@ -5,14 +5,14 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 
-/// Manifests as people write them, and what comes of each; UPDATE_GOLDEN=1 writes the latter anew.
+/// Manifests as users write them, with the expected results; UPDATE_GOLDEN=1 writes the results again.
 const GOLDEN: [&str; 6] = ["deployment", "statefulset", "job", "cronjob", "pod", "mixed"];
 
 fn inject_text(text: &str) -> Rewritten {
     inject_file(text, "shop", &options(), None).expect("it is readable")
 }
 
-/// Of a version that does not change with each release.
+/// With a version that does not change with each release.
 fn options() -> Options {
     let mut options = Options::default();
     options.proxy.version = "1.2.3".to_owned();

@@ -1,45 +1,45 @@
-//! What an installation's objects are called: by the chart, by the control plane, and by the tool.
+//! The names of an installation's objects, for the chart, the control plane and the tool.
 
 /// The namespace of the control plane.
 pub const CONTROL_NAMESPACE: &str = "leno";
-/// The control plane: its Deployment, its Service, its container, its ServiceAccount and its Lease. It also is who changed
-/// something, where the API server asks.
+/// The control plane's Deployment, Service, container, ServiceAccount and Lease. Also its field manager in requests to
+/// the API server.
 pub const CONTROL: &str = "leno-control";
-/// The label of its Pods, and of every object of the installation.
+/// The label of the control plane's Pods, and of every object of the installation.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// That label with the name that is on each of them.
+/// A selector for every object of the installation.
 pub const CONTROL_LABELS: &str = "app.kubernetes.io/name=leno-control";
-/// The label with a version.
 pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
-/// The label with who made an object: [`CONTROL`], of what the control plane makes.
+/// The label with an object's creator; objects that the control plane creates have [`CONTROL`].
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The Secret of the issuing authority, in [`CONTROL_NAMESPACE`].
 pub const ISSUER: &str = "leno-identity-issuer";
-/// Its key with the certificates of the issuing authority.
+/// Its entry with the certificates of the issuing authority.
 pub const ISSUER_CERTIFICATE: &str = "tls.crt";
-/// Its key with the anchors, and that of [`TRUST_BUNDLE`].
+/// Its entry with the anchors, and that of [`TRUST_BUNDLE`].
 pub const ANCHORS: &str = "ca.crt";
 /// The ConfigMap of the trust bundle, in each meshed namespace.
 pub const TRUST_BUNDLE: &str = "leno-trust-bundle";
 /// The ConfigMap of the installation.
 pub const CONFIG: &str = "leno-config";
-/// The configuration of the webhook that gives Pods their proxies.
+/// The configuration of the webhook that injects proxies.
 pub const INJECTOR: &str = "leno-injector";
-/// The configuration of the webhooks that review what the mesh reads.
+/// The configuration of the webhooks that validate mesh objects.
 pub const VALIDATOR: &str = "leno-validator";
-/// The ValidatingAdmissionPolicy, and its binding, that refuse Pods which should have a proxy and have none.
+/// The ValidatingAdmissionPolicy, and its binding, that reject Pods without the proxy that they should have.
 pub const GUARD: &str = "leno-guard";
-/// Whom the token is for by which a proxy asks for its certificate: it opens nothing else in the cluster.
+/// The audience of the token with which a proxy requests its certificate. The API server itself does not accept such a
+/// token.
 pub const TOKEN_AUDIENCE: &str = "leno.dev";
 /// The container of a proxy, a native sidecar.
 pub const PROXY: &str = "leno-proxy";
-/// The init container that redirects connections to it.
+/// The init container that redirects connections to the proxy.
 pub const INIT: &str = "leno-init";
-/// Where the control plane answers operators.
+/// The control plane's admin port.
 pub const CONTROL_ADMIN_PORT: u16 = 15_014;
-/// Where a proxy answers operators, unless its annotation says otherwise.
+/// A proxy's default admin port.
 pub const ADMIN_PORT: u16 = 4191;
-/// The service account of a Pod that names none, as Kubernetes has it.
+/// Kubernetes' service account for a Pod that names none.
 pub const DEFAULT_SERVICE_ACCOUNT: &str = "default";
-/// What Helm writes on each object of a release.
+/// Helm's annotation on each object of a release.
 pub const HELM_RELEASE: &str = "meta.helm.sh/release-name";

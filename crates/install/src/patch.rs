@@ -7,17 +7,13 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Operation {
-    /// Puts a value where there is none, or in place of an object's member; into a list before the item of that index,
-    /// or with `-` after its last.
+    /// Adds a value or replaces an object's member. In a list, inserts before the item with that index, or appends with
+    /// `-`.
     Add {
-        /// Where.
         path: String,
-        /// What.
         value: Value,
     },
-    /// Takes away what is there.
     Remove {
-        /// Where.
         path: String,
     },
 }
@@ -28,7 +24,7 @@ pub enum Operation {
 pub struct Misfit(String);
 
 impl Operation {
-    /// The same change to an object that holds the first one at `prefix`.
+    /// The same change for an object that contains the first one at `prefix`.
     #[must_use]
     pub fn within(self, prefix: &str) -> Self {
         match self {
@@ -41,7 +37,7 @@ impl Operation {
 /// Changes `document`.
 ///
 /// # Errors
-/// The first path that leads nowhere; changes before it have been made.
+/// The first path that does not exist; the changes before it have been made.
 pub fn apply(document: &mut Value, operations: &[Operation]) -> Result<(), Misfit> {
     operations.iter().try_for_each(|operation| {
         let (Operation::Add { path, .. } | Operation::Remove { path }) = operation;
@@ -71,7 +67,7 @@ fn change(document: &mut Value, path: &str, operation: &Operation) -> Option<()>
     Some(())
 }
 
-/// A member's name as a path has it (RFC 6901 section 3).
+/// Escapes a member's name for a path (RFC 6901 section 3).
 pub fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

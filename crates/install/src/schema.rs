@@ -1,7 +1,8 @@
-//! Whether a value fits a JSON schema, as far as our own schemas go: the chart's and those of custom resources.
+//! Validates a value against a JSON schema, with the keywords of our own schemas: the chart's and those of custom
+//! resources.
 //!
-//! Keywords: type, properties, required, additionalProperties: false, items, enum, not: enum, minimum, maximum, minItems,
-//! maxItems, minLength, maxLength, pattern, x-kubernetes-int-or-string. Others say nothing here.
+//! Keywords: type, properties, required, additionalProperties: false, items, enum, not: enum, minimum, maximum,
+//! minItems, maxItems, minLength, maxLength, pattern, x-kubernetes-int-or-string. Other keywords are ignored.
 
 use std::fmt;
 
@@ -10,12 +11,11 @@ use leno_model::route::Pattern;
 use leno_model::spelling::closest;
 use serde_json::{Map, Value};
 
-/// Where a value does not fit; one line.
+/// A value that the schema rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The field's path, as `control.replicas`; empty for the whole value.
     pub field: String,
-    /// What is wrong.
     pub what: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Every place where `value` does not fit `schema`. Fields that a schema does not have do not fit.
+/// Every violation of `schema` in `value`. Fields that the schema does not have are violations.
 pub fn check(schema: &Value, value: &Value) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_at("", schema, value, &mut violations);
@@ -49,7 +49,7 @@ fn check_at(field: &str, schema: &Value, value: &Value, violations: &mut Vec<Vio
     if let Some(taken) = schema.pointer("/not/enum").and_then(Value::as_array)
         && taken.contains(value)
     {
-        violation(format!("{} is one of {}, which are taken", shown(value), list(taken)));
+        violation(format!("{} is one of {}, which are reserved", shown(value), list(taken)));
     }
     let limit = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
     if let Some((size, unit, least, most)) = size(value) {
@@ -82,7 +82,7 @@ fn check_members(field: &str, schema: &Value, members: &Map<String, Value>, viol
     for name in required.filter(|name| !members.contains_key(*name)) {
         violations.push(Violation { field: within(name), what: "missing".to_owned() });
     }
-    // Without any, it is a mapping of free form.
+    // A mapping without properties may have any field.
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, value) in members {
         if let Some(schema) = properties.get(name) {
@@ -120,12 +120,12 @@ fn noun(wanted: &str) -> &str {
     }
 }
 
-/// Whether a pattern of a schema is found in a text. One that is none itself matches nothing.
+/// Whether a schema's pattern is found in a text. An invalid pattern matches nothing.
 fn is_match(pattern: &str, text: &str) -> bool {
     Pattern::new(&format!("(?s).*(?:{pattern}).*")).is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
 }
 
-/// What limits are about: the size, its unit, and the keywords of the least and the most.
+/// The quantity that limits apply to: the size, its unit, and the keywords of the minimum and the maximum.
 fn size(value: &Value) -> Option<(f64, &'static str, &'static str, &'static str)> {
     match value {
         Value::Number(number) => Some((number.as_f64()?, "", "minimum", "maximum")),

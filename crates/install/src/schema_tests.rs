@@ -29,7 +29,7 @@ fn violations_name_the_field_and_what_would_fit() {
     let expected = [
         "name: \"\" is less than 1 letters",
         "mode: \"on\" is not one of \"On\", \"Off\"",
-        "port: 443 is one of 80, 443, which are taken",
+        "port: 443 is one of 80, 443, which are reserved",
         "ports[0]: 70000 is more than 65535",
         "ports[1]: \"x\" is not a whole number",
         "lables: there is no such field; did you mean labels?",
@@ -78,7 +78,7 @@ fn the_documented_policy_fits_its_custom_resource_and_has_all_of_its_fields() {
     }
 }
 
-/// Each field of the schema's spec with a value that fits.
+/// Each field of the schema's spec with a valid value.
 const FIELDS: [(&str, &str); 9] = [
     ("targetRef.group", "{allow: [], targetRef: {group: '', kind: ServiceAccount, name: a}}"),
     ("targetRef.kind", "{allow: [], targetRef: {kind: Namespace, name: shop}}"),
@@ -110,7 +110,7 @@ fn the_model_reads_every_field_that_the_custom_resource_has() {
     }
 }
 
-/// The fields that hold no other fields, and lists of mappings.
+/// The paths of fields without fields of their own; a list of mappings counts as one field.
 fn leaves(at: &str, schema: &Value, names: &mut Vec<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
@@ -183,7 +183,7 @@ fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
         assert!(model_reads(&text).is_err(), "{spec}");
         assert!(!violations(&schema, &yaml::read(&text).expect("it is YAML")).is_empty(), "{spec}");
     }
-    // The rule that Kubernetes evaluates, which is no business of a schema.
+    // The rule that Kubernetes evaluates; our validation ignores it.
     let rule = &schema["properties"]["spec"]["properties"]["allow"]["items"]["x-kubernetes-validations"][0]["rule"];
     assert_eq!(rule, "has(self.identities) || has(self.networks)");
     assert!(model_reads(&with_spec("{allow: [{}]}")).is_err());

@@ -1,6 +1,6 @@
-//! What an API server asks (admission.k8s.io/v1) and what it is answered, purely.
+//! Requests of an API server to the webhooks (admission.k8s.io/v1), and the answers. Pure.
 //!
-//! [`mutate`] gives a Pod its proxy; [`validate`] refuses objects that the mesh would refuse to read.
+//! [`mutate`] injects the proxy into a Pod; [`validate`] rejects objects that the mesh could not read.
 
 use std::collections::BTreeMap;
 
@@ -12,106 +12,92 @@ use serde_json::{Value, json};
 
 use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject, review_namespace};
 
-/// The `apiVersion` of a review.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
-/// The `kind` of a review.
 pub const KIND: &str = "AdmissionReview";
-/// The most problems that an answer names.
+/// Most problems in an answer.
 const PROBLEMS_MAX: usize = 5;
-/// The most values that a review may have: in memory each takes many times its text. An object of 1 MiB has a fifth of it.
+/// Most values in a review: each takes many times its text in memory. An object of 1 MiB has a fifth of this.
 const VALUES_MAX: usize = 1 << 17;
-/// As much of a message about somebody's bytes as an answer should have.
+/// Longest quote of a client's bytes in an answer, in characters.
 const SHOWN_MAX_CHARS: usize = 200;
 
-/// What comes in and goes out: a request one way, a response the other.
+/// A review: with a request in one direction, with a response in the other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
-    /// [`API_VERSION`].
     pub api_version: String,
-    /// [`KIND`].
     pub kind: String,
-    /// What is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<AdmissionRequest>,
-    /// What is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<AdmissionResponse>,
 }
 
-/// What somebody wants to do to an object.
+/// A client's request to the API server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AdmissionRequest {
-    /// Names the request; the response has the same.
+    /// Identifies the request; the response repeats it.
     pub uid: String,
-    /// The object's namespace; empty for an object of the whole cluster.
+    /// The object's namespace; empty for objects of cluster scope.
     pub namespace: String,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub operation: String,
-    /// The object as it would be; nothing where it is deleted.
+    /// The object that the request would store; null for a deletion.
     pub object: Value,
-    /// Whether it is only asked what would be: nothing may come of it.
+    /// Whether this is a dry run, which must have no effects.
     pub dry_run: bool,
 }
 
-/// Whether it may be done, and how the object is to be changed first.
+/// Whether the request is allowed, and how to change the object first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionResponse {
-    /// The request's.
+    /// The request's uid.
     pub uid: String,
-    /// Whether it may be done.
     pub allowed: bool,
-    /// Why not.
+    /// Why the request is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// A JSON Patch, in base64 as the API has bytes.
+    /// A JSON Patch, in base64 as the API requires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<ByteString>,
-    /// `JSONPatch` where there is a patch.
+    /// `JSONPatch` if there is a patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<String>,
-    /// Shown to whoever asked.
+    /// Warnings that the API server shows to its client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// For the audit log.
+    /// Entries for the audit log.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub audit_annotations: BTreeMap<String, String>,
 }
 
-/// Why something may not be done.
+/// Why a request is rejected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
-    /// One line for the person who asked.
+    /// One line for the client's user.
     pub message: String,
-    /// The HTTP status that the API server answers with.
+    /// The HTTP status of the API server's response.
     pub code: u16,
 }
 
-/// Why bytes are no review that can be answered; one line.
+/// Why bytes are no review that can be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum BadReview {
     /// Not JSON, or JSON of another form.
     #[error("the body is not an {KIND}: {0}")]
     Form(String),
-    /// Another version or kind.
     #[error("the body is {kind} of {version}; send {KIND} of {API_VERSION}", kind = quoted(.kind), version = quoted(.version))]
-    Version {
-        /// Its `kind`.
-        kind: String,
-        /// Its `apiVersion`.
-        version: String,
-    },
-    /// Nothing is asked.
+    Version { kind: String, version: String },
     #[error("the {KIND} has no request; send one")]
     NoRequest,
-    /// No object is that complicated.
+    /// More values than any real object has.
     #[error("the {KIND} has more than {VALUES_MAX} values; no object needs as many")]
     TooManyValues,
 }
 
-/// A review of which only the place matters.
+/// A review of which only the namespace is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Placed {
@@ -134,18 +120,19 @@ fn check_version(version: String, kind: String) -> Result<(), BadReview> {
     }
 }
 
-/// What is wrong is quoted, and may be as long as the body.
+/// The error quotes the body, and may be as long.
 fn bad_form(error: &serde_json::Error) -> BadReview {
     BadReview::Form(error.to_string().chars().take(SHOWN_MAX_CHARS).collect())
 }
 
 impl AdmissionReview {
-    /// Reads what an API server asks.
+    /// Parses a request of an API server.
     ///
     /// # Errors
     /// [`BadReview`] unless the bytes are a review with a request.
     pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
-        // Each value but the first comes after one of these; those within strings count too, which is on the safe side.
+        // Every value but the first follows one of these bytes. Bytes within strings are counted too, which errs on the
+        // safe side.
         if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
             return Err(BadReview::TooManyValues);
         }
@@ -154,7 +141,7 @@ impl AdmissionReview {
         review.request.ok_or(BadReview::NoRequest)
     }
 
-    /// Reads in which namespace something is asked, and keeps nothing else: that takes no more memory than the name.
+    /// Reads only the request's namespace, so that parsing takes no more memory than the name.
     ///
     /// # Errors
     /// [`BadReview`] unless the bytes are a review with a request.
@@ -164,13 +151,14 @@ impl AdmissionReview {
         Ok(request.ok_or(BadReview::NoRequest)?.namespace)
     }
 
-    /// The answer, as it goes out.
+    /// The review that carries a response.
     pub fn answer(response: AdmissionResponse) -> Self {
         Self { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), request: None, response: Some(response) }
     }
 }
 
-/// Answers for a Pod that is created in `namespace`: the request knows the namespace's name, the caller its annotations.
+/// Answers for a Pod that is created in `namespace`; the request has the namespace's name, the caller knows its
+/// annotations.
 pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Options) -> AdmissionResponse {
     if request.operation != "CREATE" {
         return allowed(request);
@@ -193,8 +181,8 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
     response
 }
 
-/// Answers for an object that the mesh reads: a leno.dev one, or a Service or Namespace with annotations of ours. A Namespace is never
-/// refused, since nothing must keep it from being changed or deleted: what is wrong with it is a warning.
+/// Answers for an object that the mesh reads: one of leno.dev, or a Service or Namespace with annotations of ours. A
+/// Namespace is never rejected, since it must always be possible to change or delete one: its errors become warnings.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
@@ -211,7 +199,8 @@ pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
 }
 
-/// Our own objects whole. Of a Service our annotations are ours to judge; the API server knows the rest better.
+/// The part to validate: all of a leno.dev object, but only our annotations of a Service. The API server validates the
+/// rest.
 fn what_counts(object: &Value) -> Value {
     if object["apiVersion"] != "v1" {
         return object.clone();

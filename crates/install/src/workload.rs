@@ -1,10 +1,10 @@
-//! Where the Pod templates of an object are.
+//! Finds the Pod templates of an object.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What an object is, and where in it a Pod template is.
+/// The kinds of workloads, each with the path of its Pod template.
 const KINDS: [(&str, &str, &str); 9] = [
     ("v1", "Pod", ""),
     ("v1", "PodTemplate", "/template"),
@@ -17,21 +17,20 @@ const KINDS: [(&str, &str, &str); 9] = [
     ("batch/v1", "CronJob", "/spec/jobTemplate/spec/template"),
 ];
 
-/// How deep lists may hold lists: `kubectl` writes them one deep.
+/// Deepest nesting of lists; `kubectl` writes one level.
 const LISTS_MAX: usize = 4;
 
 /// An object that runs Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Where it is in the document: more than empty for an item of a List.
+    /// Its path in the document; not empty for an item of a List.
     pub object: String,
-    /// Where its Pod template is in the document; for a Pod, the Pod itself.
+    /// The path of its Pod template in the document; for a Pod, of the Pod itself.
     pub template: String,
-    /// Its kind.
     pub kind: &'static str,
-    /// Its namespace; empty if the object does not say.
+    /// Its namespace; empty if it has none.
     pub namespace: String,
-    /// Its name; what a generated one begins with, where it has none.
+    /// Its name, or the prefix of a generated name.
     pub name: String,
 }
 
@@ -43,7 +42,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// The workloads in a document: itself, or the items of a List.
+/// The workloads in a document: the object itself, or the items of a List.
 pub fn workloads(document: &Value) -> Vec<Workload> {
     let mut found = Vec::new();
     collect(document, String::new(), 0, &mut found);

@@ -1,4 +1,4 @@
-//! Hands rules to the kernel, by a netlink socket.
+//! Sends rules to the kernel over a netlink socket.
 
 use std::time::Duration;
 
@@ -11,28 +11,27 @@ use crate::{Redirection, transaction};
 
 /// How long the kernel may take to load modules and rules.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Room for what the kernel says at once.
+/// Buffer for the kernel's answers.
 const ANSWERS_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 16;
-/// The type of a message that says what became of another.
+/// The type of a message that acknowledges another or reports its error.
 const ERROR: u16 = 2;
-/// Error numbers are negative in answers, and end here.
+/// Error numbers in answers are negative, down to this one.
 const LAST_ERROR: i32 = -4095;
 
-/// Why connections are not redirected; one line.
+/// Why connections are not redirected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
-    /// The caller may not.
+    /// The caller lacks the capability.
     #[error("redirecting connections needs the capability NET_ADMIN; add it to the container's securityContext")]
     NotPermitted,
-    /// The kernel cannot.
+    /// The kernel lacks a module.
     #[error("the kernel has no nf_tables that can redirect ({0}); it needs Linux 5.2 with nft_redir and nft_fib_inet")]
     NotSupported(Errno),
-    /// Something else.
     #[error("netfilter: {0}")]
     Failed(Errno),
-    /// The answer is not one.
-    #[error("netfilter gave an answer that is cut off")]
+    /// The answer is malformed.
+    #[error("netfilter's answer is truncated")]
     BadAnswer,
 }
 
@@ -46,10 +45,10 @@ impl From<Errno> for LoadError {
     }
 }
 
-/// Puts a redirection in force in the network namespace of the calling thread, in place of one that was.
+/// Replaces the redirection in the network namespace of the calling thread.
 ///
 /// # Errors
-/// Where the caller may not or the kernel cannot; then nothing has changed.
+/// If the caller lacks the capability or the kernel a module. Then nothing has changed.
 pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;
@@ -65,10 +64,10 @@ pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// How many messages the kernel has acknowledged.
+/// Counts the messages that the kernel has acknowledged.
 ///
 /// # Errors
-/// The first that it refused.
+/// The first error that the kernel reports.
 fn read_answers(mut answers: &[u8]) -> Result<u32, LoadError> {
     let mut acknowledged = 0;
     while !answers.is_empty() {

@@ -1,8 +1,8 @@
-//! Redirects the TCP connections of a network namespace to the proxy that runs in it.
+//! Redirects the TCP connections of a network namespace to the proxy in it.
 //!
-//! [`Redirection`] says which and where; [`transaction`] is the same as one transaction of nf_tables, made of the
-//! messages that the kernel takes, and [`load`](kernel::load) hands it over. So the program `leno-init`, which an init
-//! container runs, needs nothing else in its image.
+//! [`Redirection`] has the options. [`transaction`] turns them into one transaction of nf_tables, in the kernel's
+//! message format, and [`load`](kernel::load) sends it. So `leno-init`, which an init container runs, needs no other
+//! program in its image.
 #![forbid(unsafe_code)]
 
 pub mod kernel;

@@ -1,4 +1,4 @@
-//! `leno-init`: what the init container of a meshed Pod runs, once, before anything else.
+//! `leno-init`: the init container of a meshed Pod, which runs before every other container.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use leno_intercept::{Redirection, kernel};
 
-/// Redirects the TCP connections of this network namespace to the proxy that will run in it.
+/// Redirects the TCP connections of this network namespace to the proxy that will run in it
 #[derive(Parser)]
 #[command(name = "leno-init", version)]
 struct Args {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     match done.and_then(|()| kernel::load(&redirection).map_err(|error| error.to_string())) {
         Ok(()) => {
             let Redirection { inbound_port, outbound_port, proxy_uid, .. } = redirection;
-            println!("redirected: inbound to {inbound_port}, outbound to {outbound_port}, but for user {proxy_uid}");
+            println!("redirected: inbound to {inbound_port}, outbound to {outbound_port}, except for user {proxy_uid}");
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -1,10 +1,10 @@
 //! Netlink messages and attributes: length, type, payload, padded to four bytes.
 
-/// Everything in netlink is aligned to this many bytes.
+/// The alignment of every message and attribute.
 const ALIGNMENT_BYTES: usize = 4;
 /// Length, type, flags, sequence number, port.
 const HEADER_BYTES: usize = 16;
-/// Marks attributes that hold attributes.
+/// Marks an attribute that contains attributes.
 const NESTED: u16 = 0x8000;
 
 const REQUEST: u16 = 0x1;
@@ -12,13 +12,13 @@ const ACK: u16 = 0x4;
 
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
-/// nf_tables among netfilter's subsystems.
+/// The number of nf_tables among netfilter's subsystems.
 const SUBSYSTEM: u8 = 10;
 
 /// Messages that take effect together or not at all.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// How many messages the kernel will answer.
+    /// How many answers the kernel will send.
     answers: u32,
     sequence: u32,
 }
@@ -30,14 +30,14 @@ impl Batch {
         batch
     }
 
-    /// Adds a message of nf_tables about `family`.
+    /// Adds a message of nf_tables for `family`.
     pub(crate) fn add(&mut self, kind: u8, flags: u16, family: u8, attributes: &Attributes) {
         let kind = u16::from(SUBSYSTEM) << 8 | u16::from(kind);
         self.message(kind, REQUEST | ACK | flags, [family, 0, 0, 0], &attributes.0);
         self.answers += 1;
     }
 
-    /// The bytes, and how many messages will be answered.
+    /// Returns the bytes, and how many answers to expect.
     pub(crate) fn finish(mut self) -> (Vec<u8>, u32) {
         self.edge(BATCH_END);
         (self.bytes, self.answers)
@@ -53,7 +53,7 @@ impl Batch {
         self.bytes.extend(kind.to_ne_bytes());
         self.bytes.extend(flags.to_ne_bytes());
         self.bytes.extend(self.sequence.to_ne_bytes());
-        // The kernel's own port.
+        // The port of the kernel.
         self.bytes.extend([0; 4]);
         self.bytes.extend(netfilter);
         self.bytes.extend(attributes);
@@ -61,7 +61,7 @@ impl Batch {
     }
 }
 
-/// Attributes, one after the other.
+/// Attributes in sequence.
 #[derive(Clone, Default)]
 pub(crate) struct Attributes(Vec<u8>);
 
@@ -72,7 +72,7 @@ impl Attributes {
         self.bytes(kind, &bytes)
     }
 
-    /// A number, most significant byte first, as nf_tables has them.
+    /// A number in network byte order, as nf_tables requires.
     pub(crate) fn number(self, kind: u16, number: u32) -> Self {
         self.bytes(kind, &number.to_be_bytes())
     }

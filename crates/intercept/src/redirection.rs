@@ -1,35 +1,35 @@
-//! Which connections are redirected, and where to.
+//! The options of the redirection: which connections, and to which ports.
 
 use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-/// Where the proxy takes connections from elsewhere, as a rule.
+/// Default port on which the proxy accepts connections from other workloads.
 const INBOUND_PORT: NonZeroU16 = NonZeroU16::new(4143).expect("not zero");
-/// Where the proxy takes connections of the application, as a rule.
+/// Default port on which the proxy accepts connections of the application.
 const OUTBOUND_PORT: NonZeroU16 = NonZeroU16::new(4140).expect("not zero");
-/// Where the proxy answers probes and Prometheus, as a rule.
+/// Default port of the proxy's admin endpoint.
 const ADMIN_PORT: NonZeroU16 = NonZeroU16::new(4191).expect("not zero");
-/// Where the proxy takes HBONE tunnels.
+/// The port on which the proxy accepts HBONE tunnels.
 const TUNNEL_PORT: u16 = 15008;
 
-/// What is redirected, as options of a command.
+/// Command line options of the redirection.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Redirection {
-    /// The user id that the proxy runs as; its own connections are left alone
+    /// The user id that the proxy runs as; its connections are not redirected
     #[arg(long, value_name = "UID")]
     pub proxy_uid: u32,
-    /// Where the proxy takes connections from elsewhere
+    /// The proxy's port for connections from other workloads
     #[arg(long, value_name = "PORT", default_value_t = INBOUND_PORT)]
     pub inbound_port: NonZeroU16,
-    /// Where the proxy takes connections of the application
+    /// The proxy's port for connections of the application
     #[arg(long, value_name = "PORT", default_value_t = OUTBOUND_PORT)]
     pub outbound_port: NonZeroU16,
-    /// Where the proxy answers probes and Prometheus
+    /// The proxy's admin port, for probes and Prometheus
     #[arg(long, value_name = "PORT", default_value_t = ADMIN_PORT)]
     pub admin_port: NonZeroU16,
-    /// Ports of this namespace that others reach without the proxy: 22,1000-2000
+    /// Ports of this namespace that clients reach without the proxy: 22,1000-2000
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     pub skip_inbound_ports: Vec<PortRange>,
     /// Ports that the application calls without the proxy: 25,1000-2000
@@ -40,7 +40,7 @@ pub struct Redirection {
     pub skip_subnets: Vec<Subnet>,
 }
 
-/// Both sides of the proxy cannot share a port.
+/// The inbound and the outbound port are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("--inbound-port and --outbound-port are both {0}; give the proxy's two sides different ports")]
 pub struct SamePort(u16);
@@ -48,23 +48,20 @@ pub struct SamePort(u16);
 /// TCP ports, both ends included; `first` <= `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
-    /// The lowest.
     pub first: NonZeroU16,
-    /// The highest.
     pub last: NonZeroU16,
 }
 
 /// A network; `prefix_bits` is at most the length of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subnet {
-    /// An address of it.
+    /// Any address in the network.
     pub address: IpAddr,
-    /// How many leading bits its addresses share.
     pub prefix_bits: u8,
 }
 
 impl Redirection {
-    /// Redirection to the usual ports, with no exceptions but the proxy's.
+    /// The default ports, without exceptions.
     pub fn new(proxy_uid: u32) -> Self {
         Self {
             proxy_uid,
@@ -77,15 +74,15 @@ impl Redirection {
         }
     }
 
-    /// Checks what the single options cannot.
+    /// Checks rules that span several options.
     ///
     /// # Errors
-    /// When the proxy's two sides have the same port.
+    /// If the inbound and the outbound port are the same.
     pub fn check(&self) -> Result<(), SamePort> {
         if self.inbound_port == self.outbound_port { Err(SamePort(self.inbound_port.get())) } else { Ok(()) }
     }
 
-    /// The proxy's own ports: redirected to the inbound port, they would lead the proxy to itself.
+    /// The proxy's own ports, which are not redirected: the proxy would connect to itself.
     pub fn proxy_ports(&self) -> [u16; 4] {
         [self.inbound_port.get(), self.outbound_port.get(), TUNNEL_PORT, self.admin_port.get()]
     }

@@ -1,19 +1,18 @@
-//! The rules as nf_tables has them: a table of our own, for both families, with a chain for each direction.
+//! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain for each direction.
 //!
-//! A rule is a row of expressions: load something into the register, compare it, go on while it is equal, and at the
-//! end return or redirect. The numbers are those of Linux' `linux/netfilter/nf_tables.h`.
+//! A rule is a sequence of expressions: load a value into the register, compare it, continue if it is equal, and at the
+//! end return or redirect. The numbers come from Linux' `linux/netfilter/nf_tables.h`.
 
 use std::net::IpAddr;
 
 use crate::message::{Attributes, Batch};
 use crate::redirection::{PortRange, Redirection, Subnet};
 
-/// The name of the table.
 pub const TABLE: &str = "leno";
-/// Both families of addresses in one table.
+/// The family of tables for both IPv4 and IPv6.
 const INET: u8 = 1;
-/// Just before the chains that others have at netfilter's usual place for destination NAT (-100), so that an address is
-/// seen as the application called it.
+/// Just before other programs' chains at netfilter's usual priority for destination NAT (-100), so that we see the
+/// address that the application called.
 const PRIORITY: i32 = -101;
 
 const CREATE: u16 = 0x400;
@@ -24,14 +23,14 @@ const DELETE_TABLE: u8 = 2;
 const NEW_CHAIN: u8 = 3;
 const NEW_RULE: u8 = 6;
 
-/// Where a chain looks at packets.
+/// The hook that a chain is attached to.
 #[derive(Clone, Copy)]
 enum Hook {
     Prerouting = 0,
     Output = 3,
 }
 
-/// What the kernel knows of a packet besides its bytes.
+/// Packet metadata: what the kernel knows of a packet besides its bytes.
 #[derive(Clone, Copy)]
 enum Meta {
     InputInterface = 6,
@@ -41,7 +40,7 @@ enum Meta {
     Transport = 16,
 }
 
-/// Which header an offset is in.
+/// The header that an offset is counted from.
 #[derive(Clone, Copy)]
 enum Header {
     Network = 1,
@@ -55,20 +54,20 @@ enum Comparison {
 }
 
 const TCP: u8 = 6;
-/// How long the name of an interface is, with zeros after it.
+/// Length of an interface's name, padded with zeros.
 const INTERFACE_BYTES: usize = 16;
 const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// The type of an address that is the namespace's own.
+/// The type of an address of this namespace itself.
 const LOCAL: u32 = 2;
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const RETURN: i32 = -5;
 
-/// One transaction that puts the redirection in force, whether or not one is already, and the number of answers to it.
+/// One transaction that replaces the redirection, if there is one, and the number of answers to expect.
 pub fn transaction(redirection: &Redirection) -> (Vec<u8>, u32) {
     let mut batch = Batch::new();
     let table = Attributes::default().text(1, TABLE);
-    // Deleting what is not there would fail, so it is made first.
+    // Deleting a missing table would fail, so create it first.
     batch.add(NEW_TABLE, CREATE, INET, &table);
     batch.add(DELETE_TABLE, 0, INET, &table);
     batch.add(NEW_TABLE, CREATE, INET, &table);
@@ -118,7 +117,7 @@ fn chain(batch: &mut Batch, name: &str, hook: Hook, rules: Vec<Rule>) {
     }
 }
 
-/// Expressions, in order.
+/// Expressions in sequence.
 struct Rule(Attributes);
 
 impl Rule {
@@ -136,7 +135,7 @@ impl Rule {
         self.expression("meta", &Attributes::default().number(1, REGISTER).number(2, key as u32))
     }
 
-    /// What type the destination's address has.
+    /// Loads the type of the destination address.
     fn address_type(self) -> Self {
         const ADDRESS_TYPE: u32 = 3;
         const DESTINATION: u32 = 2;
@@ -167,7 +166,7 @@ impl Rule {
         self.meta(Meta::Transport).equals(&[TCP])
     }
 
-    /// TCP to a port within `range`.
+    /// Matches TCP to a port within `range`.
     fn port(self, range: std::ops::RangeInclusive<u16>) -> Self {
         let (first, last) = range.into_inner();
         let loaded = self.tcp().payload(Header::Transport, 2, 2);
@@ -179,7 +178,7 @@ impl Rule {
         loaded.expression("range", &range.nested(3, &first).nested(4, &last))
     }
 
-    /// To an address within `subnet`.
+    /// Matches destinations within `subnet`.
     fn destination(self, subnet: &Subnet) -> Self {
         let (family, offset, address) = match subnet.address {
             IpAddr::V4(address) => (2, 16, address.octets().to_vec()),
@@ -212,12 +211,12 @@ impl Rule {
     }
 }
 
-/// A value as expressions take it.
+/// A value in the format of expressions.
 fn data(value: &[u8]) -> Attributes {
     Attributes::default().bytes(1, value)
 }
 
-/// The byte at `index` of a mask whose first `bits` are set.
+/// The byte at `index` of a mask whose first `bits` bits are set.
 fn mask_byte(bits: u8, index: usize) -> u8 {
     let before = u8::try_from(index * 8).unwrap_or(u8::MAX);
     match bits.saturating_sub(before) {

@@ -1,17 +1,17 @@
-//! What the kernel makes of our messages, seen by nft, in a network namespace of its own.
+//! How the kernel reads our messages, checked with nft in its own network namespace.
 //!
-//! Needs root and nft, as they are where the system tests run; elsewhere it says that it tests nothing.
+//! Needs root and nft, as the system tests do; otherwise it reports that it is skipped.
 
 use std::io::{self, Write};
 use std::process::Command;
 
 const INIT: &str = env!("CARGO_BIN_EXE_leno-init");
 
-/// Runs a script in a network namespace of its own.
+/// Runs a script in a new network namespace.
 fn in_namespace(script: &str) -> Option<(bool, String)> {
     let can = Command::new("unshare").args(["--net", "nft", "list", "ruleset"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
-        // Past the harness, which shows nothing of a test that passes.
+        // Straight to stderr: the harness shows no output of a test that passes.
         writeln!(io::stderr(), "SKIPPED: what the kernel makes of leno-init's rules: needs root, unshare and nft").ok();
         return None;
     }
@@ -75,7 +75,7 @@ fn without_the_capability_nothing_changes_and_the_fix_is_named() {
 
 #[test]
 fn a_connection_is_redirected_in_both_families() {
-    // Whoever is on the outbound port answers for an address that is nobody's.
+    // The program on the outbound port answers for an address that no machine has.
     let script = "
         ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
         ip addr add 192.0.2.1/24 dev d0; ip addr add fd00:2::1/64 dev d0 nodad

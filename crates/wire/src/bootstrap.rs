@@ -1,4 +1,4 @@
-//! What an xDS client must be told to find the control plane: its bootstrap, as JSON.
+//! The bootstrap of an xDS client as JSON: how it finds the control plane.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,25 +11,23 @@ use crate::facts::{self, MUTUAL_TLS, NAMESPACE};
 use crate::name::RouteName;
 use crate::tls;
 
-/// The kinds of clients that need one.
+/// The kinds of clients that need a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// Envoy, beside an application.
+    /// Envoy, in front of an application.
     Envoy,
     /// gRPC without a proxy.
     Grpc,
 }
 
-/// What a bootstrap depends on.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// Where the control plane serves xDS.
     pub control: SocketAddr,
-    /// What the client calls itself.
+    /// The id of the client's node.
     pub node: String,
-    /// The namespace that the client is in.
     pub namespace: String,
-    /// Where Envoy takes its application's connections.
+    /// Where Envoy accepts its application's connections.
     pub outbound: SocketAddr,
     /// Where Envoy's own admin endpoint is.
     pub admin: SocketAddr,
@@ -37,18 +35,15 @@ pub struct Bootstrap {
     pub certificates: Option<Certificates>,
 }
 
-/// PEM files of an SVID, as `leno ca issue` writes them.
+/// PEM files of an SVID, as written by `leno ca issue`.
 #[derive(Clone, Debug)]
 pub struct Certificates {
-    /// The certificate chain.
     pub chain: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
-    /// The trust bundle.
     pub bundle: PathBuf,
 }
 
-/// The text names no [`Client`].
+/// The text is not the name of a [`Client`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a client that needs a bootstrap; use envoy or grpc")]
 pub struct UnknownClient;
@@ -74,7 +69,7 @@ impl fmt::Display for Client {
     }
 }
 
-/// The bootstrap of a client, as it reads it from a file.
+/// The content of a client's bootstrap file.
 pub fn bootstrap(client: Client, options: &Bootstrap) -> Value {
     match client {
         Client::Envoy => envoy(options),
@@ -87,8 +82,8 @@ fn node(options: &Bootstrap) -> Value {
     json!({ "id": options.node, "cluster": options.namespace, "metadata": { facts::KEY: own } })
 }
 
-/// For GRPC_XDS_BOOTSTRAP. With certificates, programs need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies tell by the server
-/// name what is theirs. A control plane on the same machine is reached in clear.
+/// A file for GRPC_XDS_BOOTSTRAP. With certificates, programs also need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies
+/// recognize connections of the mesh by their server name. A control plane on the same machine is reached in clear.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
         Some(files) if !options.control.ip().is_loopback() => json!({ "type": "tls", "config": grpc_files(files) }),
@@ -118,9 +113,9 @@ fn grpc_files(files: &Certificates) -> Value {
     })
 }
 
-/// One Envoy takes all connections of its application: those that interception redirected go to the listener of the
-/// address that they were for, HTTP that was sent to Envoy itself goes by its authority, and anything else goes on to
-/// where it was going.
+/// One Envoy accepts all connections of its application. A redirected connection goes to the listener of its original
+/// destination. An HTTP request sent to Envoy itself is routed by its authority. Any other connection goes on to its
+/// original destination.
 fn envoy(options: &Bootstrap) -> Value {
     let mut static_resources = json!({
         "clusters": [control_cluster(options), passthrough_cluster()],
@@ -150,9 +145,9 @@ fn envoy(options: &Bootstrap) -> Value {
     })
 }
 
-/// The cluster of Envoy that is the control plane.
+/// The name of Envoy's cluster for the control plane.
 const CONTROL: &str = "leno-control";
-/// The cluster of Envoy that is wherever a connection was going.
+/// The name of Envoy's cluster for a connection's original destination.
 const PASSTHROUGH: &str = "leno-passthrough";
 
 fn ads() -> Value {

@@ -27,10 +27,9 @@ use crate::view::{Dialect, View};
 
 pub use crate::tls::has_same_peers;
 
-/// How many endpoints gRPC's and Envoy's least-request balancers compare.
+/// How many endpoints the least-request balancers of gRPC and Envoy compare.
 const CHOICES: u32 = 2;
 
-/// Writes a cluster.
 pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
     let key = cluster.key.to_string();
     let mut resource = Cluster {
@@ -40,7 +39,7 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
         connect_timeout: Some(duration(cluster.settings.connect_timeout)),
         circuit_breakers: Some(max_connections(&cluster.settings)),
         typed_extension_protocol_options: [protocol_options(cluster)].into(),
-        // An endpoint that is not ready gets no calls, however few are ready.
+        // An unready endpoint gets no calls, however few endpoints are ready: turn Envoy's panic mode off.
         common_lb_config: Some(CommonLbConfig {
             healthy_panic_threshold: Some(types::Percent { value: 0.0 }),
             ..Default::default()
@@ -61,7 +60,7 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
     resource
 }
 
-/// Writes the cluster that has no endpoints, for routes that lead nowhere.
+/// Writes the cluster without endpoints, for backends that do not exist.
 pub fn write_nowhere() -> Cluster {
     Cluster {
         name: NOWHERE.to_owned(),
@@ -71,10 +70,10 @@ pub fn write_nowhere() -> Cluster {
     }
 }
 
-/// Reads a cluster that has no endpoints yet.
+/// Reads a cluster; its endpoints come in another resource.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no Cluster of Leno's.
+/// [`Unreadable`] if the bytes are no Cluster that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(Unreadable::new("", "Cluster", format!("has more than {RESOURCE_MAX_BYTES} bytes")));
@@ -133,13 +132,13 @@ fn balance_as_envoy(resource: &mut Cluster, balancer: Policy) {
     resource.lb_policy = policy.into();
 }
 
-/// gRPC takes the first that it knows, and not all of its languages know the same.
+/// gRPC uses the first policy that it supports; its languages support different ones.
 fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     let policy = |name: &str, config: Any| load_balancing_policy::Policy {
         typed_extension_config: Some(core::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) }),
     };
     let round_robin = policy("round_robin", any(&RoundRobin::default()));
-    // Localities have weights by their number of endpoints, so that each endpoint gets as much.
+    // A locality's weight is its number of endpoints, so that every endpoint gets an equal share.
     let by_locality =
         WrrLocality { endpoint_picking_policy: Some(LoadBalancingPolicy { policies: vec![round_robin] }) };
     let mut policies = vec![policy("wrr_locality", any(&by_locality))];
@@ -150,7 +149,7 @@ fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     resource.load_balancing_policy = Some(LoadBalancingPolicy { policies });
 }
 
-/// What the fields say that every client reads.
+/// The balancer in the field that every client reads.
 fn usual_balancer(resource: &Cluster) -> Policy {
     match LbPolicy::try_from(resource.lb_policy) {
         Ok(LbPolicy::RoundRobin) => Policy::RoundRobin,
@@ -168,7 +167,7 @@ fn max_connections(settings: &Settings) -> CircuitBreakers {
     CircuitBreakers { per_host_thresholds: vec![per_host], ..Default::default() }
 }
 
-/// What is spoken and for how long a connection is kept: an extension's options under the extension's name.
+/// The protocol and the idle timeout: an extension's options, with the extension's name.
 fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     let http1 = core::Http1ProtocolOptions::default;
     let http2 = core::Http2ProtocolOptions::default;
@@ -199,7 +198,7 @@ fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     (upstream::HttpProtocolOptions::full_name(), any(&options))
 }
 
-/// What the fields say, and what holds where they say nothing.
+/// The settings in a resource, with defaults for missing fields.
 fn settings(resource: &Cluster) -> Result<Settings, Unreadable> {
     let bad = |field| Unreadable::new(&resource.name, field, "is out of range");
     let mut settings = Settings::default();

@@ -19,15 +19,14 @@ use crate::view::{Dialect, View};
 /// The endpoints of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Whose they are.
     pub key: ClusterKey,
-    /// Those that calls may be sent to, sorted by address.
+    /// Endpoints that may get calls, sorted by address.
     pub ready: Vec<Endpoint>,
-    /// The others, sorted by address.
+    /// The other endpoints, sorted by address.
     pub unready: Vec<Endpoint>,
 }
 
-/// Writes a cluster's endpoints, those of one zone together.
+/// Writes a cluster's endpoints, grouped by zone.
 pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
     let by_tls = tls::is_used(cluster, view).then_some(view.dialect);
     let mut zones: BTreeMap<Option<&str>, LocalityLbEndpoints> = BTreeMap::new();
@@ -38,7 +37,7 @@ pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
         let locality = zones.entry(zone).or_insert_with(|| empty_locality(zone));
         locality.lb_endpoints.push(write_one(endpoint, health, by_tls));
         if health == HealthStatus::Healthy {
-            // gRPC gives calls to localities by weight, and leaves out those that have none.
+            // gRPC selects localities by weight, and ignores a locality without one.
             locality.load_balancing_weight.get_or_insert(uint32(0)).value += 1;
         }
     }
@@ -49,7 +48,7 @@ pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
     }
 }
 
-/// Writes that the cluster of [`NOWHERE`] has no endpoints.
+/// Writes the empty endpoints of the cluster [`NOWHERE`].
 pub fn write_nowhere() -> ClusterLoadAssignment {
     ClusterLoadAssignment { cluster_name: NOWHERE.to_owned(), ..Default::default() }
 }
@@ -57,7 +56,7 @@ pub fn write_nowhere() -> ClusterLoadAssignment {
 /// Reads a cluster's endpoints.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no ClusterLoadAssignment of Leno's.
+/// [`Unreadable`] if the bytes are no ClusterLoadAssignment that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Endpoints, Unreadable> {
     const KIND: &str = "ClusterLoadAssignment";
     if bytes.len() > RESOURCE_MAX_BYTES {
@@ -101,7 +100,7 @@ fn empty_locality(zone: Option<&str>) -> LocalityLbEndpoints {
     LocalityLbEndpoints { locality: Some(Locality { zone, ..Default::default() }), ..Default::default() }
 }
 
-/// Writes an endpoint, for a client of that dialect if it uses TLS.
+/// Writes an endpoint; `by_tls` is the client's dialect if it reaches the endpoint by mutual TLS.
 fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>) -> LbEndpoint {
     let proxy = endpoint.proxy.as_ref();
     let mut facts = Facts::default()

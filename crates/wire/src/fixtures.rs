@@ -15,9 +15,9 @@ use leno_model::translate::translate;
 
 use crate::view::{Dialect, View};
 
-/// As Envoy without certificates, and leno-proxy, get it.
+/// For leno-proxy, and for Envoy without certificates.
 pub(crate) const ENVOY: View<'_> = View { dialect: Dialect::Envoy, mutual_tls: None };
-/// As gRPC without certificates gets it.
+/// For gRPC without certificates.
 pub(crate) const GRPC: View<'_> = View { dialect: Dialect::Grpc, mutual_tls: None };
 
 /// A Service with one port and no endpoint.
@@ -33,7 +33,7 @@ pub(crate) fn cluster(name: &str) -> Cluster {
     }
 }
 
-/// An endpoint of which nothing but the address is known.
+/// An endpoint with nothing but an address.
 pub(crate) fn endpoint(address: &str) -> Endpoint {
     let address = address.parse().expect("an address");
     Endpoint { address, zone: None, hostname: None, pod: None, proxy: None }
@@ -46,14 +46,13 @@ pub(crate) fn meshed(address: &str, inbound_port: Option<u16>) -> Endpoint {
     Endpoint { proxy: Some(proxy), ..endpoint(address) }
 }
 
-/// The mesh that manifests describe; their references may lead nowhere.
+/// The mesh of these manifests; references to missing objects are allowed.
 pub(crate) fn mesh(text: &str) -> Mesh {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: text.to_owned() };
     let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
     translate(&objects, "default").mesh
 }
 
-/// Any mesh at all.
 pub(crate) fn random_mesh(random: &mut Rng) -> Mesh {
     let clusters: Vec<_> = (0..random.u8(0..6)).map(|number| Arc::new(random_cluster(random, number))).collect();
     let addresses = clusters.iter().flat_map(|cluster| {
@@ -109,7 +108,7 @@ fn random_endpoint(random: &mut Rng, number: u8) -> Endpoint {
     }
 }
 
-/// Any policies of the namespace `shop`, sorted by name.
+/// Random policies of the namespace `shop`, sorted by name.
 pub(crate) fn random_policies(random: &mut Rng) -> Vec<Arc<AuthorizationPolicy>> {
     (0..random.u8(0..4)).map(|number| Arc::new(random_policy(random, number))).collect()
 }

@@ -1,13 +1,13 @@
-//! The identity service: a workload's request for a certificate, and whom to trust, as protobuf.
+//! The protobuf of the identity service: requests for certificates, and the trust bundle.
 
-/// What `identity.proto` says.
+/// The messages and services of `identity.proto`.
 #[allow(missing_docs, clippy::all, reason = "generated; the proto file documents it")]
 pub mod v1 {
     tonic::include_proto!("leno.identity.v1");
 }
 
-/// How long a request may be, in bytes: the longest signing request and the longest token fit.
+/// Longest request, in bytes: the longest signing request and the longest token fit.
 pub const REQUEST_MAX_BYTES: usize = 32_768;
 
-/// How long an answer may be, in bytes: a chain and a trust bundle of as many certificates as there may be fit.
+/// Longest response, in bytes: the longest chain and the largest trust bundle fit.
 pub const RESPONSE_MAX_BYTES: usize = 262_144;

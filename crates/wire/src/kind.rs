@@ -1,25 +1,24 @@
-//! The kinds of resources, in the order in which a client must have them: what is named comes before what names it.
+//! The kinds of resources, in the order in which a client must get them: a resource comes before others that name it.
 
 use serde::{Serialize, Serializer};
 
 /// A kind of xDS resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Cluster: how the endpoints of a Service's port are treated (CDS).
+    /// Cluster: the balancer and the settings of a Service's port (CDS).
     Cluster,
-    /// ClusterLoadAssignment: the endpoints themselves (EDS).
+    /// ClusterLoadAssignment: a cluster's endpoints (EDS).
     Endpoints,
-    /// Listener: what an address or a name leads to (LDS).
+    /// Listener: what to do with connections to an address or a name (LDS).
     Listener,
-    /// RouteConfiguration: which cluster a request is for (RDS).
+    /// RouteConfiguration: the cluster of each request (RDS).
     Route,
 }
 
 impl Kind {
-    /// Every kind, in order.
     pub const ALL: [Self; 4] = [Self::Cluster, Self::Endpoints, Self::Listener, Self::Route];
 
-    /// What names the kind in xDS.
+    /// The kind's type URL in xDS.
     pub const fn type_url(self) -> &'static str {
         match self {
             Self::Cluster => "type.googleapis.com/envoy.config.cluster.v3.Cluster",
@@ -29,12 +28,11 @@ impl Kind {
         }
     }
 
-    /// The kind that a type URL names.
     pub fn from_type_url(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.type_url() == text)
     }
 
-    /// The name that people and metrics have for it.
+    /// The name in metrics and in output for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cluster => "cluster",
@@ -49,7 +47,7 @@ impl Kind {
         self as usize
     }
 
-    /// Whether a client may ask for all resources of this kind without naming them.
+    /// Whether a client may subscribe to all resources of this kind without naming them.
     pub const fn has_wildcard(self) -> bool {
         matches!(self, Self::Cluster | Self::Listener)
     }

@@ -1,10 +1,13 @@
-//! The only place where protobuf meets the model, both ways; pure: no sockets, no files, no clock.
+//! Translates between protobuf and the model, both ways. Pure: no sockets, no files, no clock.
 //!
 //! A [`leno_model::mesh::Cluster`] travels as four xDS resources, each named by [`name`]: a Cluster ([`cluster`]), a
 //! ClusterLoadAssignment ([`endpoints`]), a RouteConfiguration ([`routes`]) and the Listeners that lead to it
-//! ([`listener`]). The policies that select a workload are a Listener too ([`inbound`]). What xDS has a field for is in that field, so that Envoy and gRPC understand it; what only Leno knows is
-//! in the resource's metadata ([`facts`]). [`bootstrap`] writes what clients need to find the control plane. Each module writes for one [`View`] and reads what a control plane sends, which
-//! may be anything: an answer is a value or an [`Unreadable`], within [`limits`].
+//! ([`listener`]). The policies that select a workload are a Listener too ([`inbound`]).
+//!
+//! Values for which xDS has a field are in that field, so that Envoy and gRPC understand them. Values that only Leno
+//! understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file that xDS clients start with.
+//! Each module writes for one [`View`]. It also reads the resources of a control plane, which may contain anything: the
+//! result is a value or an [`Unreadable`], within [`limits`].
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;

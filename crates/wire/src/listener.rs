@@ -1,4 +1,4 @@
-//! What an address or a name leads to: the Listener resource.
+//! The Listener resource: where connections to an address, or calls to a name, go.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,35 +23,34 @@ use crate::pb::{Any, BoolValue, HttpInspector, Router, TlsInspector, tcp};
 use crate::proto::{address, ads, any, duration};
 use crate::routes::action::destination;
 
-/// What a connection to a Listener's address, or a call to its name, is for.
+/// Where connections to a Listener's address, or calls to its name, go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Any endpoint of the cluster.
     Cluster(ClusterKey),
-    /// The one endpoint of the cluster whose address this is.
+    /// The one endpoint of this cluster that has the address.
     Endpoint(ClusterKey),
 }
 
-/// How long a client may take to show what it speaks, before it is taken that its server speaks first.
+/// How long a client may stay silent before we assume that its server speaks first.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The text of [`LEADS_TO`] for [`Target::Endpoint`].
+/// The value of [`LEADS_TO`] for [`Target::Endpoint`].
 const ENDPOINT: &str = "endpoint";
 
-/// What a Listener says.
+/// The content of a Listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lead {
-    /// The Listener's name, as it was asked for.
+    /// The Listener's name, as the client asked for it.
     pub name: String,
-    /// Where it leads.
     pub target: Target,
 }
 
-/// Writes the Listener that was asked for as `name`, which leads to a cluster: by the address `at`, or by a Service's name.
+/// Writes the Listener called `name`, for a cluster: at the address `at`, or without one for a Service's name.
 ///
-/// A name of a Service is gRPC's way to ask: its Listener has no address, only an API. An address is what a proxy's
-/// connections were going to: the Listener does not bind it, but is given what interception brings. `table` is of the routes
-/// that are in force there, of which those about connections are followed here, and the others by the RouteConfiguration.
+/// gRPC asks by the Service's name; such a Listener has an API and no address. Proxies ask by the original destination
+/// of their connections; such a Listener does not bind its address but gets redirected connections. `table` has the
+/// routes in force there. The Listener contains the routes of connections; the RouteConfiguration contains the others.
 pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Option<&RouteTable>) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
@@ -82,18 +81,18 @@ pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Optio
     }
 }
 
-/// What becomes of connections to an address.
+/// The filter chains for connections to an address.
 struct Chains {
-    /// What looks at their first bytes.
+    /// Filters that inspect the first bytes.
     inspectors: Vec<ListenerFilter>,
-    /// For those that are known by these.
+    /// Chains for connections that a filter has recognized.
     matched: Vec<FilterChain>,
-    /// For all others.
+    /// The chain for all other connections.
     rest: FilterChain,
 }
 
 impl Chains {
-    /// As their cluster's protocol has it.
+    /// The chains for a cluster's protocol.
     fn of_protocol(cluster: &Cluster) -> Self {
         let key = cluster.key.to_string();
         let http = || http_chain(&manager(&key));
@@ -109,7 +108,7 @@ impl Chains {
         }
     }
 
-    /// All as the first rule has it, whatever they carry.
+    /// Every connection follows the first rule.
     fn of_connections(table: &RouteTable) -> Self {
         let rest = match table.entries().first() {
             Some(entry) => bytes_chain(&entry.rule.route.to_string(), by_weight(&entry.rule)),
@@ -118,11 +117,11 @@ impl Chains {
         Self { inspectors: Vec::new(), matched: Vec::new(), rest }
     }
 
-    /// The same, but TLS by the names of servers, and of other names nothing.
+    /// Adds chains for TLS by server name. TLS with any other server name goes to [`NOWHERE`], which rejects it.
     fn with_servers(mut self, table: &RouteTable) -> Self {
         let mut known = BTreeSet::new();
         for entry in table.entries() {
-            // Of two chains for one name Envoy takes neither; the first of ours goes before.
+            // Envoy rejects a Listener with two chains for one name; the first entry wins.
             let name = entry.matches.server_name.as_ref().map(ServerName::as_str);
             if known.insert(name) {
                 let chain = bytes_chain(&entry.rule.route.to_string(), by_weight(&entry.rule));
@@ -138,8 +137,8 @@ impl Chains {
     }
 }
 
-/// Writes the Listener of one endpoint's own address: for leno-proxy, which knows by it that the address is not to be
-/// balanced. Others pass such connections through.
+/// Writes the Listener of an endpoint's own address. It tells leno-proxy not to balance connections to this address.
+/// Other clients pass such connections through.
 pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
     Listener {
         name: name.to_owned(),
@@ -148,10 +147,10 @@ pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
     }
 }
 
-/// Reads where a Listener leads.
+/// Reads a Listener's target.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no Listener of Leno's.
+/// [`Unreadable`] if the bytes are no Listener that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(Unreadable::new("", "Listener", format!("has more than {RESOURCE_MAX_BYTES} bytes")));
@@ -169,7 +168,7 @@ pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     Ok(Lead { name: resource.name, target })
 }
 
-/// Routes by the RouteConfiguration of a name; nothing ends a stream but the routes' timeouts.
+/// HTTP routed by the RouteConfiguration of that name. Only the routes' timeouts end a stream.
 pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     HttpConnectionManager {
         stat_prefix: routes.to_owned(),
@@ -188,7 +187,7 @@ pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     }
 }
 
-/// The filter that ends every chain of HTTP filters.
+/// The last HTTP filter of every chain.
 pub(crate) fn router() -> HttpFilter {
     HttpFilter {
         name: "envoy.filters.http.router".to_owned(),
@@ -197,13 +196,13 @@ pub(crate) fn router() -> HttpFilter {
     }
 }
 
-/// Connections whose bytes are relayed.
+/// A chain that relays bytes.
 fn bytes_chain(name: &str, to: ClusterSpecifier) -> FilterChain {
     let relay = tcp::TcpProxy { stat_prefix: name.to_owned(), cluster_specifier: Some(to), ..Default::default() };
     chain("envoy.filters.network.tcp_proxy", any(&relay))
 }
 
-/// The backends of a rule; Envoy takes no weight of 0.
+/// The backends of a rule. Envoy rejects a weight of 0.
 fn by_weight(rule: &Rule) -> ClusterSpecifier {
     let weighted = rule.backends.iter().filter(|backend| backend.weight > 0);
     let clusters: Vec<ClusterWeight> = weighted
@@ -216,7 +215,7 @@ fn nowhere() -> ClusterSpecifier {
     ClusterSpecifier::Cluster(NOWHERE.to_owned())
 }
 
-/// Connections that carry HTTP.
+/// A chain that relays HTTP.
 pub(crate) fn http_chain(manager: &HttpConnectionManager) -> FilterChain {
     chain("envoy.filters.network.http_connection_manager", any(manager))
 }
@@ -231,7 +230,7 @@ fn is_http() -> FilterChainMatch {
     FilterChainMatch { application_protocols: protocols.into(), ..Default::default() }
 }
 
-/// TLS, to that server if there is a name.
+/// Matches TLS, with this server name if there is one.
 fn is_tls(server_name: Option<&str>) -> FilterChainMatch {
     FilterChainMatch {
         transport_protocol: "tls".to_owned(),

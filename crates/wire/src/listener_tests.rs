@@ -48,7 +48,7 @@ fn the_first_bytes_tell_where_nothing_is_said_of_the_protocol() {
     let of = |protocol| {
         let cluster = leno_model::mesh::Cluster { protocol, ..cluster("echo") };
         let listener = write("10.96.0.10:50051", Some(at), &cluster, None);
-        // A server that speaks first is heard in the end.
+        // After the time-out, detection ends and the server may speak first.
         assert_eq!(listener.continue_on_listener_filters_timeout, protocol == Protocol::Detect);
         assert_eq!(
             listener.listener_filters_timeout.map(|limit| limit.seconds),
@@ -75,7 +75,7 @@ fn a_listener_that_leads_nowhere_is_an_error() {
     assert_eq!(error.to_string(), "a: cluster: is missing in the metadata");
 }
 
-/// The Listener of echo's address where this route is in force, as clients in `shop` have it.
+/// The Listener of echo's address where this route is in force, for clients in `shop`.
 fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
     let mesh = mesh(&format!(
         "apiVersion: v1\nkind: Service\nmetadata: {{name: echo, namespace: shop}}\nspec: {{clusterIP: 10.96.0.10, \
@@ -87,7 +87,7 @@ fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
     write("10.96.0.10:80", Some(at), cluster, mesh.routes(&cluster.key, "shop").map(AsRef::as_ref))
 }
 
-/// Where a chain leads, with the weights; `None` if it looks into what comes.
+/// The clusters of a chain with their weights; `None` if it relays HTTP.
 fn destinations(chain: &FilterChain) -> Option<Vec<(String, u32)>> {
     let Some(filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else { panic!("{chain:?}") };
     match from_any::<TcpProxy>(config)?.cluster_specifier.expect("a cluster") {
@@ -129,7 +129,7 @@ fn a_tls_route_takes_its_servers_and_refuses_others() {
     assert_eq!(names, ["a.example.org", "*.example.org", ""], "each once");
     assert_eq!(destinations(tls[0]).expect("bytes").len(), 2);
     assert_eq!(destinations(tls[2]), Some(vec![(NOWHERE.to_owned(), 1)]));
-    // What is not TLS goes its usual way.
+    // Connections without TLS keep their usual chain.
     assert_eq!(listener.filter_chains.len(), 4);
     assert_eq!(
         destinations(&listener.default_filter_chain.expect("one for the rest")),

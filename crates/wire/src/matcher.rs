@@ -1,25 +1,25 @@
-//! What a text is compared with, as xDS has it.
+//! String matchers of xDS.
 
 use crate::pb::matcher::{RegexMatcher, StringMatcher, string_matcher};
 use crate::pb::route::{HeaderMatcher, header_matcher};
 
-/// This text and no other.
+/// Matches this text only.
 pub(crate) fn exactly(text: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(string_matcher::MatchPattern::Exact(text.to_owned())), ..Default::default() }
 }
 
-/// Any text that the regular expression matches from end to end.
+/// Matches texts that the whole regular expression matches.
 pub(crate) fn pattern(text: String) -> StringMatcher {
     let match_pattern = Some(string_matcher::MatchPattern::SafeRegex(regex(text)));
     StringMatcher { match_pattern, ..Default::default() }
 }
 
-/// A regular expression, which in xDS matches from end to end.
+/// A regular expression; in xDS it must match the whole text.
 pub(crate) fn regex(regex: String) -> RegexMatcher {
     RegexMatcher { regex, ..Default::default() }
 }
 
-/// The text as a regular expression that matches it.
+/// A regular expression that matches this text only.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -31,7 +31,7 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A header field of that name with such a value.
+/// Matches a header field of that name with such a value.
 pub(crate) fn header(name: &str, value: StringMatcher) -> HeaderMatcher {
     HeaderMatcher {
         name: name.to_owned(),

@@ -6,10 +6,10 @@
 //! | | `nowhere`, which has no endpoints, for gRPC | |
 //! | RouteConfiguration | a cluster's key, or `mesh` for all by authority | `echo.shop:50051` |
 //! | Listener | any authority that leads to a Service | `echo`, `echo.shop.svc.cluster.local:50051` |
-//! | | the address that was dialled | `10.96.0.10:50051` |
-//! | | `inbound`: the policies of whoever asks | |
+//! | | the original destination of a connection | `10.96.0.10:50051` |
+//! | | `inbound`: the policies that select the client | |
 //!
-//! Whatever is asked for comes back under the very name that was asked for.
+//! A response always uses the name that the client asked for.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,25 +20,25 @@ use leno_model::mesh::ClusterKey;
 
 use crate::limits::NAME_MAX_BYTES;
 
-/// What a RouteConfiguration's name says.
+/// The meaning of a RouteConfiguration's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteName {
-    /// The routes of calls that are known to be for one cluster.
+    /// The routes of calls that are already known to go to one cluster.
     Cluster(ClusterKey),
-    /// The routes of all clusters, told apart by `:authority`.
+    /// The routes of all clusters, selected by `:authority`.
     Mesh,
 }
 
-/// The cluster of a route's backend that leads nowhere; no Service has this name. Envoy answers calls to a cluster that it was
-/// not told of; gRPC waits for it, and so is told of one that has no endpoints.
+/// The cluster of a backend that does not exist; no Service can have this name. Envoy answers calls to a cluster that
+/// it does not know. gRPC would wait for that cluster, so it gets this one, without endpoints.
 pub const NOWHERE: &str = "nowhere";
-/// The Listener of what a workload's own inbound side must know. A Service of this name has to be asked for with its
+/// The Listener with the policies of the client's own workload. A Service of this name has to be asked for with its
 /// namespace or its port.
 pub const INBOUND: &str = "inbound";
 /// The name of [`RouteName::Mesh`].
 const MESH: &str = "mesh";
 
-/// Reads the name of a Cluster or a ClusterLoadAssignment.
+/// Parses the name of a Cluster or a ClusterLoadAssignment.
 pub fn cluster_key(text: &str) -> Option<ClusterKey> {
     if text.len() > NAME_MAX_BYTES {
         return None;
@@ -49,13 +49,13 @@ pub fn cluster_key(text: &str) -> Option<ClusterKey> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         (1..=63).contains(&label.len()) && label.bytes().all(allowed)
     };
-    // The one form that a port is written in.
+    // Each port has only one valid spelling.
     let is_number = port.bytes().all(|b| b.is_ascii_digit()) && !port.starts_with('0');
     let port = port.parse().ok().filter(|_| is_number && is_label(service) && is_label(namespace))?;
     Some(ClusterKey { namespace: namespace.into(), service: service.into(), port })
 }
 
-/// Reads the name of a Listener as whoever is in `namespace` means it.
+/// Parses the name of a Listener, for a client in `namespace`.
 pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
     if text == INBOUND {
         return Some(Subject::Inbound);
@@ -72,7 +72,7 @@ pub fn listener_subject(text: &str, namespace: &str) -> Option<Subject> {
 }
 
 impl RouteName {
-    /// Reads the name of a RouteConfiguration.
+    /// Parses the name of a RouteConfiguration.
     pub fn parse(text: &str) -> Option<Self> {
         if text == MESH { Some(Self::Mesh) } else { cluster_key(text).map(Self::Cluster) }
     }

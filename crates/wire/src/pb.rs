@@ -1,4 +1,4 @@
-//! Short names for the protobuf types that are used here.
+//! Short names for the protobuf types of this crate.
 
 pub(crate) use envoy_types::pb::envoy::config::{
     cluster::v3 as cluster, core::v3 as core, endpoint::v3 as endpoint, listener::v3 as listener, rbac::v3 as rbac,

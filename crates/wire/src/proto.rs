@@ -1,4 +1,4 @@
-//! The small shapes of protobuf, written and read.
+//! Small protobuf messages, written and read.
 
 use std::net::SocketAddr;
 use std::time;
@@ -7,19 +7,18 @@ use prost::{Message, Name};
 
 use crate::pb::{Any, Duration, UInt32Value, core};
 
-/// A message with its type.
 pub(crate) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// The message of a type in an Any, if it is of this type and well-formed.
+/// The message in an Any, if it has this type and is well-formed.
 pub(crate) fn from_any<M: Message + Name + Default>(any: &Any) -> Option<M> {
     (any.type_url == M::type_url()).then(|| M::decode(any.value.as_slice()).ok()).flatten()
 }
 
 pub(crate) fn duration(duration: time::Duration) -> Duration {
     let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
-    // Below 1,000,000,000.
+    // `subsec_nanos` is below 1,000,000,000, so the cast loses nothing.
     Duration { seconds, nanos: duration.subsec_nanos().cast_signed() }
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn from_address(address: &core::Address) -> Option<SocketAddr> {
     Some(SocketAddr::new(socket.address.parse().ok()?, u16::try_from(port).ok()?))
 }
 
-/// Over the stream that the resource itself came on.
+/// Resources come over the same ADS stream as the resource that contains this.
 pub(crate) fn ads() -> core::ConfigSource {
     core::ConfigSource {
         resource_api_version: core::ApiVersion::V3.into(),

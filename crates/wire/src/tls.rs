@@ -1,8 +1,8 @@
-//! How a client with certificates of the mesh reaches an endpoint behind a proxy: mutual TLS, the proxy's SPIFFE id
-//! compared, the server name by which a proxy knows what is its own (`<target port>.leno.internal`).
+//! Mutual TLS from a client with certificates of the mesh to an endpoint behind a proxy. The client compares the
+//! proxy's SPIFFE id. The server name, `<target port>.leno.internal`, shows the proxy that the connection is for it.
 //!
-//! Where certificates are is the client's own affair: its bootstrap names them [`CERTIFICATE`] and [`TRUST`] (Envoy's
-//! static secrets) or [`PROVIDER`] (gRPC's certificate provider).
+//! The client's bootstrap configures where its certificates are, as [`CERTIFICATE`] and [`TRUST`] (Envoy's static
+//! secrets) or [`PROVIDER`] (gRPC's certificate provider).
 
 use std::collections::BTreeSet;
 
@@ -17,18 +17,18 @@ use crate::pb::{RawBuffer, Struct, Value, core, matcher, tls, value};
 use crate::proto::any;
 use crate::view::{Dialect, View};
 
-/// The secret of an Envoy bootstrap that holds the SVID and its key.
+/// The secret in Envoy's bootstrap with the SVID and its key.
 pub(crate) const CERTIFICATE: &str = "leno-svid";
-/// The secret of an Envoy bootstrap that holds the trust bundle.
+/// The secret in Envoy's bootstrap with the trust bundle.
 pub(crate) const TRUST: &str = "leno-trust";
-/// The certificate provider of a gRPC bootstrap.
+/// The certificate provider in gRPC's bootstrap.
 pub(crate) const PROVIDER: &str = "leno";
-/// The metadata of an endpoint by which Envoy tells transport sockets apart.
+/// The endpoint metadata by which Envoy selects a transport socket.
 const MATCH_METADATA: &str = "envoy.transport_socket_match";
-/// The one field in it: the server name and the workload.
+/// Its only field, with the server name and the workload.
 const MATCH_FIELD: &str = "leno.dev/peer";
 
-/// Who must answer, and by which name it is asked for.
+/// The workload that must answer, and the port in the server name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Peer<'a> {
     target_port: u16,
@@ -51,7 +51,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// The peers of a cluster whose protocol Envoy and gRPC can speak to a proxy: opaque bytes would need a tunnel, and
+/// The peers of a cluster whose protocol Envoy and gRPC can speak to a proxy. Opaque bytes would need a tunnel, and
 /// HTTP/1 the fields that leno-proxy adds.
 fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
     if !matches!(cluster.protocol, Protocol::Http2 | Protocol::Detect) {
@@ -60,7 +60,7 @@ fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
     cluster.endpoints.iter().chain(&cluster.unready_endpoints).filter_map(Peer::of).collect()
 }
 
-/// Whether the transport sockets of two versions of a cluster are the same.
+/// Whether two versions of a cluster have the same transport sockets.
 pub fn has_same_peers(a: &Cluster, b: &Cluster) -> bool {
     peers(a) == peers(b) && reached_by_grpc(a) == reached_by_grpc(b)
 }
@@ -74,7 +74,7 @@ pub(crate) fn is_used(cluster: &Cluster, view: View<'_>) -> bool {
         }
 }
 
-/// Envoy's choice of sockets: one for each peer, and in clear for endpoints without a proxy.
+/// Envoy's transport sockets: one for each peer. Endpoints without a proxy are reached in clear.
 pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> Vec<TransportSocketMatch> {
     let peers = peers(cluster);
     if peers.is_empty() {
@@ -96,7 +96,7 @@ pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> V
     peers.into_iter().map(secure).chain([clear]).collect()
 }
 
-/// The mark of an endpoint that [`socket_matches`] looks for.
+/// Adds the metadata that [`socket_matches`] matches.
 pub(crate) fn mark(endpoint: &Endpoint, metadata: core::Metadata) -> core::Metadata {
     match Peer::of(endpoint) {
         Some(peer) => {
@@ -107,7 +107,7 @@ pub(crate) fn mark(endpoint: &Endpoint, metadata: core::Metadata) -> core::Metad
 }
 
 #[allow(deprecated, reason = "gRPC reads the names of peers in the older field only")]
-/// gRPC's one socket for the whole cluster, which it can have only where all endpoints are alike.
+/// gRPC's only transport socket for the cluster. gRPC can use mutual TLS only if all endpoints have one server name.
 pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Option<TransportSocket> {
     let peers = reached_by_grpc(cluster)?;
     let first = peers.first()?;
@@ -132,7 +132,7 @@ pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Opti
     }))
 }
 
-/// The peers, if every endpoint is one of them and all are asked for by one name.
+/// The peers, if every endpoint has a proxy and all have the same server name.
 fn reached_by_grpc(cluster: &Cluster) -> Option<BTreeSet<Peer<'_>>> {
     if peers(cluster).is_empty() {
         return None;

@@ -1,13 +1,12 @@
-//! Whom a resource is written for.
+//! The client that a resource is written for.
 
 use leno_model::spiffe::TrustDomain;
 
-/// Which fields a client understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
-    /// Envoy, and leno-proxy, which reads what it needs of it.
+    /// Envoy, and leno-proxy, which reads the parts that it needs.
     Envoy,
-    /// gRPC without a proxy, which refuses a cluster with fields that it does not know.
+    /// gRPC without a proxy, which rejects a cluster with unknown fields.
     Grpc,
 }
 
@@ -19,7 +18,7 @@ impl Dialect {
         if is_grpc { Self::Grpc } else { Self::Envoy }
     }
 
-    /// The name that people read.
+    /// The name in output for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Envoy => "envoy",
@@ -28,12 +27,11 @@ impl Dialect {
     }
 }
 
-/// Whom a resource is written for.
+/// The client properties that a resource depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Which fields the client understands.
     pub dialect: Dialect,
-    /// The trust domain, for clients that have certificates of the mesh and so can reach endpoints behind proxies by
-    /// mutual TLS. `None` for those that have not, and for leno-proxy, which does that by itself.
+    /// The trust domain, for a client with certificates of the mesh: it reaches endpoints behind proxies by mutual TLS.
+    /// `None` for other clients, and for leno-proxy, which needs no configuration for that.
     pub mutual_tls: Option<&'a TrustDomain>,
 }

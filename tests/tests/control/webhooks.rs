@@ -146,7 +146,7 @@ fn pods_get_a_proxy_where_it_is_asked_for_and_nowhere_else() {
     assert!(metrics.contains(counted), "{metrics}");
 
     control.write_inject_config("{clusterDomain: cluster.local, proxy: {version: the-next}}");
-    control.wait_for_log(&["inject.yaml", "proxies are set up by what it says now"]);
+    control.wait_for_log(&["inject.yaml", "it has changed; new proxies get its options"]);
     cluster.apply(&pod("injected", "later", ""));
     let seen = get(&cluster, &["-n", "injected", "pod", "later"]);
     assert_eq!(seen["spec"]["initContainers"][1]["image"], "leno-proxy:the-next");
@@ -221,7 +221,7 @@ fn what_only_a_namespace_may_decide_is_refused_on_a_pod() {
     assert!(warned.contains("no policy protects the ports 1-65535 of this Pod"), "{warned}");
     cluster.kubectl(&["-n", "reserved", "delete", "pod", "app", "--force", "--grace-period=0"]);
     control.write_inject_config("{clusterDomain: cluster.local, namespaceOnly: [leno.dev/skip-inbound-ports]}");
-    control.wait_for_log(&["inject.yaml", "proxies are set up by what it says now"]);
+    control.wait_for_log(&["inject.yaml", "it has changed; new proxies get its options"]);
     let refused = refusal(&cluster, &skipping);
     assert!(refused.contains("only a namespace may have it here"), "{refused}");
 }

@@ -1,7 +1,8 @@
-//! How often one place of the program may log: what a peer does must not decide how much is written.
+//! Limits how often one place in the code may log, so that a peer cannot decide how much is written.
 //!
-//! Lines of level INFO and above are limited for each place in the code that logs; there are as many as the program has.
-//! DEBUG and TRACE are not: an operator who asks for them wants them all, and the queue bounds them.
+//! Lines of level INFO and above are limited for each place in the code that logs, of which a program has a fixed
+//! number. DEBUG and TRACE are not limited: an operator who enables them wants all lines, and the queue limits their
+//! bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,6 @@ use tracing_subscriber::layer::{Context, Filter};
 
 /// Most lines that one place in the code writes in one [`WINDOW`].
 pub(super) const LINES_MAX: u32 = 20;
-/// The time in which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// Decides which lines are written. Clones share the counts.
@@ -30,7 +30,7 @@ struct Place {
 }
 
 impl Limit {
-    /// Whether a line of a place is written now.
+    /// Whether a place may write a line now.
     fn allows(&self, metadata: &'static Metadata<'static>, now: Instant) -> bool {
         let mut places = self.lock();
         let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
@@ -50,11 +50,11 @@ impl Limit {
         is_allowed
     }
 
-    /// Logs how many lines were left out in windows that are over.
+    /// Logs how many lines were left out in past windows.
     pub(super) fn report(&self) {
         for (metadata, lines) in self.take_left_out(Instant::now()) {
             let (module, line) = (metadata.module_path().unwrap_or_default(), metadata.line().unwrap_or_default());
-            tracing::warn!("{lines} more lines like the last ones of {module}, line {line}, were not written");
+            tracing::warn!("{lines} more log lines of {module}, line {line}, were left out: it logs too often");
         }
     }
 

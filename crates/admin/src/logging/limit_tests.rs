@@ -3,7 +3,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use super::*;
 
-/// Counts the lines that get through.
+/// Counts the lines that pass the limit.
 #[derive(Clone, Default)]
 struct Counter(Arc<Mutex<u32>>);
 
@@ -30,7 +30,7 @@ fn one_place_writes_a_bounded_number_of_lines_and_the_rest_is_counted() {
         }
         tracing::warn!("another place");
     });
-    // A window that ends while the loop runs allows as many lines again.
+    // Each window that ends while the loop runs allows as many lines again.
     let windows = u32::try_from(began.elapsed().as_secs()).expect("a short test") + 2;
     let written = counter.count();
     assert!(written > LINES_MAX && written <= windows * LINES_MAX + 1, "{written}");

@@ -1,6 +1,6 @@
-//! Log lines: to stderr, one per event, times in UTC, levels changeable while running.
+//! Log lines on stderr: one per event, times in UTC, levels changeable at run time.
 //!
-//! What a peer does can neither fill the log (`limit`) nor make a thread wait for the log's reader (`queue`).
+//! A peer can neither fill the log (`limit`) nor make a thread wait for the log's reader (`queue`).
 
 mod limit;
 mod queue;
@@ -20,19 +20,19 @@ use tracing_subscriber::{Layer, Registry, fmt as lines, reload};
 use limit::Limit;
 use queue::Queue;
 
-/// The lines of the process's log that are not written yet; the log is one for the whole process.
+/// The unwritten lines of the process's only log.
 static LINES: OnceLock<Queue> = OnceLock::new();
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people
     Plain,
-    /// One JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
-/// Which levels are logged, for everything or by target, as it was written.
+/// The logged levels, for everything or by target, with the text that they were parsed from.
 #[derive(Debug, Clone)]
 pub struct LogFilter {
     text: String,
@@ -49,7 +49,7 @@ impl FromStr for LogFilter {
 
     fn from_str(text: &str) -> Result<Self, LogFilterError> {
         let text = text.trim();
-        // A bare word that is no level would name a target and so silence everything else.
+        // A bare word that is no level would be a target, and so silence everything else.
         let is_level = |item: &str| !item.is_empty() && item.parse::<LevelFilter>().is_ok();
         let is_clear = |item: &str| item.contains('=') || is_level(item);
         let targets = text.split(',').all(is_clear).then(|| text.parse().ok()).flatten();
@@ -63,31 +63,30 @@ impl fmt::Display for LogFilter {
     }
 }
 
-/// The target of the line about a change of levels. Every filter lets it through, so no change goes unseen.
+/// The target of the line about a change of levels. Every filter logs it, so that no change goes unnoticed.
 const CHANGES: &str = "leno_admin::log_levels";
 
-/// The levels of a running log.
 pub struct LogLevels {
     handle: reload::Handle<Targets, Registry>,
     text: RefCell<String>,
 }
 
 impl LogLevels {
-    /// Levels, and the layer that obeys them for as long as it lives.
+    /// Returns the levels, and the layer that applies them.
     pub fn new(filter: LogFilter) -> (Self, reload::Layer<Targets, Registry>) {
         let (layer, handle) = reload::Layer::new(with_changes(filter.targets));
         (Self { handle, text: filter.text.into() }, layer)
     }
 
-    /// The levels in force, as they were written.
+    /// The current levels as text.
     pub fn text(&self) -> String {
         self.text.borrow().clone()
     }
 
-    /// Puts other levels in force, for every thread, and logs that at WARN whatever the levels are.
+    /// Changes the levels for every thread, and logs the change at WARN under any levels.
     ///
     /// # Errors
-    /// When the log has ended.
+    /// If the log has ended.
     pub fn set(&self, filter: LogFilter) -> Result<(), reload::Error> {
         self.handle.reload(with_changes(filter.targets))?;
         let from = self.text.replace(filter.text.clone());
@@ -96,18 +95,17 @@ impl LogLevels {
     }
 }
 
-/// Why the log could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The process has a log already.
+    /// The process already has a log.
     #[error("{0}")]
     Twice(#[from] TryInitError),
-    /// The kernel gives no thread to write it.
+    /// The kernel refuses a thread for the writer.
     #[error("no thread to write it: {0}")]
     Thread(#[from] std::io::Error),
 }
 
-/// A filter that lets the line about a change of levels through.
+/// Adds the target for changes of levels to a filter.
 fn with_changes(targets: Targets) -> Targets {
     targets.with_target(CHANGES, LevelFilter::WARN)
 }
@@ -115,13 +113,13 @@ fn with_changes(targets: Targets) -> Targets {
 /// Starts the log of the whole process.
 ///
 /// # Errors
-/// When the process has a log already, or the kernel gives no thread.
+/// If the process already has a log, or the kernel refuses a thread.
 pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartError> {
     let (levels, layer) = LogLevels::new(filter);
     let limit = Limit::default();
     let reported = limit.clone();
     let queue = Queue::start(std::io::stderr(), move || reported.report())?;
-    // A log whose reader went away must not end the program, which is what complaining to stderr about it would do.
+    // A log whose reader is gone must not end the program, as complaining to stderr about it would.
     let lines = lines::layer().with_writer(queue.clone()).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Plain => lines.boxed(),
@@ -132,7 +130,7 @@ pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartErr
     Ok(levels)
 }
 
-/// Waits until the lines so far are written, for a second at most. To be called before the process ends.
+/// Waits until the lines so far are written, for at most a second. Call it before the process ends.
 pub fn flush() {
     if let Some(lines) = LINES.get() {
         lines.flush();

@@ -1,21 +1,21 @@
-//! Log lines that wait for the thread that writes them.
+//! Log lines that wait for the writer thread.
 //!
-//! A worker must not stand still because the reader of its log does: standard error is a pipe, and a container runtime that
-//! lags lets it fill up. So a line is queued, and dropped when the queue is full; the writer says how many were dropped.
+//! A worker must not block because its log is not read: standard error is a pipe, which fills up if the container
+//! runtime lags. So each line is queued, or dropped if the queue is full. The writer logs how many were dropped.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that wait for the writer, in bytes; further lines are dropped.
+/// Most bytes of waiting lines; further lines are dropped.
 pub(super) const QUEUE_MAX_BYTES: usize = 1 << 20;
-/// How long the end of the process waits until the last lines are written.
+/// How long the process waits at its end for the last lines to be written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// How often the writer looks for lines that [`super::limit`] left out.
+/// How often the writer logs what [`super::limit`] left out.
 const TICK: Duration = Duration::from_secs(1);
-/// Memory for lines that is kept after they are written, in bytes.
+/// Memory that the line buffer keeps after writing, in bytes.
 const KEPT_BYTES: usize = 16 << 10;
-/// The writer thread's own stack, in bytes.
+/// Stack size of the writer thread, in bytes.
 const STACK_BYTES: usize = 128 << 10;
 
 /// A bounded queue of lines. Clones share it.
@@ -31,9 +31,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     text: Vec<u8>,
-    /// Lines that found no room since the writer last said so.
+    /// Lines dropped since the writer last logged their number.
     dropped: u64,
-    /// The writer has taken lines that it has not written yet.
+    /// The writer holds lines that it has not written yet.
     is_writing: bool,
 }
 
@@ -41,7 +41,7 @@ impl Queue {
     /// Starts the thread that writes to `output`, and calls `every_tick` about once a second.
     ///
     /// # Errors
-    /// The kernel gives no thread.
+    /// If the kernel refuses a thread.
     pub(super) fn start(
         output: impl Write + Send + 'static,
         every_tick: impl Fn() + Send + 'static,
@@ -74,13 +74,13 @@ impl Queue {
         }
     }
 
-    /// The thread's loop, which lasts as long as the process.
+    /// The writer thread's loop; it runs as long as the process.
     fn write_all_to(&self, mut output: impl Write, every_tick: impl Fn()) {
         let mut text = Vec::new();
         let mut next_tick = Instant::now() + TICK;
         loop {
             let dropped = self.take(&mut text, next_tick);
-            // A log whose reader has gone must not end the program.
+            // A log whose reader is gone must not end the program.
             let _ = output.write_all(&text).and_then(|()| output.flush());
             text.clear();
             if text.capacity() > KEPT_BYTES {
@@ -98,7 +98,7 @@ impl Queue {
         }
     }
 
-    /// Waits for lines, until `latest`, and takes them. Returns how many were dropped.
+    /// Waits for lines until `latest`, and takes them. Returns how many were dropped.
     fn take(&self, text: &mut Vec<u8>, latest: Instant) -> u64 {
         let mut state = self.lock();
         state.is_writing = false;
@@ -116,7 +116,7 @@ impl Queue {
     }
 }
 
-/// One line on its way into the queue: it goes in whole.
+/// One line for the queue, added as a whole.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Queue);
 

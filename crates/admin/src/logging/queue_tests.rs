@@ -4,7 +4,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 
-/// An output that takes nothing until it is told to.
+/// An output that blocks until it is released.
 struct Stuck {
     release: mpsc::Receiver<()>,
     written: mpsc::Sender<Vec<u8>>,

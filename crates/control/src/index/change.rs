@@ -1,4 +1,4 @@
-//! What the index is told.
+//! Changes that the watches send to the index.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use leno_model::problem::Problem;
 use leno_model::route::RouteKind;
 use serde::{Serialize, Serializer};
 
-/// A kind of object that is watched.
+/// A watched kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// v1
@@ -34,102 +34,93 @@ pub enum Kind {
     TlsRoute,
     /// gateway.networking.k8s.io/v1
     TcpRoute,
-    /// gateway.networking.k8s.io/v1beta1, which every version of it serves
+    /// gateway.networking.k8s.io/v1beta1, which every version of Gateway API serves
     ReferenceGrant,
 }
 
-/// An object's name; the namespace is empty for one that belongs to the cluster.
+/// An object's name; `namespace` is empty for objects of cluster scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    /// Its namespace.
     pub namespace: Box<str>,
-    /// Its own name.
     pub name: Box<str>,
 }
 
-/// What happened to objects of one kind.
 #[derive(Debug)]
 pub enum Change {
-    /// One is there, and this is what it says.
+    /// An object was created or changed.
     Applied(Name, Content),
-    /// One is gone.
     Removed(Name),
-    /// Every one has been applied; others are gone.
+    /// A list is complete: every object in it has been applied, and objects that are not in it are gone.
     Listed(HashSet<Name>),
-    /// The API server does not know the kind: there are none.
+    /// The API server does not know the kind, so it has no objects.
     NotInstalled,
-    /// A Pod that has a proxy is about to be made in this namespace.
+    /// The API server is about to store a Pod with a proxy in this namespace.
     Expected(Box<str>),
 }
 
-/// What an object says.
+/// The content of an object.
 #[derive(Debug)]
 pub enum Content {
-    /// One that a mesh is made of, or what is wrong with it.
+    /// An object that the mesh is made from, or its errors.
     Object(Result<Manifest, Vec<Problem>>),
-    /// The same of an object that has a status of ours, and its generation.
+    /// An object whose status we write: its generation, and the object or its errors.
     Custom(i64, Result<Manifest, Refused>),
-    /// A Pod.
     Pod(Pod),
-    /// A Namespace.
     Namespace(Namespace),
-    /// A ServiceAccount, of which the name is all that matters.
+    /// A ServiceAccount; only its name matters.
     ServiceAccount,
 }
 
-/// What is kept of a Pod.
+/// The part of a Pod that the index keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// The service account of a Pod with a proxy; nothing for one without.
+    /// The service account of a Pod with a proxy; `None` for a Pod without one.
     pub injected_as: Option<Box<str>>,
-    /// What a Pod without a proxy says about that.
+    /// Set for a Pod that has no proxy but could have one.
     pub bare: Option<Bare>,
-    /// How its proxy treats its ports.
     pub ports: InboundPorts,
-    /// Its addresses, if it has them already.
+    /// Its addresses; empty until it has any.
     pub ips: Box<[IpAddr]>,
 }
 
-/// What is kept of a Pod without a proxy that could have one.
+/// A Pod without a proxy that could have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bare {
-    /// Whether it asks for a proxy.
+    /// Whether the Pod's annotation asks for a proxy.
     pub wish: Wish,
-    /// The Pod's UID, by which an Event names it.
+    /// The Pod's UID, which an Event must name.
     pub uid: Box<str>,
 }
 
-/// What is kept of a Namespace.
+/// The part of a Namespace that the index keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace {
     annotations: BTreeMap<String, String>,
 }
 
 impl Namespace {
-    /// One with these annotations, of which ours are kept.
+    /// Keeps only our own annotations.
     pub fn new(mut annotations: BTreeMap<String, String>) -> Self {
         annotations.retain(|name, _| name.starts_with(PREFIX));
         Self { annotations }
     }
 
-    /// Our annotations.
     pub fn annotations(&self) -> &BTreeMap<String, String> {
         &self.annotations
     }
 
-    /// The value of the annotation that asks for proxies or refuses them.
+    /// The value of the annotation that enables or disables injection.
     pub fn inject(&self) -> Option<&str> {
         self.annotations.get(INJECT).map(String::as_str)
     }
 
-    /// Whether new Pods get a proxy unless they say otherwise.
+    /// Whether new Pods get a proxy unless they opt out.
     pub fn injects(&self) -> bool {
         self.inject().is_some_and(|value| value.trim() == "enabled")
     }
 }
 
 impl Kind {
-    /// Every one.
     pub const ALL: [Self; 11] = [
         Self::Service,
         Self::EndpointSlice,
@@ -144,7 +135,6 @@ impl Kind {
         Self::ReferenceGrant,
     ];
 
-    /// The kind of a route.
     pub fn of_route(kind: RouteKind) -> Self {
         match kind {
             RouteKind::Http => Self::HttpRoute,
@@ -154,7 +144,6 @@ impl Kind {
         }
     }
 
-    /// Its name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Service => "Service",
@@ -185,12 +174,10 @@ impl fmt::Display for Kind {
 }
 
 impl Name {
-    /// The name of an object within a namespace.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The name of an object that belongs to the cluster.
     pub fn of_cluster(name: &str) -> Self {
         Self::new("", name)
     }

@@ -24,7 +24,7 @@ fn a_service(annotations: &Value) -> Content {
     Content::Object(typed::service(service))
 }
 
-/// A slice of Pods, each of which is given as its name and address; without a name it is no Pod.
+/// A slice of Pods given as name and address; an empty name makes an endpoint that is no Pod.
 fn a_slice(pods: &[(&str, &str)]) -> Content {
     let endpoints: Vec<Value> = pods
         .iter()
@@ -79,7 +79,7 @@ fn with_echo(pods: &[(&str, &str)]) -> Index {
     index
 }
 
-/// The endpoints of the only cluster, as addresses with the identity of the proxy or nothing.
+/// The endpoints of the only cluster: each its address, followed by the identity of its proxy if it has one.
 fn endpoints(index: &mut Index) -> Vec<String> {
     let mesh = index.translate().mesh;
     let clusters = mesh.clusters().to_vec();
@@ -160,7 +160,7 @@ fn a_meshed_pod_is_reached_at_any_port_by_its_own_address_without_a_service() {
     };
     apply(&mut index, Kind::Pod, "echo-a", injected("echo"));
     assert_eq!(told(&mut index, 9102).as_deref(), Some("ns/shop/sa/echo"));
-    // Made again under its name, as somebody else.
+    // The Pod is created again under the same name with another service account.
     apply(&mut index, Kind::Pod, "echo-a", injected("other"));
     assert_eq!(told(&mut index, 9102).as_deref(), Some("ns/shop/sa/other"));
     let ports = InboundPorts { skipped: "9102".parse().expect("a port"), ..InboundPorts::default() };
@@ -207,7 +207,7 @@ fn it_is_complete_when_every_kind_was_listed_or_is_not_installed() {
 fn while_a_kind_is_listed_anew_what_was_known_holds() {
     let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
     apply(&mut index, Kind::Pod, "echo-a", bare());
-    // The list has begun, and has told nothing of the slice so far.
+    // The list has begun, and the slice has not been listed yet.
     apply(&mut index, Kind::EndpointSlice, "other-1", a_slice(&[]));
     assert_eq!(endpoints(&mut index), ["10.244.1.1"]);
     index.take(Kind::EndpointSlice, Change::Listed(HashSet::from([Name::new(IN_SHOP, "other-1")])));
@@ -234,7 +234,7 @@ fn an_object_that_became_wrong_counts_as_it_last_was_right() {
     let wrong = || a_policy(&json!({ "allow": [{}] }));
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
     assert_eq!(news.problems.len(), 1, "{news:?}");
-    // The same mistake is told once.
+    // The same error is reported once.
     let again = apply(&mut index, Kind::AuthorizationPolicy, "web", wrong());
     assert!(again.problems.is_empty() && !again.is_mended, "{again:?}");
     assert_eq!(index.problems().count(), 1);
@@ -244,7 +244,7 @@ fn an_object_that_became_wrong_counts_as_it_last_was_right() {
     assert!(news.is_mended && index.problems().count() == 0);
 }
 
-/// A policy on port 8080 that names identities as nobody reads them.
+/// A policy on port 8080 with an identity in a form that cannot be parsed.
 fn a_wrong_policy() -> Content {
     let rules = json!([{ "identities": ["shop/web"] }]);
     a_policy(&json!({ "targetRef": { "kind": "ServiceAccount", "name": "echo" }, "ports": [8080], "allow": rules }))
@@ -264,14 +264,14 @@ fn a_policy_that_never_was_right_denies_what_it_is_about() {
         "{observed:?}"
     );
 
-    // Another mistake, and another target.
+    // Another error, and another target.
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": 7 })));
     assert_eq!(index.translate().mesh.policies()[0].target(), "every port in namespace shop");
 
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": [] })));
     assert_eq!(index.translate().mesh.policies()[0].mode, Mode::Enforce);
     let news = apply(&mut index, Kind::AuthorizationPolicy, "web", a_wrong_policy());
-    assert_eq!(news.until_then, "its last version without a mistake stays in force");
+    assert_eq!(news.until_then, "its last valid version stays in force");
     assert_eq!(index.translate().mesh.policies()[0].mode, Mode::Enforce);
 }
 
@@ -369,7 +369,7 @@ fn namespaces_are_meshed_if_they_inject_or_have_an_injected_pod() {
 fn a_namespace_is_meshed_from_when_a_pod_with_a_proxy_is_expected_until_it_is_gone() {
     let mut index = Index::new();
     index.take(Kind::Pod, Change::Expected("shop".into()));
-    // The namespace itself may be told later than its first Pod.
+    // The namespace may arrive after its first Pod.
     assert!(meshed(&index).is_empty());
     apply_namespace(&mut index, "shop", "disabled");
     assert_eq!(meshed(&index), ["shop"]);

@@ -1,8 +1,9 @@
-//! What is known of the cluster: its objects as the mesh keeps them, fed by [`crate::watch`], joined by `translate`.
+//! Index of the cluster: its objects in the model's form, fed by [`crate::watch`], joined into a mesh by `translate`.
 //!
-//! Knows no Kubernetes client. What was known stays known until somebody says that it is gone: an object that became
-//! wrong counts as it last was right, and while a kind is listed anew what was listed before holds. An AuthorizationPolicy
-//! that never was right since we started allows no caller: the ports that it protects must not open.
+//! Knows no Kubernetes client. An object stays in force until the API server reports it gone. If an object becomes
+//! invalid, its last valid version stays in force; while a kind is listed again, the previous list does. An
+//! AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it protects stay
+//! closed.
 
 mod change;
 mod names;
@@ -21,7 +22,7 @@ use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
 
-/// The most mistakes of an object that its status names.
+/// Most errors that the status of one object lists.
 const PROBLEMS_SHOWN_MAX: usize = 3;
 
 /// The objects of a cluster.
@@ -29,17 +30,17 @@ const PROBLEMS_SHOWN_MAX: usize = 3;
 pub struct Index {
     objects: BTreeMap<(Kind, Name), Entry>,
     pods: HashMap<Name, Pod>,
-    /// Those with a proxy, by address.
+    /// The Pods with a proxy, by address.
     meshed_pods: Arc<MeshedPods>,
-    /// Pods that are other than when the slices were given their proxies last.
+    /// Pods that have changed since `join_pods` last ran.
     changed_pods: HashSet<Name>,
     namespaces: Arc<BTreeMap<Box<str>, Namespace>>,
     service_accounts: BTreeSet<Name>,
-    /// Whether a policy, or what policies name, is other than when [`Entry::missing`] was found out.
+    /// Whether policies, namespaces or service accounts have changed since [`Entry::missing`] was last computed.
     are_names_stale: bool,
-    /// Namespaces in which a Pod with a proxy was about to be made.
+    /// Namespaces in which the API server was about to store a Pod with a proxy.
     expecting: BTreeSet<Box<str>>,
-    /// Kinds of which not every object has been told yet.
+    /// Kinds that have not been listed completely yet.
     unlisted: BTreeSet<Kind>,
     /// Kinds that the API server does not know.
     absent: BTreeSet<Kind>,
@@ -50,65 +51,60 @@ pub struct Index {
 /// One object of a mesh.
 #[derive(Debug, Default)]
 struct Entry {
-    /// As it was last right; of a slice, only the addresses that can be used.
+    /// The last valid version; of a slice, only the addresses that are in use.
     object: Option<Object>,
-    /// The addresses of a slice whose Pods have not said yet that they have them: whether they have proxies is not known either.
+    /// Addresses of a slice whose Pods do not report these addresses yet, so it is unknown whether they have proxies.
     held: Vec<Address>,
-    /// Mistakes of the object as it is now.
+    /// Errors of the current version.
     problems: Vec<Problem>,
     notices: Vec<Notice>,
-    /// What a policy names that does not exist.
+    /// The service accounts and namespaces that a policy names and that do not exist.
     missing: Option<String>,
-    /// Of the object as it is now; 0 where it does not matter.
+    /// The generation of the current version; 0 for kinds whose status we do not write.
     generation: i64,
 }
 
-/// What was made of an object that has a status of ours, as it is now.
+/// The result for the current version of an object whose status we write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// Its generation.
     pub generation: i64,
-    /// Why it cannot be read, in a line; nothing if it can.
+    /// Why it is invalid, in one line; `None` if it is valid.
     pub problem: Option<String>,
-    /// What a policy names that does not exist, in a line.
+    /// The names in a policy that do not exist, in one line.
     pub missing: Option<String>,
 }
 
-/// A Pod that runs without a proxy although it or its namespace asks for one.
+/// A Pod that runs without a proxy although its annotation or its namespace's asks for one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmeshed {
-    /// The Pod's name.
     pub name: Box<str>,
-    /// The Pod's UID.
     pub uid: Box<str>,
 }
 
-/// The mesh of what is known at one moment.
+/// The mesh made from the objects at one moment.
 #[derive(Debug)]
 pub struct Joined {
-    /// The mesh.
     pub mesh: Arc<Mesh>,
-    /// Objects that contradict each other.
+    /// Conflicts between objects.
     pub problems: Vec<Problem>,
-    /// What is worth telling of them.
     pub notices: Vec<Notice>,
-    /// What became of each route at each Service that it is for.
+    /// The status of each route at each Service that is its parent.
     pub routes: Vec<ParentStatus>,
 }
 
-/// What a change of an object brought that somebody should hear of.
+/// The effects of a change that are logged.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
-    /// Mistakes that were not there before.
+    /// Errors that are new.
     pub problems: Vec<Problem>,
-    /// What is in force until they are mended; empty if there are none.
+    /// What is in force until the errors are fixed; empty without errors.
     pub until_then: String,
-    /// Whether the object had mistakes and has none now.
+    /// Whether the object had errors and has none now.
     pub is_mended: bool,
 }
 
 impl Entry {
-    /// Whether there is a version without a mistake.
+    /// Whether the entry holds a valid version.
     fn is_good(&self) -> bool {
         match &self.object {
             None => false,
@@ -117,21 +113,21 @@ impl Entry {
         }
     }
 
-    /// What is in force while the object has a mistake.
+    /// What is in force while the object is invalid.
     fn until_then(&self, kind: Kind) -> String {
         match &self.object {
             Some(Object::AuthorizationPolicy(policy)) if !self.is_good() => {
                 format!("it allows no caller on {}", policy.policy.target())
             }
-            None if kind == Kind::AuthorizationPolicy => "it says nothing, since its mode is Audit".to_owned(),
-            None => "it says nothing".to_owned(),
-            Some(_) => "its last version without a mistake stays in force".to_owned(),
+            None if kind == Kind::AuthorizationPolicy => "it has no effect, since its mode is Audit".to_owned(),
+            None => "it has no effect".to_owned(),
+            Some(_) => "its last valid version stays in force".to_owned(),
         }
     }
 }
 
 impl Index {
-    /// One that knows nothing and waits for every kind.
+    /// Knows no object, and waits for every kind to be listed.
     pub fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -149,7 +145,7 @@ impl Index {
         }
     }
 
-    /// Takes in one change of one kind.
+    /// Applies one change of one kind.
     pub fn take(&mut self, kind: Kind, change: Change) -> News {
         match change {
             Change::Applied(name, content) => {
@@ -180,12 +176,12 @@ impl Index {
         News::default()
     }
 
-    /// Whether every kind has been listed once: before that, what is not known may be what protects somebody.
+    /// Whether every kind has been listed once. Before that, a policy that protects a workload may still be missing.
     pub fn is_complete(&self) -> bool {
         self.unlisted.is_empty()
     }
 
-    /// Kinds of which not every object has been told yet.
+    /// Kinds that have not been listed completely yet.
     pub fn unlisted(&self) -> &BTreeSet<Kind> {
         &self.unlisted
     }
@@ -195,7 +191,7 @@ impl Index {
         &self.absent
     }
 
-    /// How many objects of a kind are known.
+    /// How many objects of a kind are in the index.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Pod => self.pods.len(),
@@ -205,19 +201,19 @@ impl Index {
         }
     }
 
-    /// Mistakes of the objects as they are now.
+    /// Errors of the current versions of all objects.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.objects.values().flat_map(|entry| &entry.problems)
     }
 
-    /// What was made of each object that has a status of ours.
+    /// The result for each object whose status we write.
     pub fn observed(&self) -> BTreeMap<(Kind, Name), Observed> {
         let with_status = self.objects.iter().filter(|(_, entry)| entry.generation != 0);
         let observed = with_status.map(|(place, entry)| {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
                 let problems = in_a_line(&problems, PROBLEMS_SHOWN_MAX);
-                // Of routes the writer of their statuses says it, at each parent.
+                // Routes have a status for each parent; its writer says what stays in force.
                 match place.0 {
                     Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
                     _ => problems,
@@ -229,7 +225,7 @@ impl Index {
         observed.collect()
     }
 
-    /// What is worth knowing of the objects as they are now.
+    /// Notices for the current versions of all objects.
     pub fn notices(&self) -> impl Iterator<Item = Notice> {
         let held = self.objects.iter().filter_map(|((_, name), entry)| pods::held_back(name, &entry.held));
         let missing =
@@ -237,16 +233,15 @@ impl Index {
         self.objects.values().flat_map(|entry| &entry.notices).cloned().chain(held).chain(missing)
     }
 
-    /// The namespaces that are known.
     pub fn namespaces(&self) -> &Arc<BTreeMap<Box<str>, Namespace>> {
         &self.namespaces
     }
 
-    /// The namespaces that proxies run in or may be put into.
+    /// The namespaces with Pods that have a proxy, or whose new Pods get one.
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let inhabited = self.pods.iter().filter(|(_, pod)| pod.injected_as.is_some()).map(|(name, _)| &name.namespace);
-        // Of a namespace that is not there any more nothing can be said.
+        // A namespace that is gone needs no trust bundle.
         injected
             .chain(inhabited)
             .chain(&self.expecting)
@@ -255,8 +250,8 @@ impl Index {
             .collect()
     }
 
-    /// The Pods that run without a proxy although they or their namespaces ask for one, by namespace and in the order of their names.
-    /// A namespace that asks is in the map without such Pods too.
+    /// The Pods that run without a proxy although they or their namespaces ask for one, by namespace and sorted by
+    /// name. A namespace that asks for proxies is in the map even if all its Pods have one.
     pub fn unmeshed(&self) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_a_proxy(asks(name)));
@@ -273,7 +268,7 @@ impl Index {
         unmeshed
     }
 
-    /// The mesh of what is known now. What did not change is shared with the one before.
+    /// Makes the mesh from the current objects. It shares unchanged parts with the mesh before.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
         self.find_missing_names();
@@ -305,7 +300,7 @@ impl Index {
         News::default()
     }
 
-    /// Notes of each policy what it names that does not exist.
+    /// Finds the names in each policy that do not exist.
     fn find_missing_names(&mut self) {
         if !std::mem::take(&mut self.are_names_stale) {
             return;
@@ -372,7 +367,7 @@ impl Index {
         }
     }
 
-    /// Gives the slices that name a Pod that changed the proxies of their Pods.
+    /// Updates the proxies of the addresses in every slice that names a changed Pod.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {

@@ -1,7 +1,8 @@
-//! What policies name that does not exist: a service account or a namespace is easily misspelt, and a policy about nothing
+//! Finds service accounts and namespaces that policies name and that do not exist: a misspelt name makes a policy that
 //! protects nothing.
 //!
-//! It is no mistake, since the policy may be older than what it names. It is a condition of the policy and a notice.
+//! This is no error, since the policy may be created before the objects that it names. It becomes a condition of the
+//! policy and a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +11,23 @@ use leno_model::problem::{Mark, Notice, Place, in_a_line};
 
 use super::{Kind, Name, Namespace};
 
-/// The most names of a policy that are told.
+/// Most names that one message lists.
 const SHOWN_MAX: usize = 3;
 
-/// What there is.
+/// The names that exist.
 pub(super) struct Known<'a> {
     pub(super) namespaces: &'a BTreeMap<Box<str>, Namespace>,
     pub(super) service_accounts: &'a BTreeSet<Name>,
 }
 
 impl Known<'_> {
-    /// What the policy names that is not there, in a line.
+    /// The names in the policy that do not exist, in one line.
     pub(super) fn missing(&self, policy: &AuthorizationPolicy) -> Option<String> {
         let target = policy.service_account.as_deref().map(|account| self.account(&policy.namespace, account));
         let target = target.flatten().map(|what| format!("spec.targetRef: {what}, so the policy selects no workload"));
         let rules = policy.allow.iter().flat_map(|rule| rule.identities.iter().flatten());
         let callers = rules.filter_map(|identities| match identities {
-            // Of other trust domains nothing is known here.
+            // The names of other trust domains are unknown here.
             Identities::Of { trust_domain: None, namespace: Some(namespace), service_account } => {
                 self.caller(namespace, service_account.as_deref())
             }
@@ -50,7 +51,7 @@ impl Known<'_> {
     }
 }
 
-/// Tells what a policy names that is not there.
+/// Makes the notice for the names in a policy that do not exist.
 pub(super) fn notice(policy: &Name, missing: &str) -> Notice {
     let object = format!("{} {policy}", Kind::AuthorizationPolicy);
     let place = Place { file: "".into(), mark: Mark::default(), field: String::new(), object };

@@ -1,8 +1,9 @@
-//! Which endpoints have a proxy: their Pods say so. And which addresses are of Pods with one, whatever Services there are.
+//! Finds out from the Pods which endpoints have a proxy, and lists the addresses of all Pods with one, with or without
+//! a Service.
 //!
-//! An endpoint whose Pod is not known yet is held back, for if it has a proxy it must not be reached in clear. Slices
-//! and Pods come over different watches, so that is a matter of milliseconds. One whose Pod has another address stays held
-//! back: a slice may name any address, and nobody gets another's calls by naming his.
+//! An endpoint stays unused until its Pod is known: if it has a proxy, callers must not reach it in clear. Slices and
+//! Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays unused: a
+//! slice may name any address, and must not attract calls to an address that is not its Pod's.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,8 +15,8 @@ use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
 
-/// The Pods with a proxy by their addresses. Of two that say to have one address, as when one takes over that of another
-/// which is about to be forgotten, the first by name counts.
+/// The Pods with a proxy by address. If two Pods report one address, as when a new Pod gets the address of a deleted
+/// one, the first by name wins.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     let mut meshed: BTreeMap<IpAddr, (&Name, &Pod, &str)> = BTreeMap::new();
     for (name, pod) in pods {
@@ -40,15 +41,15 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     meshed.into_iter().map(entry).collect()
 }
 
-/// Whether one of the slice's endpoints is one of these Pods.
+/// Whether one of the slice's endpoints belongs to one of these Pods.
 pub(super) fn names_any(slice: &EndpointSlice, held: &[Address], pods: &HashSet<Name>) -> bool {
     let namespace = &slice.identity.namespace;
     let names = slice.addresses.iter().chain(held).filter_map(|address| address.pod.as_ref());
     names.into_iter().any(|name| pods.contains(&Name { namespace: namespace.clone(), name: name.clone() }))
 }
 
-/// Gives the slice's addresses the proxies of their Pods. Those whose Pods are not known go to `held`, and come back
-/// from there.
+/// Gives the slice's addresses the proxies of their Pods. Addresses of unknown Pods go to `held`, and return from it
+/// once their Pods are known.
 pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>) {
     let mut all = std::mem::take(&mut slice.addresses).into_vec();
     all.append(held);
@@ -72,7 +73,7 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
     slice.addresses = usable.into();
 }
 
-/// Tells of a slice's addresses that are held back, if any are.
+/// Makes the notice for a slice's unused addresses, if there are any.
 pub(super) fn held_back(slice: &Name, held: &[Address]) -> Option<Notice> {
     let first = held.first()?;
     let (ip, pod) = (first.ip, first.pod.as_deref().unwrap_or_default());
@@ -89,7 +90,7 @@ pub(super) fn held_back(slice: &Name, held: &[Address]) -> Option<Notice> {
     Some(Notice { place, what })
 }
 
-/// A proxy that was injected: connections to the ports of its Pod are redirected to it.
+/// The proxy of an injected Pod: netfilter redirects connections to the Pod's ports to it.
 fn proxy(namespace: &str, service_account: &str) -> EndpointProxy {
     EndpointProxy {
         identity: Workload { namespace: namespace.into(), service_account: service_account.into() },

@@ -1,5 +1,5 @@
-//! Keeps the anchors in the objects where others read them: in Kubernetes whoever trusts us reads that in an object of its
-//! own. The replica that leads writes them, and writes them again when somebody changes or removes them.
+//! Writes the trust anchors into Kubernetes objects: a client there reads its anchors from an object of its own. The
+//! leading replica writes them, and restores them after a change or removal by another client.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -20,22 +20,22 @@ use tokio::time::sleep;
 
 use super::signing::Signing;
 
-/// How long to wait after something failed.
+/// How long to wait after a failed request.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// A kind of object that has the anchors in it.
+/// A kind of object that contains the anchors.
 pub(crate) trait Carrier:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static
 {
-    /// Where the object of a namespace is written; the namespace is empty for one of the whole cluster.
+    /// The API for the object in a namespace; `namespace` is empty for objects of cluster scope.
     fn api(client: Client, namespace: &str) -> Api<Self>;
 
-    /// The change after which an object has the anchors (PEM) in it. None where there is nothing to change.
+    /// The patch that puts the anchors (PEM) into an object; `None` if it has them already.
     fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>>;
 }
 
-/// Keeps the anchors in the objects called `name` that there are, and in one in each namespace of `needed`, for ever, while
-/// `leads` says that this is ours to do.
+/// Keeps the anchors in every existing object called `name`, and in one in each namespace of `needed`. Runs for ever;
+/// writes only while `leads` is true.
 pub(crate) async fn keep_anchors<K: Carrier>(
     client: Client,
     name: &str,
@@ -45,7 +45,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
 ) -> Infallible {
     let objects: Api<K> = Api::all(client.clone());
     let mut events = pin!(watcher(objects, Config::default().fields(&format!("metadata.name={name}"))));
-    // The object of each namespace, as it is.
+    // The current object of each namespace.
     let mut known: HashMap<Box<str>, K> = HashMap::new();
     let mut was_listed = false;
     let mut is_failing = false;
@@ -82,7 +82,7 @@ pub(crate) async fn keep_anchors<K: Carrier>(
                     tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
                     keep(&mut known, written);
                 }
-                // A namespace that is about to go takes nothing new.
+                // A namespace that is being deleted accepts no new objects.
                 Err(error) => {
                     tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
                     is_failing = true;
@@ -93,12 +93,12 @@ pub(crate) async fn keep_anchors<K: Carrier>(
 }
 
 fn keep<K: Carrier>(known: &mut HashMap<Box<str>, K>, mut object: K) {
-    // Nobody here wants it, and it is as long as the rest.
+    // Drop managedFields: we never read it, and it doubles the object's size.
     object.meta_mut().managed_fields = None;
     known.insert(namespace(&object).into(), object);
 }
 
-/// An object's namespace; empty for one of the whole cluster.
+/// An object's namespace; empty for objects of cluster scope.
 fn namespace<K: Carrier>(object: &K) -> &str {
     object.meta().namespace.as_deref().unwrap_or_default()
 }

@@ -1,6 +1,7 @@
-//! Keeps the trust bundle in a file, for the proxy of this replica's own Pod.
+//! Keeps the trust bundle in a file, for the proxy in this replica's own Pod.
 //!
-//! Other Pods mount the ConfigMap, and start when it is there. This one cannot: whoever writes the ConfigMap runs in it.
+//! Other Pods mount the ConfigMap and start once it exists. This Pod cannot wait for it: the control plane in it writes
+//! it.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -14,10 +15,10 @@ use tokio::time::sleep;
 
 use super::signing::Signing;
 
-/// How long to wait after the file could not be written.
+/// How long to wait after a failed write.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Writes the trust bundle now, and again whenever it is another one; never ends. Without a path it does nothing.
+/// Writes the trust bundle now and after every change; never returns. Without a path it does nothing.
 pub(crate) async fn keep_bundle_file(path: Option<&Path>, mut signing: watch::Receiver<Arc<Signing>>) -> Infallible {
     let Some(path) = path else { return pending().await };
     loop {
@@ -35,7 +36,7 @@ pub(crate) async fn keep_bundle_file(path: Option<&Path>, mut signing: watch::Re
     }
 }
 
-/// In one step, so that nobody reads half of it.
+/// Writes aside and renames, so that no reader sees half a file.
 fn write(path: &Path, anchors: &str) -> io::Result<()> {
     let aside = path.with_extension("new");
     std::fs::write(&aside, anchors)?;

@@ -8,7 +8,7 @@ fn signing() -> Arc<Signing> {
     Arc::new(Material::create(trust_domain, SystemTime::now()).expect("an authority").signing())
 }
 
-/// Waits until the file is what is signed with.
+/// Waits until the file contains the anchors of `signing`.
 async fn written(path: &Path, signing: &Signing) {
     while !std::fs::read_to_string(path).is_ok_and(|text| text == signing.anchors_pem) {
         sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! Tells every meshed namespace whom to trust: a ConfigMap, which Pods mount.
+//! Writes the trust bundle into a ConfigMap in every meshed namespace, for Pods to mount.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;

@@ -1,4 +1,4 @@
-//! What the tests of the issuer share.
+//! Shared by the tests of the issuer.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use super::Signing;
 
-/// The tokens that the API server accepts end with this: `signed` in base64url.
+/// The signature of every token that the API server accepts: `signed` in base64url.
 pub(super) const SIGNATURE: &str = "c2lnbmVk";
 
 /// An authority of `cluster.local`.
@@ -30,7 +30,7 @@ pub(crate) fn signing() -> Arc<Signing> {
     Arc::new(Signing::new(Arc::new(issuing), bundle, anchor.certificate_pem().to_owned()))
 }
 
-/// A token with these claims, signed by somebody.
+/// A token with these claims and the signature that the API server accepts.
 pub(super) fn token(claims: &Value) -> String {
     let header = json!({ "alg": "RS256", "kid": "key" });
     format!("{}.{}.{SIGNATURE}", encoded(&header), encoded(claims))
@@ -43,7 +43,7 @@ pub(super) fn good_token(issuer: &str) -> String {
     )
 }
 
-/// The same with another signature: only the API server can tell.
+/// The same with another signature: only the API server can detect it.
 pub(super) fn forged_token(issuer: &str) -> String {
     good_token(issuer).replace(SIGNATURE, "Zm9yZ2Vk")
 }
@@ -56,7 +56,7 @@ fn encoded(value: &Value) -> String {
     bits.chunks(6).map(|group| char::from(ALPHABET[usize::from(number(group))])).collect()
 }
 
-/// An API server that takes its time to review a token, and counts the questions.
+/// An API server that takes `takes` to review a token, and counts the reviews.
 #[derive(Clone)]
 pub(super) struct ApiServer {
     takes: Duration,
@@ -68,7 +68,7 @@ impl ApiServer {
         Self { takes, asked: Arc::default() }
     }
 
-    /// How many tokens it was asked about.
+    /// How many tokens it has reviewed.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! The issuers of tokens that the API server has accepted, as far as is known.
+//! The issuers of tokens that the API server has accepted so far.
 
-/// Most issuers that are remembered: a cluster has one, and two while it moves to another.
+/// Most issuers that are remembered: a cluster has one, or two while it moves to another.
 const ISSUERS_MAX: usize = 4;
 
 /// Issuers of accepted tokens, the latest first.
@@ -8,12 +8,13 @@ const ISSUERS_MAX: usize = 4;
 pub(super) struct Issuers(Vec<String>);
 
 impl Issuers {
-    /// Whether tokens of this issuer may well be accepted: until one token is, every issuer may be right.
+    /// Whether the API server may accept tokens of this issuer: any issuer may be right until one token has been
+    /// accepted.
     pub(super) fn may_be(&self, issuer: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|known| known == issuer)
     }
 
-    /// The API server has accepted a token of this issuer.
+    /// Notes that the API server has accepted a token of this issuer.
     pub(super) fn accepted(&mut self, issuer: String) {
         self.0.retain(|known| *known != issuer);
         self.0.insert(0, issuer);

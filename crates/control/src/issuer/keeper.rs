@@ -1,6 +1,7 @@
-//! Keeps the issuing authority: follows its Secret, and where this replica leads makes it and renews it.
+//! Keeps the issuing authority: follows its Secret; in the leading replica, creates the Secret and renews the
+//! authority.
 //!
-//! A Secret that is gone or wrong changes nothing: what was read last signs on, and is written back where it was ours.
+//! If the Secret is deleted or becomes invalid, the authority read last keeps signing. If we made it, we write it back.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,30 +22,29 @@ use tokio::time::sleep;
 use super::material::{Material, SECRET_TYPE};
 use super::signing::Signing;
 
-/// How often to look whether the authority is to be renewed, and to try again what failed.
+/// How often to check whether a renewal is due, and to repeat what failed.
 const CHECK: Duration = Duration::from_secs(10);
 /// How long to wait after the watch failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// HTTP's status for what somebody else has done first.
+/// HTTP's status for a write that another client's write has overtaken.
 const CONFLICT: u16 = 409;
 
-/// The task that keeps the authority.
 pub(crate) struct Keeper {
     secrets: Api<Secret>,
     events: Pin<Box<dyn Stream<Item = watcher::Result<Event<Secret>>> + Send>>,
     trust_domain: TrustDomain,
     leads: watch::Receiver<bool>,
-    /// Whether it is known if there is a Secret.
+    /// Whether the list is complete, so that a missing Secret is known to be missing.
     was_listed: bool,
-    /// The Secret's version, if there is one.
+    /// The Secret's resource version; `None` without a Secret.
     version: Option<String>,
-    /// What the Secret last said.
+    /// What was last read from a valid Secret.
     material: Option<Material>,
     signing: watch::Sender<Option<Arc<Signing>>>,
 }
 
 impl Keeper {
-    /// Starts to follow the Secret in `namespace`.
+    /// Starts to watch the Secret in `namespace`.
     pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
@@ -65,7 +65,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until there is something to sign with: that, and whatever replaces it.
+    /// Waits for the first authority. The receiver has it, and each that replaces it.
     pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
         loop {
             let now = self.signing.borrow().clone();
@@ -76,14 +76,13 @@ impl Keeper {
         }
     }
 
-    /// Keeps it, for ever.
     pub(crate) async fn run(mut self) -> Infallible {
         loop {
             self.step().await;
         }
     }
 
-    /// A receiver that always has something, of what is published from now on.
+    /// A receiver that starts with `first` and gets every later value.
     fn follow(&self, first: Arc<Signing>) -> watch::Receiver<Arc<Signing>> {
         let (sender, receiver) = watch::channel(first);
         let mut signing = self.signing.subscribe();
@@ -128,7 +127,7 @@ impl Keeper {
         self.version.clone_from(&secret.metadata.resource_version);
         match Material::read(secret, &self.trust_domain) {
             Ok(material) => self.publish(material),
-            Err(error) => tracing::warn!("Secret {ISSUER}: {error}; what it said before stays in force"),
+            Err(error) => tracing::warn!("Secret {ISSUER}: {error}; its last valid content stays in force"),
         }
     }
 
@@ -145,11 +144,11 @@ impl Keeper {
         self.material = Some(material);
     }
 
-    /// Makes the Secret, or makes it anew, if that is to be done.
+    /// Creates the Secret, or renews the authority in it, if that is due.
     async fn maintain(&mut self, now: SystemTime) {
         let next = match (&self.version, &self.material) {
             (None, None) => Some(Material::create(self.trust_domain.clone(), now)),
-            // Somebody removed it: what was trusted so far is trusted on.
+            // Somebody deleted the Secret: write back the same authority, so that its certificates stay valid.
             (None, Some(material)) => Some(Ok(material.clone())),
             (Some(_), Some(material)) if material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,
@@ -161,7 +160,7 @@ impl Keeper {
         }
     }
 
-    /// Writes the Secret; the watch tells when it is there.
+    /// Writes the Secret; the watch reports it back.
     async fn write(&mut self, material: &Material) {
         let secret = Secret {
             metadata: ObjectMeta {

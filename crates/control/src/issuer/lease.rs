@@ -1,7 +1,8 @@
-//! Which replica writes: the one that holds the Lease. All of them read and serve.
+//! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
-//! Clocks of machines differ, so a Lease counts as expired when it has not changed for its duration by our own clock. Two
-//! replicas may both believe to lead for a moment; whatever they write is therefore the same or fails by its version.
+//! Clocks of machines differ, so a Lease has expired when it has not changed for its duration by our own clock. For a
+//! moment two replicas may both believe that they lead. Each of their writes is therefore either the same, or fails by
+//! its version.
 
 use std::time::{Duration, Instant};
 
@@ -13,36 +14,35 @@ use leno_install::names::CONTROL;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// How long a replica leads without saying so again.
+/// How long a Lease lasts without a renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// How often it says so, and how often others look.
+/// How often the leader renews, and the other replicas check.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// How long after it last said so it stops: before another may begin.
+/// How long after its last renewal a leader stops to write: before another replica may take over.
 const STOP: Duration = Duration::from_secs(12);
-/// How long giving it up may take at the end of the process.
+/// Longest time to release the Lease when the process ends.
 const RELEASE: Duration = Duration::from_secs(2);
-/// HTTP's status for a version that is not the newest.
+/// HTTP's status for a write with an old resource version.
 const CONFLICT: u16 = 409;
 
 /// One replica's claim to lead.
 pub(crate) struct Lease {
     leases: Api<kubernetes::Lease>,
-    /// Who we are; another for each process.
+    /// Our name, different for each process.
     holder: String,
-    /// The version that was seen last, and since when.
+    /// The resource version that was seen last, and when it was first seen.
     seen: Option<(String, Instant)>,
 }
 
-/// What to do about a Lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Nobody has made it.
+    /// There is no Lease.
     Create,
-    /// It is ours already.
+    /// We hold it.
     Renew,
-    /// It was another's, who is gone.
+    /// Its holder has not renewed it in time.
     Take,
-    /// It is another's.
+    /// Another replica holds it.
     Wait,
 }
 
@@ -51,7 +51,7 @@ impl Lease {
         Self { leases: Api::namespaced(client, namespace), holder, seen: None }
     }
 
-    /// Looks at the Lease and claims it if it may: whether we lead now.
+    /// Reads the Lease, and claims or renews it if possible. Returns whether we lead now.
     async fn attempt(&mut self) -> Result<bool, kube::Error> {
         let found = self.leases.get_opt(CONTROL).await?;
         let step = self.step(found.as_ref(), Instant::now());
@@ -67,7 +67,7 @@ impl Lease {
         };
         match written {
             Ok(_) => Ok(true),
-            // Another was faster.
+            // Another replica wrote first.
             Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
             Err(error) => Err(error),
         }
@@ -110,7 +110,7 @@ impl Lease {
     }
 }
 
-/// Claims the Lease again and again, and says whether we lead. Ends when nobody listens.
+/// Claims and renews the Lease, and sends whether we lead. Returns when every receiver is gone.
 pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
     let mut held_until = Instant::now();
     while !leads.is_closed() {
@@ -121,18 +121,18 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
                 set(&leads, true);
             }
             Ok(Ok(false)) => set(&leads, false),
-            Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be looked at"),
-            Err(_) => tracing::debug!("the Lease cannot be looked at: no answer"),
+            Ok(Err(error)) => tracing::debug!(%error, "the Lease cannot be read or written"),
+            Err(_) => tracing::debug!("the Lease cannot be read or written: no answer from the API server"),
         }
         if Instant::now() >= held_until {
             set(&leads, false);
         }
-        // Replicas do not ask together.
+        // Random, so that replicas do not ask at the same moment.
         sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }
 
-/// Gives the Lease up, so that another replica need not wait for its end.
+/// Releases the Lease, so that another replica need not wait for it to expire.
 pub(crate) async fn release(mut lease: Lease) {
     let given_up = async {
         let found = lease.leases.get_opt(CONTROL).await?;
@@ -146,8 +146,8 @@ pub(crate) async fn release(mut lease: Lease) {
     };
     match timeout(RELEASE, given_up).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be given up"),
-        Err(_) => tracing::debug!("the Lease could not be given up in time"),
+        Ok(Err(error)) => tracing::debug!(%error, "the Lease could not be released"),
+        Err(_) => tracing::debug!("the Lease could not be released in time"),
     }
 }
 

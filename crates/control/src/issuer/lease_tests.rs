@@ -1,7 +1,7 @@
 use super::*;
 
 fn lease() -> Lease {
-    // The client is never asked.
+    // No request is ever sent.
     let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
     Lease::new(kube::Client::try_from(config).expect("a client"), "leno", "us".to_owned())
 }
@@ -44,6 +44,6 @@ async fn who_takes_a_lease_says_since_when() {
     let spec = taken.spec.expect("a spec");
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("us"), Some(1)));
     assert_eq!(spec.acquire_time, spec.renew_time);
-    // Written only if nobody else wrote meanwhile.
+    // The API server rejects the write if another client has written since.
     assert_eq!(taken.metadata.resource_version.as_deref(), Some("7"));
 }

@@ -1,5 +1,6 @@
-//! The issuing authority as the Secret has it: `tls.crt` and `tls.key` are its certificate and key, `ca.crt` the anchors,
-//! as cert-manager writes them. One more key, `ca.key`, is the anchor's: where it is, the authority is ours to renew.
+//! The issuing authority in the form of its Secret, as cert-manager writes it: `tls.crt` and `tls.key` are its
+//! certificate and key, `ca.crt` the anchors. One more entry, `ca.key`, is the anchor's key: only with it can we renew
+//! the authority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,17 +24,17 @@ const ANCHOR_KEY: &str = "ca.key";
 /// The type of Secrets that hold a certificate with its key.
 pub(super) const SECRET_TYPE: &str = "kubernetes.io/tls";
 
-/// What the Secret says.
+/// The content of the Secret.
 #[derive(Clone, Debug)]
 pub(super) struct Material {
     authority: Arc<Authority>,
     bundle: TrustBundle,
     anchors_pem: String,
-    /// The anchor, if it is ours.
+    /// The anchor, if we have its key.
     anchor: Option<Arc<Authority>>,
 }
 
-/// Why a Secret cannot be used; it names the key and says what to do.
+/// Why a Secret cannot be used. The message names the entry and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadSecret {
     #[error("it has no {0}; write tls.crt, tls.key and ca.crt, as cert-manager does for a Certificate with isCA: true")]
@@ -46,12 +47,12 @@ pub(super) enum BadSecret {
     Anchors(#[from] BundleError),
     #[error("its ca.crt and ca.key: {0}")]
     Anchor(BadAuthority),
-    #[error("it is of the trust domain {found}, and the mesh of {ours}; give the certificate the URI spiffe://{ours}")]
+    #[error("its trust domain is {found}, and the mesh's is {ours}; give the certificate the URI spiffe://{ours}")]
     TrustDomain { found: TrustDomain, ours: TrustDomain },
 }
 
 impl Material {
-    /// Makes an anchor and an issuing authority.
+    /// Creates an anchor and an issuing authority.
     pub(super) fn create(trust_domain: TrustDomain, now: SystemTime) -> Result<Self, SignError> {
         let anchor = Authority::create_anchor(trust_domain, now)?;
         let authority = Arc::new(anchor.delegate(now, LIFETIME)?);
@@ -60,7 +61,6 @@ impl Material {
         Ok(Self { authority, bundle, anchors_pem, anchor: Some(Arc::new(anchor)) })
     }
 
-    /// Reads a Secret.
     pub(super) fn read(secret: &Secret, ours: &TrustDomain) -> Result<Self, BadSecret> {
         let text = |key: &'static str| -> Result<Option<String>, BadSecret> {
             let bytes = secret.data.as_ref().and_then(|data| data.get(key));
@@ -81,12 +81,12 @@ impl Material {
         Ok(Self { authority: Arc::new(authority), bundle, anchors_pem, anchor })
     }
 
-    /// What a replica needs of it.
+    /// The part that signs.
     pub(super) fn signing(&self) -> Signing {
         Signing::new(self.authority.clone(), self.bundle.clone(), self.anchors_pem.clone())
     }
 
-    /// What a Secret that says this holds.
+    /// The data of the Secret.
     pub(super) fn data(&self) -> BTreeMap<String, ByteString> {
         let texts = [
             (ISSUER_CERTIFICATE, self.authority.certificate_pem().to_owned()),
@@ -98,14 +98,14 @@ impl Material {
         all.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect()
     }
 
-    /// Whether two thirds of the issuing authority's life are over, and it is ours to renew.
+    /// Whether two thirds of the issuing authority's life are over and we can renew it.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         let validity = self.authority.validity();
         let life = validity.not_after.duration_since(validity.not_before).unwrap_or_default();
         self.anchor.is_some() && now >= validity.not_before + life * 2 / 3
     }
 
-    /// The same with a new issuing authority, for which the same anchor vouches; nothing if the anchor is not ours.
+    /// Renews the issuing authority under the same anchor; `None` without the anchor's key.
     pub(super) fn renewed(&self, now: SystemTime) -> Option<Result<Self, SignError>> {
         let anchor = self.anchor.as_ref()?;
         Some(anchor.delegate(now, LIFETIME).map(|authority| Self { authority: Arc::new(authority), ..self.clone() }))

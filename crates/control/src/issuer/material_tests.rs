@@ -88,7 +88,5 @@ fn a_secret_that_cannot_be_used_says_which_key_is_wrong() {
     assert!(with(ANCHOR_KEY, &other.key_pem()).starts_with("its ca.crt and ca.key: "));
     let foreign =
         Material::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority");
-    assert!(
-        refusal(foreign.data()).starts_with("it is of the trust domain example.org, and the mesh of cluster.local; ")
-    );
+    assert!(refusal(foreign.data()).starts_with("its trust domain is example.org, and the mesh's is cluster.local; "));
 }

@@ -1,4 +1,5 @@
-//! The mesh's certificate authority in a cluster: certifies workloads that prove by a token who they are.
+//! The mesh's certificate authority in a cluster: issues a certificate to a workload that proves its identity with a
+//! token.
 //!
 //! ```text
 //! Secret leno-identity-issuer -> keeper -> Signing -> service (a request and a token in, an SVID out)
@@ -6,9 +7,9 @@
 //!                                                  -> bundle_file (for the proxy of this replica's own Pod)
 //! ```
 //!
-//! Every replica signs with what the Secret says. The one that holds the Lease makes the Secret where there is none,
-//! renews the issuing authority in it, and writes the ConfigMaps. A Secret that somebody else keeps, as cert-manager
-//! does, is only read.
+//! Every replica signs with the authority in the Secret. The replica that holds the Lease creates a missing Secret,
+//! renews the issuing authority in it, and writes the ConfigMaps. A Secret that another program maintains, such as
+//! cert-manager, is only read.
 
 mod anchors;
 mod bundle_file;

@@ -1,4 +1,4 @@
-//! Lets workloads in that want a certificate: TLS on our side only, since they have none yet.
+//! Serves the identity service over TLS. Only the server shows a certificate: a new workload has none yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,26 +16,23 @@ use super::service::Service;
 use super::signing::Signing;
 use crate::accept::{Clients, accept, by_identity};
 
-/// Connections at once of workloads that come for their first certificate. A proxy opens one for each certificate.
+/// Most connections at once of workloads without a certificate. A proxy opens one for each certificate.
 const STRANGERS_MAX: usize = 1_024;
-/// Connections at once of workloads that show the certificate they have.
+/// Most connections at once of workloads that show their current certificate.
 const IDENTIFIED_MAX: usize = 256;
 
-/// How long a client may be silent before it is asked whether it is still there.
+/// Silence after which a client gets a PING.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long it has to answer.
+/// How long it may take to answer.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many requests one connection may have open.
+/// Most open requests on one connection.
 const STREAMS_PER_CONNECTION_MAX: u32 = 8;
 
-/// Bytes that a connection may send before they are read: two of the longest requests. Strangers together can have 64 MiB
-/// waiting.
+/// Bytes that a connection may send before they are read: two of the longest requests. Clients without a certificate
+/// together can have 64 MiB waiting.
 const WINDOW_BYTES: u32 = 65_535;
 
-/// Serves the identity service on `listener`, for ever; what `identity` says last proves who we are.
-///
-/// # Errors
-/// When the server ends.
+/// Serves the identity service on `listener`, for ever. New connections use the latest value of `identity`.
 pub(crate) async fn serve(
     listener: TcpListener,
     client: kube::Client,

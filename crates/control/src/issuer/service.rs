@@ -1,7 +1,7 @@
-//! The gRPC service that workloads get their certificates from.
+//! The gRPC service that issues certificates to workloads.
 //!
-//! Anybody in the cluster can send it a token. The claims of a token are read first, so that the API server is not asked about
-//! rubbish; the questions to the API server are bounded, and sources take turns ([`leno_accept::Queue`]).
+//! Any client in the cluster can send a token. We read its claims first, so that obviously invalid tokens do not reach
+//! the API server. The number of reviews at the API server is limited, and sources take turns ([`leno_accept::Queue`]).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,23 +26,21 @@ use super::signing::Signing;
 use super::token::{self, BadToken};
 use crate::accept::{Peer, Presence};
 
-/// Most questions about tokens that the API server is asked at once.
+/// Most TokenReviews at the API server at once.
 const REVIEWS_MAX: usize = 64;
-/// Most tokens that wait to be asked about. Each is a request of up to 32 KiB, so all of them take 16 MiB.
+/// Most tokens that wait for a review. Each is a request of up to 32 KiB, so all of them take 16 MiB.
 const REVIEWS_WAITING_MAX: usize = 512;
-/// How long a request may wait for its turn and for the API server's answer. Proxies ask again when they get none.
+/// How long a request may wait for its turn and for the API server's answer. A proxy whose request fails asks again.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
 
-/// Whose turn it is to have the API server asked about a token.
+/// The sources that take turns at the API server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Account {
-    /// An address.
     Source(Source),
-    /// Every address that sends tokens of an issuer that the API server has not accepted a token of.
+    /// All clients whose tokens name an issuer of which the API server has accepted no token yet.
     OtherIssuer,
 }
 
-/// Answers workloads.
 pub(super) struct Service {
     signing: watch::Receiver<Arc<Signing>>,
     reviews: Api<TokenReview>,
@@ -60,7 +58,7 @@ impl Service {
         }
     }
 
-    /// Finds out whose token it is.
+    /// Asks the API server for the workload that the token was issued to.
     async fn review(&self, source: Source, token: String) -> Result<Workload, Status> {
         let claims = token::read(&token, SystemTime::now()).map_err(|error| self.refused(&error))?;
         let is_known = self.issuers.lock().unwrap_or_else(PoisonError::into_inner).may_be(&claims.issuer);
@@ -129,7 +127,7 @@ impl Identity for Service {
         &self,
         request: Request<WatchTrustRequest>,
     ) -> Result<Response<Self::WatchTrustStream>, Status> {
-        // What it gets is public, so the connection does not settle.
+        // The trust bundle is public, so this request does not settle the connection.
         caller(&request)?;
         let mut signing = self.signing.clone();
         signing.mark_changed();
@@ -147,7 +145,7 @@ fn trust(trust: &issuer::Trust) -> Trust {
     Trust { anchors, signer: trust.signer.0.clone() }
 }
 
-/// Where a request comes from. Its connection has made a request, then.
+/// The source of a request. Also notes that its connection has sent one.
 fn caller<T>(request: &Request<T>) -> Result<(Source, Presence), Status> {
     let peer: &Peer = request.extensions().get().ok_or_else(|| Status::internal("a connection without a peer"))?;
     peer.presence.asked();

@@ -6,9 +6,9 @@ use super::*;
 use crate::issuer::fixtures::{ApiServer, forged_token, good_token, signing};
 
 const ISSUER: &str = "https://kubernetes.default.svc";
-/// How long the API server takes with each token.
+/// How long the API server takes for each token.
 const REVIEW: Duration = Duration::from_millis(20);
-/// As many as hold every question and every place in the queue, and more.
+/// Twice as many requests as there can be running and waiting reviews together.
 const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);
 
 fn start() -> (ApiServer, Arc<Service>) {
@@ -48,7 +48,7 @@ async fn whoever_floods_the_queue_with_forged_tokens_costs_no_other_workload_its
             tokio::spawn(async move { certify(&service, [127, 0, 0, 1], forged_token(ISSUER)).await })
         })
         .collect();
-    // Each has come as far as it gets.
+    // Waits until the queue is full.
     while service.turns.waiting() < REVIEWS_WAITING_MAX {
         tokio::task::yield_now().await;
     }
@@ -82,7 +82,7 @@ async fn tokens_of_another_issuer_wait_together_wherever_they_come_from() {
     let issued = certify(&service, [127, 0, 0, 2], good_token(ISSUER)).await;
     assert!(issued.is_ok(), "{:?}", issued.err());
     flood.into_iter().for_each(|request| request.abort());
-    // A cluster may move to another issuer: its tokens are asked about, and known from then on.
+    // A cluster may move to another issuer: its tokens are reviewed too, and the issuer is known from then on.
     let moved = certify(&service, [127, 0, 0, 2], good_token("https://new")).await;
     assert!(moved.is_ok(), "{:?}", moved.err());
     assert!(service.issuers.lock().expect("no panic").may_be("https://new"));

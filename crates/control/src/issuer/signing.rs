@@ -1,4 +1,4 @@
-//! What a replica signs with at one moment, and the control plane's own certificate from it.
+//! The authority that a replica signs with at one moment, and the control plane's own certificate from it.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,14 +13,14 @@ use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, DnsName};
 use tokio::sync::watch;
 
-/// The issuing authority, and whom to trust.
+/// The issuing authority, and the trust bundle.
 #[derive(Debug)]
 pub(crate) struct Signing {
     authority: Arc<Authority>,
     trust: Trust,
-    /// The authority's own certificates, without anchors: a chain ends with them.
+    /// The authority's own certificates without the anchors. Every chain ends with them.
     intermediates: Vec<CertificateDer<'static>>,
-    /// The trust bundle, as it was written.
+    /// The trust bundle as PEM, unchanged as the Secret has it.
     pub(crate) anchors_pem: String,
 }
 
@@ -32,17 +32,16 @@ impl Signing {
         Self { authority, trust: Trust { bundle, signer }, intermediates, anchors_pem }
     }
 
-    /// Whom to trust.
     pub(crate) fn trust(&self) -> &Trust {
         &self.trust
     }
 
-    /// The trust domain that it certifies in.
+    /// The trust domain of the certificates that it signs.
     pub(crate) fn trust_domain(&self) -> &TrustDomain {
         self.authority.trust_domain()
     }
 
-    /// Certifies that the key of a request is `id`'s: a chain, the workload's certificate first.
+    /// Issues a certificate to `id` for the key in a request. Returns the chain, the workload's certificate first.
     ///
     /// # Errors
     /// [`SignError`] if the request cannot be certified.
@@ -52,7 +51,7 @@ impl Signing {
         Ok([vec![certificate], self.intermediates.clone()].concat())
     }
 
-    /// Makes a key pair, certifies that it is that of the server with these names, and says until when.
+    /// Makes a key pair and issues a certificate with these names for it. Returns also when the certificate expires.
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.
@@ -64,7 +63,7 @@ impl Signing {
     }
 }
 
-/// Certifies the control plane itself, whose key never leaves this process either.
+/// Issues the control plane's own certificate. Its key never leaves this process either.
 #[derive(Debug)]
 pub(crate) struct ClusterIssuer {
     trust_domain: TrustDomain,

@@ -1,4 +1,5 @@
-//! Who a token was issued to: the API server knows. What a token says of itself tells which ones are not worth the question.
+//! Finds the workload that a token was issued to by asking the API server. A token's own claims only show whether
+//! asking is worthwhile.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,35 +9,36 @@ use leno_identity::claims::Claims;
 use leno_install::names::TOKEN_AUDIENCE;
 use leno_model::spiffe::Workload;
 
-/// How a ServiceAccount is called as a user.
+/// The prefix of a ServiceAccount's user name.
 const USER_PREFIX: &str = "system:serviceaccount:";
 
-/// Why it is not known who sent a token; it says what to do.
+/// Why the sender of a token is unknown. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadToken {
-    /// The API server does not accept it.
+    /// The API server rejects it.
     #[error(
         "the token is not accepted ({0}); send a ServiceAccount token of this cluster for the audience {TOKEN_AUDIENCE}"
     )]
     Refused(String),
-    /// It is for something else.
+    /// It has another audience.
     #[error("the token is not for the audience {TOKEN_AUDIENCE}; project one with that audience into the Pod")]
     WrongAudience,
-    /// It is a person's, or a node's.
-    #[error("the token is that of {0:?}, which is no ServiceAccount; send the token of the workload's own")]
+    /// It belongs to a person or a node.
+    #[error("the token is that of {0:?}, which is no ServiceAccount; send a token of the workload's ServiceAccount")]
     NoServiceAccount(String),
-    /// Nobody can tell now.
-    #[error("the API server cannot be asked about the token: {0}")]
+    /// The API server does not answer.
+    #[error("the API server did not review the token: {0}")]
     Unreachable(#[from] kube::Error),
-    /// It takes too long.
-    #[error("the API server has not said within {} s whose the token is; try again in a moment", .0.as_secs())]
+    /// The API server takes too long.
+    #[error("the API server did not review the token within {} s; try again", .0.as_secs())]
     Slow(Duration),
 }
 
-/// Reads what a token says of itself. Whether that is true only the API server can say.
+/// Reads a token's own claims. Only the API server can verify them.
 ///
 /// # Errors
-/// [`BadToken::Refused`] or [`BadToken::WrongAudience`] where its answer is known beforehand.
+/// [`BadToken::Refused`] or [`BadToken::WrongAudience`] where the claims alone show that the API server would reject
+/// it.
 pub(super) fn read(token: &str, now: SystemTime) -> Result<Claims, BadToken> {
     let claims = Claims::read(token).map_err(|error| BadToken::Refused(error.to_string()))?;
     if !claims.audiences.iter().any(|audience| audience == TOKEN_AUDIENCE) {
@@ -51,7 +53,7 @@ pub(super) fn read(token: &str, now: SystemTime) -> Result<Claims, BadToken> {
     Ok(claims)
 }
 
-/// Asks the API server who a token was issued to.
+/// Asks the API server for the workload that a token was issued to.
 pub(super) async fn review(reviews: &Api<TokenReview>, token: String) -> Result<Workload, BadToken> {
     let spec = TokenReviewSpec { token, audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]) };
     let review = TokenReview { spec, ..TokenReview::default() };
@@ -59,12 +61,12 @@ pub(super) async fn review(reviews: &Api<TokenReview>, token: String) -> Result<
     workload(answer.status.unwrap_or_default())
 }
 
-/// What an answer says.
+/// Reads the API server's answer.
 fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     if status.authenticated != Some(true) {
         return Err(BadToken::Refused(shown(&status.error.unwrap_or_else(|| "it is not valid".to_owned()))));
     }
-    // An API server that knows no audiences names none, and has not looked at them.
+    // An API server that does not support audiences names none, and has not checked them.
     if !status.audiences.unwrap_or_default().iter().any(|audience| audience == TOKEN_AUDIENCE) {
         return Err(BadToken::WrongAudience);
     }
@@ -74,7 +76,7 @@ fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     workload.ok_or_else(|| BadToken::NoServiceAccount(shown(&user)))
 }
 
-/// As much of a text as an answer should have.
+/// Shortens a text for the message.
 fn shown(text: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 200;
     text.chars().take(SHOWN_MAX_CHARS).collect()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::issuer::fixtures;
 
-/// What the API server says of a token that it accepts.
+/// The API server's answer for an accepted token.
 fn accepted(user: &str, audiences: &[&str]) -> TokenReviewStatus {
     TokenReviewStatus {
         authenticated: Some(true),

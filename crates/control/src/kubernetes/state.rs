@@ -1,4 +1,4 @@
-//! What the admin endpoint shows of a cluster.
+//! The state of a cluster as the admin endpoint shows it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,28 +11,26 @@ use serde::Serialize;
 
 use crate::index::{Index, Kind};
 
-/// What is known of the cluster, and what is wrong with it.
+/// The known objects of the cluster, and their errors.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct State {
-    /// What is published; nothing before every kind has been listed.
+    /// The published mesh; `None` before every kind has been listed.
     pub(crate) mesh: Option<Arc<Mesh>>,
-    /// Every mistake in the objects as they are now.
+    /// Every error in the current objects.
     pub(crate) problems: Vec<Problem>,
-    /// What is worth knowing about them.
     pub(crate) notices: Vec<Notice>,
-    /// What became of each route at each Service that it is for.
+    /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
-    /// How many Pods of each namespace run without the proxy that they or the namespace ask for.
+    /// How many Pods of each namespace run without a proxy although they or the namespace ask for one.
     pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,
-    /// What is watched.
     pub(crate) kinds: BTreeMap<Kind, KindState>,
-    /// How often a mesh was made.
+    /// How many meshes have been made.
     pub(crate) translations: u64,
     /// How long the last one took to make, in microseconds.
     pub(crate) translation_us: u64,
 }
 
-/// How far one kind is known.
+/// How much of one kind is known.
 #[derive(Debug, Serialize)]
 pub(crate) struct KindState {
     listed: bool,
@@ -40,7 +38,6 @@ pub(crate) struct KindState {
     objects: usize,
 }
 
-/// How far each kind is known.
 pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
     let state = |kind| KindState {
         listed: !index.unlisted().contains(&kind),
@@ -51,14 +48,13 @@ pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
 }
 
 impl State {
-    /// The kinds that are waited for, for people.
+    /// The kinds that are not listed yet, as text for people.
     pub(crate) fn unlisted(&self) -> String {
         let unlisted = self.kinds.iter().filter(|(_, state)| !state.listed);
         let names: Vec<&str> = unlisted.map(|(kind, _)| kind.name()).collect();
         if names.is_empty() { "its issuing authority".to_owned() } else { names.join(", ") }
     }
 
-    /// Adds its numbers in Prometheus' text format.
     pub(crate) fn write_metrics(&self, text: &mut String) {
         let mut gauge = |name: &str, help: &str, lines: Vec<(String, u64)>| {
             let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
@@ -69,8 +65,12 @@ impl State {
         let of_kinds = |number: fn(&KindState) -> u64| {
             self.kinds.iter().map(|(kind, state)| (format!("{{kind=\"{kind}\"}}"), number(state))).collect()
         };
-        gauge("leno_control_objects", "Objects that are known", of_kinds(|state| state.objects as u64));
-        gauge("leno_control_listed", "Whether every object was told once", of_kinds(|state| state.listed.into()));
+        gauge("leno_control_objects", "Objects in the control plane's memory", of_kinds(|state| state.objects as u64));
+        gauge(
+            "leno_control_listed",
+            "Whether all objects of a kind have been listed once",
+            of_kinds(|state| state.listed.into()),
+        );
         let unmeshed = self.unmeshed_pods.iter();
         let unmeshed = unmeshed.map(|(namespace, count)| (format!("{{namespace=\"{namespace}\"}}"), *count as u64));
         gauge(
@@ -79,8 +79,12 @@ impl State {
             unmeshed.collect(),
         );
         let plain = |value: u64| vec![(String::new(), value)];
-        gauge("leno_control_problems", "Mistakes in objects as they are now", plain(self.problems.len() as u64));
-        gauge("leno_control_translation_microseconds", "How long the last mesh took", plain(self.translation_us));
+        gauge("leno_control_problems", "Errors in the current objects", plain(self.problems.len() as u64));
+        gauge(
+            "leno_control_translation_microseconds",
+            "How long the last mesh took to make",
+            plain(self.translation_us),
+        );
         let _ = writeln!(
             text,
             "# HELP leno_control_translations_total Meshes that were made.\n# TYPE leno_control_translations_total counter\n\

@@ -1,8 +1,8 @@
-//! What each client may have of the control plane's memory: streams, subscriptions and bytes on their way, counted by identity
+//! Limits on the control plane's memory for clients: streams, subscriptions and bytes in transit, counted by identity
 //! over all its connections.
 //!
-//! One rule for all: a holder may have as many as it leaves free. So one that takes all it can leaves half, two leave a third,
-//! and a newcomer always finds room; all of them together never exceed the [`Capacity`].
+//! One rule applies to all three: a holder may have at most as much as it leaves free. So one greedy holder leaves half
+//! and two leave a third. A new holder always finds room, and all together never exceed the [`Capacity`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,33 +16,32 @@ use super::limits::Capacity;
 use super::pace::Paces;
 use crate::accept::Peer;
 
-/// Who is answerable for streams and subscriptions: every Pod of a service account together.
+/// The owner of streams and subscriptions. All Pods of a service account are one holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
-    /// Whoever has certificates of this identity.
+    /// All clients with certificates of this identity.
     Identity(SpiffeId),
-    /// Whoever connects from this address and has no certificate.
+    /// All clients without a certificate at this address.
     Address(IpAddr),
 }
 
-/// All accounts.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     capacity: Capacity,
     inner: Mutex<Inner>,
 }
 
-/// How many streams share a pace, and the pace.
+/// The streams that share a pace, and the pace.
 
 #[derive(Debug, Default)]
 struct Inner {
     all: Holding,
     holders: HashMap<Holder, Holding>,
-    /// By holder and address.
+    /// By holder and source address.
     sources: HashMap<(Holder, IpAddr), Source>,
 }
 
-/// The streams of one holder from one address, and how fast they may ask.
+/// The streams of one holder from one address, and how fast they may send requests.
 #[derive(Debug)]
 struct Source {
     streams: usize,
@@ -53,11 +52,11 @@ struct Source {
 struct Holding {
     streams: usize,
     names: usize,
-    /// Of requests that are not complete, and of responses that were not read.
+    /// Bytes of incomplete requests, and of responses that the client has not read.
     bytes: usize,
 }
 
-/// One stream's part in its holder's account; what it holds goes back when it is dropped.
+/// One stream's part of its holder's account. Dropping it returns everything that the stream holds.
 #[derive(Debug)]
 pub(crate) struct Account {
     accounts: Arc<Accounts>,
@@ -67,7 +66,7 @@ pub(crate) struct Account {
     names: usize,
 }
 
-/// Bytes that are kept for a holder; they go back when this is dropped.
+/// Bytes counted against a holder. Dropping it returns them.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,
@@ -75,28 +74,28 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// Why a client gets no more: what it has, and the limit.
+/// Why a client gets no more: its count, and the limit.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exhausted {
     #[error(
-        "{holder} has {own} streams, as many as are left for others (streams_max = {max}, of all clients); use one stream per \
+        "{holder} has {own} streams and may have only as many as it leaves free (streams_max = {max} for all clients); use one stream per \
          client, or give the control plane more memory or replicas"
     )]
     Streams { holder: Holder, own: usize, max: usize },
     #[error(
-        "{holder} has {own} subscriptions over all its streams, as many as are left for others (names_max = {max}, of all clients); \
-         subscribe to what is used only, or give the control plane more memory or replicas"
+        "{holder} has {own} subscriptions over all its streams and may have only as many as it leaves free (names_max = {max} for all clients); \
+         subscribe only to resources in use, or give the control plane more memory or replicas"
     )]
     Names { holder: Holder, own: usize, max: usize },
     #[error(
-        "{holder} has {own} bytes of requests and responses on their way, as many as are left for others (bytes_max = {max}, of all \
-         clients); send smaller requests, read responses, or give the control plane more memory or replicas"
+        "{holder} has {own} bytes of requests and responses in transit and may have only as many as it leaves free \
+         (bytes_max = {max} for all clients); send smaller requests, read responses, or give the control plane more memory or replicas"
     )]
     Bytes { holder: Holder, own: usize, max: usize },
 }
 
 impl Holder {
-    /// Who is answerable for a connection.
+    /// The holder of a connection.
     pub(crate) fn of(peer: &Peer) -> Self {
         match &peer.identity {
             Some(identity) => Self::Identity(identity.clone()),
@@ -115,15 +114,14 @@ impl fmt::Display for Holder {
 }
 
 impl Accounts {
-    /// No clients, and so much room for them.
     pub(crate) fn new(capacity: Capacity) -> Arc<Self> {
         Arc::new(Self { capacity, inner: Mutex::default() })
     }
 
-    /// A new stream of a holder, from an address.
+    /// Counts a new stream of a holder from an address.
     ///
     /// # Errors
-    /// [`Exhausted::Streams`].
+    /// [`Exhausted::Streams`] if the holder may not have another stream.
     pub(crate) fn open(self: &Arc<Self>, holder: Holder, address: IpAddr, now: Instant) -> Result<Account, Exhausted> {
         let max = self.capacity.streams_max;
         let mut inner = self.lock();
@@ -146,8 +144,8 @@ impl Accounts {
     }
 }
 
-/// Whether a holder that has `own` of `all` may take `more`: as many as it then leaves free, and the first one in any case
-/// while there is one.
+/// Whether a holder that has `own` of `all` may take `more`: if it then has at most as much as it leaves free. Its
+/// first one is allowed as long as there is any room.
 fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
     let free = max.saturating_sub(all.saturating_add(more));
     let mine = own.saturating_add(more);
@@ -155,10 +153,10 @@ fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
 }
 
 impl Account {
-    /// Takes room for subscriptions.
+    /// Counts more subscriptions.
     ///
     /// # Errors
-    /// [`Exhausted::Names`]; nothing is taken then.
+    /// [`Exhausted::Names`] if the holder may not have so many; nothing is counted then.
     pub(crate) fn take_names(&mut self, more: usize) -> Result<(), Exhausted> {
         let max = self.accounts.capacity.names_max;
         let mut inner = self.accounts.lock();
@@ -172,7 +170,7 @@ impl Account {
         Ok(())
     }
 
-    /// Says how many names the stream holds after all: those of a client that wants all resources come and go with the mesh.
+    /// Corrects the stream's number of names: for a client that subscribes to all resources, it changes with the mesh.
     pub(crate) fn set_names(&mut self, names: usize) {
         if names != self.names {
             let mut inner = self.accounts.lock();
@@ -182,31 +180,31 @@ impl Account {
         }
     }
 
-    /// Whether a response may be written: while the holder has no more bytes on their way than it leaves to others, and one
-    /// response in any case.
+    /// Whether a response may be written. The holder's bytes in transit must be at most as many as it leaves free. One
+    /// response is always allowed.
     pub(crate) fn may_send(&self) -> bool {
         let inner = self.accounts.lock();
         let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);
         own == 0 || leaves_room(own, 0, inner.all.bytes, self.accounts.capacity.bytes_max)
     }
 
-    /// Counts bytes that are kept for the holder, be they more than it may have.
+    /// Counts bytes against the holder, even beyond its limit.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         self.accounts.lock().add_bytes(&self.holder, bytes);
         Held { accounts: self.accounts.clone(), holder: self.holder.clone(), bytes }
     }
 
-    /// How fast clients of this holder at this address may ask.
+    /// The paces of this holder's clients at this address.
     pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Held {
-    /// Counts that there are so many bytes now, if that is more than before.
+    /// Raises the count to `bytes` if that is more than before.
     ///
     /// # Errors
-    /// [`Exhausted::Bytes`]; the count stays.
+    /// [`Exhausted::Bytes`] if the holder may not have so many; the count stays.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
         let max = self.accounts.capacity.bytes_max;

@@ -1,4 +1,4 @@
-//! Whom a client gets resources as: decided by its certificate, and by its own words where it has none.
+//! Finds a client's audience from its certificate, or without one from the node that it sends.
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, value::Kind};
@@ -8,11 +8,11 @@ use leno_wire::facts::{KEY, MUTUAL_TLS, NAMESPACE};
 use super::catalog::Audience;
 use crate::accept::Peer;
 
-/// Whom the client gets resources as.
+/// The audience of a client.
 ///
-/// Every client may see every Service; which routes it gets, consumer routes of a namespace among them, is by the
-/// namespace in its certificate. It gets the policies that select the workload in its certificate; without one, all of the
-/// namespace, since it is on this machine and knows itself who it is.
+/// Every client may see every Service. The namespace in its certificate selects its routes, consumer routes included.
+/// The workload in its certificate selects its policies. A client without a certificate gets all policies of its
+/// namespace: it runs on this machine and knows its own workload.
 pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
     let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),

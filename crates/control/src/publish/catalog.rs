@@ -1,4 +1,4 @@
-//! The resources of one mesh, written when they are first asked for and kept for whoever asks next.
+//! The resources of one mesh, each written when a client first asks for it and then kept for the next client.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -15,51 +15,48 @@ use prost::Message;
 use super::changes::Changes;
 use super::subject::Subject;
 
-/// A resource as it is sent.
+/// A resource in the form that is sent.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// Of its bytes: equal resources have equal versions, whoever wrote them.
+    /// A digest of its bytes: equal resources have equal versions in every replica.
     pub(crate) version: Version,
-    /// The resource.
     pub(crate) any: Any,
 }
 
-/// A resource's version: a digest of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Version(pub(crate) u64);
 
-/// Whom resources are for: what a resource's content depends on beside its name.
+/// The client properties that a resource's content depends on, beside the resource's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Audience {
-    /// What the client understands.
+    /// The xDS dialect that the client understands.
     pub(crate) dialect: Dialect,
-    /// Whether it has certificates of the mesh.
+    /// Whether the client has a certificate of the mesh.
     pub(crate) mutual_tls: bool,
-    /// The namespace that it is in: consumer routes there are for it.
+    /// The client's namespace; the consumer routes in it apply to the client.
     pub(crate) namespace: Arc<str>,
-    /// Whom it runs as, if its certificate says so: policies are for it.
+    /// The service account in the client's certificate; policies that select it apply. `None` without a certificate.
     pub(crate) service_account: Option<Arc<str>>,
 }
 
-/// The resources of one mesh.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     mesh: Arc<Mesh>,
     trust_domain: TrustDomain,
-    /// Under the names that are used where nobody has asked for another.
+    /// By subject, with the canonical name of each resource.
     written: Mutex<Resources>,
 }
 
 type Resources = HashMap<(Kind, Subject), HashMap<Audience, Arc<Written>>>;
 
 impl Catalog {
-    /// The resources of a mesh, whose workloads are of a trust domain.
+    /// `trust_domain` is that of the mesh's workloads.
     pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
         Self { mesh, trust_domain, written: Mutex::default() }
     }
 
-    /// The resources of the mesh that comes next, which takes over what did not change as it was written: whoever still
-    /// looks here writes it again.
+    /// The resources of the next mesh. It takes over the resources that did not change; a reader that still uses the
+    /// old catalog writes them again.
     pub(crate) fn next(&self, mesh: Arc<Mesh>) -> (Self, Changes) {
         let changes = Changes::between(&self.mesh, &mesh);
         let mut written = std::mem::take(&mut *self.lock());
@@ -71,7 +68,7 @@ impl Catalog {
         (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(written) }, changes)
     }
 
-    /// The resource of that name, for a client; `None` if there is none.
+    /// The resource of that name for a client; `None` if there is none.
     pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Option<Arc<Written>> {
         let subject = Subject::of(kind, name, &audience.namespace)?;
         if let Some(pod) = self.pod(&subject) {
@@ -85,13 +82,13 @@ impl Catalog {
         if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&audience)) {
             return Some(written.clone());
         }
-        // Two that ask at once both write it, which is the same.
+        // Two clients that ask at once may both write it; the results are equal.
         let written = Arc::new(self.write(kind, name, &place.1, &audience)?);
         self.lock().entry(place).or_default().insert(audience, written.clone());
         Some(written)
     }
 
-    /// Forgets what was written about a subject: whoever asks next has it written again.
+    /// Drops the written resources of a subject. The next request writes them again.
     pub(crate) fn forget(&self, subject: &Subject) {
         let mut written = self.lock();
         for kind in Kind::ALL {
@@ -102,13 +99,13 @@ impl Catalog {
         }
     }
 
-    /// Whether anything is kept as it was written about a subject.
+    /// Whether any written resource of a subject is kept.
     #[cfg(test)]
     pub(crate) fn has_written(&self, subject: &Subject) -> bool {
         Kind::ALL.into_iter().any(|kind| self.lock().contains_key(&(kind, subject.clone())))
     }
 
-    /// The names of all resources that a client gets which asks for all.
+    /// The names of all resources of a kind, for clients that subscribe to all.
     pub(crate) fn all(&self, kind: Kind) -> Vec<String> {
         let clusters = self.mesh.clusters().iter();
         match kind {
@@ -118,7 +115,7 @@ impl Catalog {
         }
     }
 
-    /// Whether a client that asks for all gets the resource of that name.
+    /// Whether a client that subscribes to all resources gets the one of that name.
     pub(crate) fn is_among_all(&self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Cluster => true,
@@ -162,8 +159,8 @@ impl Catalog {
         Self::written(kind, name, value)
     }
 
-    /// The cluster of a Pod, if the subject is its address or that cluster and nothing else. It is made anew for whoever
-    /// asks: what a Pod's address leads to changes with the Pod, at ports that nobody knows.
+    /// The cluster of a Pod, if the subject is a Pod's address or cluster and no Service or endpoint has that address.
+    /// It is made for each request and not kept: it changes with the Pod, at ports that are not known beforehand.
     fn pod(&self, subject: &Subject) -> Option<Cluster> {
         match subject {
             Subject::Cluster(key) => self.mesh.pod_cluster(key),
@@ -190,7 +187,7 @@ impl Catalog {
     }
 
     fn written(kind: Kind, name: &str, value: Vec<u8>) -> Option<Written> {
-        // What no client could read is not sent at all: it keeps what it has.
+        // Do not send a resource that is too large for every client: clients keep the previous version.
         if value.len() > RESOURCE_MAX_BYTES {
             let (kind, size) = (kind.name(), value.len());
             tracing::warn!(
@@ -207,7 +204,7 @@ impl Catalog {
         Some(Written { version, any: Any { type_url: kind.type_url().to_owned(), value } })
     }
 
-    /// The policies that select the client.
+    /// Writes the policies that select the client.
     fn write_inbound(&self, namespace: &str, audience: &Audience) -> Vec<u8> {
         let selects = |policy: &&AuthorizationPolicy| {
             audience.service_account.as_deref().is_none_or(|account| policy.selects_account(account))
@@ -222,12 +219,13 @@ impl Catalog {
 }
 
 impl Audience {
-    /// As much of it as resources of a kind about the subject depend on: what is the same for all service accounts, or for all
-    /// namespaces, is written once.
+    /// The part of the audience that a resource of this kind and subject depends on. A resource that is the same for
+    /// all service accounts or all namespaces is written once.
     fn of(&self, kind: Kind, subject: &Subject) -> Self {
         let is_inbound = matches!(subject, Subject::Inbound(_));
         let service_account = self.service_account.clone().filter(|_| is_inbound);
-        // Routes of the client's namespace count; the Listener of an address shows those of connections.
+        // Routes depend on the client's namespace, and so does the Listener of an address, which contains the routes of
+        // connections.
         let has_routes = matches!((kind, subject), (Kind::Route, _) | (Kind::Listener, Subject::Address(_)));
         let namespace = if has_routes || is_inbound { self.namespace.clone() } else { Arc::default() };
         Self { service_account, namespace, ..self.clone() }
@@ -241,7 +239,7 @@ impl std::fmt::Display for Version {
 }
 
 impl Version {
-    /// Reads what a client says it has.
+    /// Parses a version that a client sent.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         u64::from_str_radix(text, 16).ok().map(Self)
     }

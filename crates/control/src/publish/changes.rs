@@ -1,6 +1,6 @@
-//! What changed between two meshes: which subjects, for which kinds of resources.
+//! Compares two meshes: which subjects changed, for which kinds of resources.
 //!
-//! It may name a subject whose resource is the same after all: whoever sends compares versions. It never leaves one out.
+//! It never misses a changed subject. It may name a subject whose resource is unchanged: the sender compares versions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// What is different in `new`. Costs as much as both meshes are large.
+    /// Compares `new` with `old`. The cost grows with the size of both meshes.
     pub(crate) fn between(old: &Mesh, new: &Mesh) -> Self {
         let mut changes = Self::default();
         let mut olds = old.clusters().iter().peekable();
@@ -46,7 +46,6 @@ impl Changes {
         changes
     }
 
-    /// The subjects of one kind.
     pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Subject> {
         &self.subjects[kind.index()]
     }
@@ -55,7 +54,7 @@ impl Changes {
         self.subjects[kind.index()].insert(subject);
     }
 
-    /// A cluster that came or went.
+    /// Adds a cluster that was created or removed.
     fn whole_cluster(&mut self, cluster: &Cluster) {
         for kind in Kind::ALL {
             self.add(kind, Subject::Cluster(cluster.key.clone()));
@@ -78,14 +77,14 @@ impl Changes {
             self.add(Kind::Cluster, Subject::Cluster(new.key.clone()));
         }
         if old.protocol != new.protocol {
-            // Not every protocol is spoken to proxies by TLS, at their own ports.
+            // The protocol decides whether calls to a proxy use mutual TLS at the endpoints' own ports.
             self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
         }
         if old.protocol != new.protocol || !has_same_ips {
             self.addresses_of_service(old);
             self.addresses_of_service(new);
             self.add(Kind::Route, Subject::Mesh);
-            // Whether an endpoint's address stands for its Service may have changed too.
+            // They also decide whether calls to an endpoint's own address are treated as calls to the Service.
             all_endpoints(old).chain(all_endpoints(new)).for_each(|endpoint| self.address(endpoint.address));
         }
         if old.endpoints != new.endpoints || old.unready_endpoints != new.unready_endpoints {
@@ -123,7 +122,7 @@ impl Changes {
                 continue;
             }
             if tables.iter().flatten().any(|table| !table.kind().is_of_requests()) {
-                // Connections are taken apart where they arrive.
+                // Routes of connections are part of the Listener of the address.
                 [old, new]
                     .into_iter()
                     .filter_map(|mesh| mesh.cluster(&key))
@@ -134,7 +133,7 @@ impl Changes {
         }
     }
 
-    /// A Pod may be dialled at any port, and has a Listener and a cluster at each.
+    /// A client may call a Pod at any port, and each port has a Listener and a cluster.
     fn pods(&mut self, old: &Mesh, new: &Mesh) {
         if Arc::ptr_eq(old.pods(), new.pods()) {
             return;
@@ -148,7 +147,7 @@ impl Changes {
         }
     }
 
-    /// A policy is about workloads of its own namespace only.
+    /// A policy selects workloads of its own namespace only.
     fn policies(&mut self, old: &Mesh, new: &Mesh) {
         let gone = old.policies().iter().filter(|policy| !has(new, policy));
         let come = new.policies().iter().filter(|policy| !has(old, policy));
@@ -158,7 +157,7 @@ impl Changes {
     }
 }
 
-/// Whether the mesh has this very policy.
+/// Whether the mesh has an equal policy of this name.
 fn has(mesh: &Mesh, policy: &Arc<AuthorizationPolicy>) -> bool {
     mesh.policy(&policy.namespace, &policy.name).is_some_and(|same| Arc::ptr_eq(same, policy) || same == policy)
 }

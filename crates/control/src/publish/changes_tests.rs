@@ -4,7 +4,7 @@ use super::super::fixtures::{mesh, service};
 use super::super::subject::Subject;
 use super::Changes;
 
-/// The subjects of each kind that changed: `cluster echo.default:80`.
+/// The changed subjects of each kind, as in `cluster echo.default:80`.
 fn changes(old: &str, new: &str) -> Vec<String> {
     let changes = Changes::between(&mesh(old), &mesh(new));
     let of = |kind: Kind| changes.of(kind).iter().map(move |subject| format!("{} {subject}", kind.name())).collect();
@@ -60,7 +60,7 @@ fn a_route_changes_the_routes_only() {
     assert_eq!(changes(&text, &(text.clone() + route)), ["route echo.default:80", "route mesh"]);
 }
 
-/// Connections are taken apart by the Listener of the address that they were for.
+/// Routes of connections are part of the Listener of the address.
 #[test]
 fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
     let text = at("10.96.0.10", &service("echo", &[]));
@@ -74,7 +74,7 @@ fn a_route_of_connections_changes_the_addresses_of_its_service_too() {
     };
     for kind in ["TCPRoute", "TLSRoute"] {
         let routed = |weight| text.clone() + &route_of(kind)(weight);
-        // Where there was none, another one, one of requests, and none again.
+        // From no route to one of connections, another, one of requests, one of connections, and none.
         let of_requests = text.clone() + &route_of("HTTPRoute")(1);
         let steps = [text.clone(), routed(1), routed(2), of_requests, routed(2), text.clone()];
         for step in steps.windows(2) {

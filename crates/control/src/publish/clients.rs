@@ -1,4 +1,4 @@
-//! Who is connected, and what each has: the page /clients.
+//! Connected clients and the resources of each: the page /clients.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,31 +11,24 @@ use super::holdings::{Entry, Sent};
 use super::session::{Session, Variant};
 use super::subscribers::ClientId;
 
-/// What a client says of itself.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Introduction {
-    /// Its node's id.
     pub(crate) node: String,
-    /// Its program.
     pub(crate) user_agent: String,
-    /// Where it is.
     pub(crate) address: SocketAddr,
-    /// Who it is, by its certificate.
+    /// The SPIFFE id in its certificate.
     pub(crate) identity: Option<String>,
 }
 
-/// A client that is connected.
 #[derive(Debug)]
 struct Client {
     introduction: Introduction,
     session: Arc<Mutex<Session>>,
 }
 
-/// All clients.
 #[derive(Debug, Default)]
 pub(crate) struct Clients(Mutex<BTreeMap<ClientId, Client>>);
 
-/// One client on the page.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClientPage {
     #[serde(flatten)]
@@ -46,17 +39,16 @@ pub(crate) struct ClientPage {
     kinds: Vec<KindPage>,
 }
 
-/// What a client has of one kind.
+/// A client's resources of one kind.
 #[derive(Debug, Serialize)]
 struct KindPage {
     kind: Kind,
     wants_all: bool,
-    /// Whether a response waits for its acknowledgement.
+    /// Whether the client has yet to acknowledge a response.
     is_waiting: bool,
     resources: Vec<ResourcePage>,
 }
 
-/// One resource of a client.
 #[derive(Debug, Serialize)]
 struct ResourcePage {
     name: String,
@@ -66,7 +58,7 @@ struct ResourcePage {
     refused: Option<RefusedPage>,
 }
 
-/// A version that a client did not take.
+/// A version that a client rejected.
 #[derive(Debug, Serialize)]
 struct RefusedPage {
     version: String,
@@ -74,22 +66,19 @@ struct RefusedPage {
 }
 
 impl Clients {
-    /// Adds a client.
     pub(crate) fn join(&self, id: ClientId, introduction: Introduction, session: Arc<Mutex<Session>>) {
         self.lock().insert(id, Client { introduction, session });
     }
 
-    /// Removes a client.
     pub(crate) fn leave(&self, id: ClientId) {
         self.lock().remove(&id);
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// What every client has now.
+    /// The page of every client, as of now.
     pub(crate) fn pages(&self) -> Vec<ClientPage> {
         let clients: Vec<_> =
             self.lock().values().map(|client| (client.introduction.clone(), client.session.clone())).collect();
@@ -101,7 +90,7 @@ impl Clients {
     }
 }
 
-/// Locks a session, which one task changes and the page reads.
+/// Locks a session. Its stream's task changes it; the page only reads it.
 pub(crate) fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Incremental xDS: subscriptions come and go by name, and only what changed is sent.
+//! Incremental xDS: a client subscribes and unsubscribes by name and gets only what changed.
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
@@ -7,10 +7,9 @@ use leno_wire::Kind;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 use super::variant::Exchange;
 
-/// The name that stands for all resources.
+/// The name by which a client subscribes to all resources.
 pub(super) const ALL: &str = "*";
 
-/// Incremental xDS.
 pub(crate) struct Delta;
 
 impl Exchange for Delta {

@@ -15,7 +15,7 @@ fn two() -> String {
     service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.9"])
 }
 
-/// What the client gets, which it takes; nothing is `None`.
+/// The names in the client's next response, which it acknowledges; `None` without a response.
 fn got(client: &Client<'_>) -> Option<Vec<String>> {
     let response = client.next::<Delta>()?;
     client.send::<Delta>(&ack(&response)).expect("within limits");
@@ -178,7 +178,7 @@ fn a_kind_that_is_not_known_is_not_answered() {
     assert_eq!(got(&client), None);
 }
 
-/// A policy for the workloads that run as a service account, or for all of the namespace.
+/// A policy that selects the workloads of a service account, or all of the namespace.
 fn policy(name: &str, namespace: &str, account: Option<&str>, identity: &str) -> String {
     let target = account.map(|account| format!("targetRef: {{kind: ServiceAccount, name: {account}}}, "));
     format!(
@@ -189,7 +189,7 @@ fn policy(name: &str, namespace: &str, account: Option<&str>, identity: &str) ->
     )
 }
 
-/// The names of the policies that a client gets, which it takes; nothing is `None`.
+/// The names of the policies in the client's next response, which it acknowledges; `None` without a response.
 fn got_policies(client: &Client<'_>) -> Option<Vec<String>> {
     let response = client.next::<Delta>()?;
     client.send::<Delta>(&ack(&response)).expect("within limits");
@@ -259,7 +259,7 @@ fn what_is_the_same_for_all_service_accounts_is_written_once() {
     assert!(Arc::ptr_eq(&written[0], &written[1]));
 }
 
-/// A mesh that has a Pod with a proxy at this address and nothing else.
+/// A mesh with nothing but a Pod with a proxy at this address.
 fn with_pod(ip: &str, service_account: &str) -> Arc<Mesh> {
     let pod = MeshedPod {
         namespace: "shop".into(),

@@ -1,4 +1,4 @@
-//! A control plane in one thread: meshes from manifests, and clients that are driven by hand.
+//! A control plane in one thread: meshes from manifests, and clients that tests drive step by step.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::state::State;
 use super::subscribers::{ClientId, Mailbox};
 use super::variant::Exchange;
 
-/// The Service `echo` with endpoints at these addresses, in the namespace `default`.
+/// The Service `name` with endpoints at these addresses, in the namespace `default`.
 pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
     let list: String = endpoints.iter().map(|address| format!("- addresses: [{address}]\n")).collect();
     let list = if list.is_empty() { "[]\n".to_owned() } else { format!("\n{list}") };
@@ -32,7 +32,7 @@ pub(crate) fn service(name: &str, endpoints: &[&str]) -> String {
     )
 }
 
-/// The mesh of manifests without mistakes.
+/// The mesh of valid manifests.
 pub(crate) fn mesh(text: &str) -> Arc<Mesh> {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: text.to_owned() };
     let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
@@ -44,12 +44,12 @@ pub(crate) fn state(text: &str) -> State {
     state_with(text, Capacity { streams_max: 1_000, names_max: 1_000_000, bytes_max: 64 << 20 })
 }
 
-/// The same with room for so much.
+/// The same with this capacity.
 pub(crate) fn state_with(text: &str, capacity: Capacity) -> State {
     State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity)
 }
 
-/// A client that is driven by hand.
+/// A client that a test drives step by step.
 pub(crate) struct Client<'a> {
     state: &'a State,
     session: std::sync::Mutex<Session>,
@@ -57,12 +57,12 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// One that speaks like `E`, of the namespace `default`.
+    /// A client of the variant `E` in the namespace `default`.
     pub(crate) fn new<E: Exchange>(state: &'a State, dialect: Dialect) -> Self {
         Self::of::<E>(state, dialect, "default", None)
     }
 
-    /// One that speaks like `E`, of a namespace, with a certificate if it has a service account.
+    /// A client of the variant `E` in a namespace; with a service account it has a certificate.
     pub(crate) fn of<E: Exchange>(
         state: &'a State,
         dialect: Dialect,
@@ -75,7 +75,7 @@ impl<'a> Client<'a> {
         Self::join::<E>(state, id, audience, Holder::Address([127, 0, 0, 1].into()))
     }
 
-    /// One that speaks like `E` and has a certificate of this service account in the namespace `shop`.
+    /// A client of the variant `E` with a certificate of this service account in the namespace `shop`.
     pub(crate) fn held_by<E: Exchange>(state: &'a State, service_account: &str) -> Self {
         let identity = format!("spiffe://cluster.local/ns/shop/sa/{service_account}").parse().expect("a SPIFFE id");
         let audience = Audience {
@@ -94,7 +94,6 @@ impl<'a> Client<'a> {
         Self { state, session: session.into(), mailbox }
     }
 
-    /// Sends a request.
     pub(crate) fn send<E: Exchange>(&self, request: &E::Request) -> Result<Answer, Refusal> {
         let catalog = self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
@@ -102,26 +101,25 @@ impl<'a> Client<'a> {
         Ok(taken.map_or(Answer::None, |(_, answer)| answer))
     }
 
-    /// What the client gets next, if anything is due.
+    /// The client's next response, if one is due.
     pub(crate) fn next<E: Exchange>(&self) -> Option<E::Response> {
         lock(&self.session).look_again(self.mailbox.now());
         lock(&self.session).next(&self.state.catalog()).map(E::respond)
     }
 
-    /// The same, not written down yet.
+    /// The same before it is encoded.
     pub(crate) fn next_batch(&self) -> Option<Batch> {
         lock(&self.session).look_again(self.mailbox.now());
         lock(&self.session).next(&self.state.catalog())
     }
 
-    /// Ends the stream.
     pub(crate) fn close(&self) {
         let catalog = self.state.catalog();
         lock(&self.session).close(Context { catalog: &catalog, subscribers: &self.state.subscribers });
     }
 }
 
-/// A subscription of incremental xDS.
+/// A request of incremental xDS that subscribes.
 pub(crate) fn subscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
         type_url: kind.type_url().to_owned(),
@@ -130,7 +128,7 @@ pub(crate) fn subscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
     }
 }
 
-/// The end of one.
+/// A request of incremental xDS that unsubscribes.
 pub(crate) fn unsubscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
         type_url: kind.type_url().to_owned(),
@@ -139,7 +137,7 @@ pub(crate) fn unsubscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
     }
 }
 
-/// A response was taken.
+/// The client accepts a response.
 pub(crate) fn ack(response: &DeltaDiscoveryResponse) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
         type_url: response.type_url.clone(),
@@ -148,12 +146,12 @@ pub(crate) fn ack(response: &DeltaDiscoveryResponse) -> DeltaDiscoveryRequest {
     }
 }
 
-/// A response was refused.
+/// The client rejects a response.
 pub(crate) fn nack(response: &DeltaDiscoveryResponse, why: &str) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest { error_detail: Some(error(why)), ..ack(response) }
 }
 
-/// What a client wants of state-of-the-world xDS, in answer to the last response if there was one.
+/// A request of state-of-the-world xDS for these names; it acknowledges the last response if there was one.
 pub(crate) fn want(kind: Kind, names: &[&str], last: Option<&DiscoveryResponse>) -> DiscoveryRequest {
     DiscoveryRequest {
         type_url: kind.type_url().to_owned(),
@@ -164,12 +162,11 @@ pub(crate) fn want(kind: Kind, names: &[&str], last: Option<&DiscoveryResponse>)
     }
 }
 
-/// Why something was refused.
 pub(crate) fn error(why: &str) -> Status {
     Status { code: 3, message: why.to_owned(), ..Default::default() }
 }
 
-/// The names in a response, those that are gone with a minus sign.
+/// The names in a response; removed ones with a minus sign.
 pub(crate) fn names(response: &DeltaDiscoveryResponse) -> Vec<String> {
     let resources = response.resources.iter().map(|resource| resource.name.clone());
     resources.chain(response.removed_resources.iter().map(|name| format!("-{name}"))).collect()

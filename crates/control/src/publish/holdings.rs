@@ -1,41 +1,39 @@
-//! What one client has and wants of one kind of resources.
+//! One client's subscriptions to one kind of resources, and what it was sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::catalog::Version;
 
-/// What a client has and wants of one kind.
 #[derive(Debug, Default)]
 pub(super) struct KindState {
-    /// Whether it has asked for anything of this kind.
+    /// Whether the client has sent a request for this kind.
     pub(super) is_known: bool,
-    /// Whether it wants all there are.
+    /// Whether it subscribes to all resources.
     pub(super) wants_all: bool,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
-    /// How many entries the client has named itself.
+    /// How many entries it subscribes to by name.
     pub(super) named: usize,
-    /// What has to be looked at before anything is sent.
+    /// Names to check before the next response.
     pub(super) pending: BTreeSet<Arc<str>>,
-    /// Whether an answer is owed even if nothing is there.
+    /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,
     pub(super) last_nonce: Option<String>,
     pub(super) outstanding: Option<Outstanding>,
 }
 
-/// One resource of a client.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Whether it asked by name, not only for all.
+    /// Whether the client subscribes by name, not only to all.
     pub(super) is_named: bool,
     pub(super) sent: Sent,
-    /// Whether it asked once more for what it was sent.
+    /// Whether it has subscribed again to a resource that it was sent before.
     pub(super) is_asked_again: bool,
-    /// Boxed, since few are.
+    /// Boxed, since few entries have one.
     pub(super) refused: Option<Box<Refused>>,
 }
 
-/// What the client was told of a resource last.
+/// What the client was last sent about a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sent {
     #[default]
@@ -44,17 +42,17 @@ pub(super) enum Sent {
     Absent,
 }
 
-/// A version that the client did not take. It is not sent again; the next one is.
+/// A version that the client rejected. It is not sent again; the next version is.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
     pub(super) version: Sent,
     pub(super) why: String,
 }
 
-/// A response that the client has not acknowledged.
+/// A response that waits for its acknowledgement.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     pub(super) nonce: String,
-    /// What was new in it.
+    /// The resources that were new in it.
     pub(super) names: Vec<Arc<str>>,
 }

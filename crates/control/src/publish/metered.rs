@@ -1,4 +1,4 @@
-//! The body of a stream of requests, which counts what is kept of a request until it is complete.
+//! The body of a stream of requests. It counts the buffered bytes of each request until the request is complete.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,26 +10,25 @@ use tonic::{Status, body};
 
 use super::accounts::Held;
 
-/// Bytes of a request that the memory of a stream has room for anyway.
+/// Bytes of a request that a stream's fixed share of memory already covers.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// A body whose bytes are counted.
 pub(super) struct Metered {
     body: body::Body,
     meter: Arc<Meter>,
 }
 
-/// What is kept of requests of one stream.
+/// The buffered bytes of one stream's requests.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// Bytes of the request that is not complete.
+    /// Bytes of the incomplete request.
     pending: AtomicUsize,
-    /// Room that was made for the longest one, which its stream keeps.
+    /// Memory for the longest request so far, which the stream keeps.
     held: Mutex<Held>,
 }
 
 impl Metered {
-    /// Counts the bytes of `body` in `held`.
+    /// Counts the buffered bytes of `body` against `held`.
     pub(super) fn new(body: body::Body, held: Held) -> Self {
         Self { body, meter: Arc::new(Meter { pending: AtomicUsize::new(0), held: Mutex::new(held) }) }
     }
@@ -40,7 +39,7 @@ impl Metered {
 }
 
 impl Meter {
-    /// A request is complete.
+    /// Notes that a request is complete.
     pub(super) fn taken(&self) {
         self.pending.store(0, Ordering::Relaxed);
     }
@@ -50,7 +49,7 @@ impl Meter {
         if pending <= SMALL_BYTES {
             return Ok(());
         }
-        // Room is made by doubling.
+        // The decoder's buffer grows by doubling.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.grow(pending.saturating_mul(2)).map_err(|exhausted| Status::resource_exhausted(exhausted.to_string()))
     }

@@ -1,11 +1,10 @@
-//! What is counted about clients. Any thread counts; `export` writes what Prometheus reads.
+//! Counters of all clients. Any thread may count; `export` writes them for Prometheus.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leno_wire::Kind;
 
-/// Numbers about all clients since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     responses: [AtomicU64; 4],
@@ -17,33 +16,32 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// A response was sent that has so many resources.
+    /// Counts a response with so many resources.
     pub(crate) fn sent(&self, kind: Kind, resources: usize) {
         self.responses[kind.index()].fetch_add(1, Ordering::Relaxed);
         self.resources[kind.index()].fetch_add(resources as u64, Ordering::Relaxed);
     }
 
-    /// A client took a response.
+    /// Counts an acknowledged response.
     pub(crate) fn acked(&self, kind: Kind) {
         self.acks[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A client refused a response.
+    /// Counts a rejected response.
     pub(crate) fn nacked(&self, kind: Kind) {
         self.nacks[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A stream was ended since its client asked for too much.
+    /// Counts a stream that was closed since its client asked for too much.
     pub(crate) fn refused_stream(&self) {
         self.refused_streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A mesh came that is served now.
+    /// Counts a mesh that is served from now on.
     pub(crate) fn mesh(&self) {
         self.meshes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes them all in Prometheus' text format.
     pub(crate) fn export(&self, clients: usize) -> String {
         let mut text = String::new();
         self.write(&mut text, clients).expect("a string takes everything");
@@ -54,8 +52,8 @@ impl Metrics {
         let by_kind = [
             ("responses", "Responses sent to xDS clients", &self.responses),
             ("resources", "Resources in them", &self.resources),
-            ("acks", "Responses that clients took", &self.acks),
-            ("nacks", "Responses that clients refused", &self.nacks),
+            ("acks", "Responses that clients acknowledged", &self.acks),
+            ("nacks", "Responses that clients rejected", &self.nacks),
         ];
         for (name, help, numbers) in by_kind {
             writeln!(text, "# HELP leno_xds_{name}_total {help}\n# TYPE leno_xds_{name}_total counter")?;
@@ -66,7 +64,7 @@ impl Metrics {
         }
         let name = "leno_xds_refused_streams_total";
         let number = self.refused_streams.load(Ordering::Relaxed);
-        writeln!(text, "# HELP {name} Streams ended since a client asked for too much\n# TYPE {name} counter")?;
+        writeln!(text, "# HELP {name} Streams closed because a client asked for too much\n# TYPE {name} counter")?;
         writeln!(text, "{name} {number}")?;
         let (name, number) = ("leno_xds_meshes_total", self.meshes.load(Ordering::Relaxed));
         writeln!(text, "# HELP {name} Versions of the mesh that were served\n# TYPE {name} counter\n{name} {number}")?;

@@ -4,10 +4,11 @@
 //! mesh -> changes -> subscribers -> session -> stream
 //! ```
 //!
-//! `state` takes each new mesh, `changes` says what is different, `subscribers` knows who wants to hear of that, and the
-//! `session` of each such client decides what is sent by its `holdings`, which `catalog` writes once for all. `accept` lets clients in,
-//! `service` answers their calls, `stream` is one client's loop, `accounts`, `metered` and `pace` are what each identity may have and how fast,
-//! `clients` and `metrics` show it all.
+//! `state` takes each new mesh, `changes` compares it with the last one, and `subscribers` finds the clients that asked
+//! for a changed subject. The `session` of each such client decides by its `holdings` what to send; `catalog` writes
+//! each resource once for all clients. `accept` accepts connections, `service` answers calls, and `stream` is one
+//! client's loop. `accounts`, `metered` and `pace` limit what each identity may have and how fast. `clients` and
+//! `metrics` feed the admin endpoint.
 
 mod accounts;
 mod audience;
@@ -52,21 +53,20 @@ use limits::{
 use service::Service;
 use state::State;
 
-/// Serves meshes to xDS clients.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     state: Arc<State>,
 }
 
 impl Publisher {
-    /// Serves this mesh at first; its workloads are of `trust_domain`.
+    /// Starts with this mesh; its workloads belong to `trust_domain`.
     pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
         Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process())) }
     }
 
-    /// Takes in each mesh that comes; returns when no more can.
+    /// Serves each mesh that arrives; returns when the sender is gone.
     pub async fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) {
-        // The one that is there may be newer than the first.
+        // The current mesh may be newer than the one given to `new`.
         self.state.set_mesh(meshes.borrow_and_update().clone());
         while meshes.changed().await.is_ok() {
             let mesh = meshes.borrow_and_update().clone();
@@ -74,10 +74,10 @@ impl Publisher {
         }
     }
 
-    /// Lets clients in: in clear, or by mutual TLS where there is an identity. Returns only with an error.
+    /// Accepts clients: over mutual TLS with an identity, otherwise in clear.
     ///
     /// # Errors
-    /// When the server cannot go on.
+    /// The error that stopped the server; it never returns otherwise.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -85,9 +85,9 @@ impl Publisher {
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
         let tls = identity.map(by_identity);
-        // In clear every client is a stranger, of this machine.
+        // In clear no client has a certificate, and all are on this machine.
         let strangers = if tls.is_some() { HANDSHAKES_MAX } else { CONNECTIONS_MAX };
-        // A client needs a connection for its stream, and none beside.
+        // A client needs one connection, for its one stream.
         let identified = Capacity::of_process().streams_max.min(CONNECTIONS_MAX);
         let listener = Listener::new("xds", listener, RoomSize { strangers, identified });
         tokio::spawn(accept(listener, tls, Clients::Identified, sender));
@@ -102,12 +102,11 @@ impl Publisher {
             .await
     }
 
-    /// What each client has, and what it refused and why.
+    /// The page /clients.
     pub fn clients(&self) -> impl Serialize + use<> {
         self.state.clients.pages()
     }
 
-    /// What was counted, in Prometheus' text format.
     pub fn metrics(&self) -> String {
         self.state.metrics.export(self.state.clients.count())
     }

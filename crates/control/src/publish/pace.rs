@@ -1,5 +1,5 @@
-//! How fast the clients at one address may make work: a purse that fills with time, which is an argument. Whoever has spent more
-//! than there was waits; nothing is refused.
+//! Rate limits for the clients at one address. A purse fills with time, which is an argument. A client that has
+//! overdrawn its purse waits; no request is rejected.
 
 use std::time::{Duration, Instant};
 
@@ -8,19 +8,18 @@ use super::limits::{
     REQUESTS_PER_SECOND,
 };
 
-/// What the streams of one holder from one address may cost.
+/// The rates for all streams of one holder from one address.
 #[derive(Debug)]
 pub(crate) struct Paces {
-    /// Bytes of requests.
     pub(crate) read: Purse,
     /// Bytes of resources that a client was sent before.
     pub(crate) again: Purse,
 }
 
-/// What may be spent: bytes, or requests.
+/// A budget of bytes or of requests.
 #[derive(Debug)]
 pub(crate) struct Purse {
-    /// Below 0 it is owed.
+    /// Below 0 it is overdrawn.
     amount: f64,
     burst: f64,
     per_second: f64,
@@ -28,7 +27,7 @@ pub(crate) struct Purse {
 }
 
 impl Paces {
-    /// Full purses.
+    /// Starts with full purses.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             read: Purse::new(READ_BURST_BYTES, READ_BYTES_PER_SECOND, now),
@@ -42,18 +41,18 @@ impl Purse {
         Self { amount: burst.into(), burst: burst.into(), per_second: per_second.into(), filled: now }
     }
 
-    /// The requests of one stream.
+    /// The budget for the requests of one stream.
     pub(crate) fn of_requests(now: Instant) -> Self {
         Self::new(REQUESTS_BURST, REQUESTS_PER_SECOND, now)
     }
 
-    /// Spends, be it on credit.
+    /// Spends, and may overdraw.
     pub(crate) fn spend(&mut self, amount: usize, now: Instant) {
         self.fill(now);
         self.amount -= amount as f64;
     }
 
-    /// How long to wait until nothing is owed any more; `None` if nothing is.
+    /// How long to wait until the purse is no longer overdrawn; `None` if it is not.
     pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         (self.amount < 0.0).then(|| Duration::from_secs_f64((-self.amount / self.per_second).max(0.001)))

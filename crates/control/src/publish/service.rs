@@ -1,7 +1,8 @@
 //! The gRPC service of aggregated discovery.
 //!
-//! Messages are framed here. tonic's own server keeps, for as long as a stream lives, room for the largest message that went
-//! through it; these streams are as many as there are proxies, and live for days with little to say.
+//! It frames messages itself. tonic's server would keep, for the life of a stream, a buffer for the largest message
+//! that the stream has carried. These streams are as many as there are proxies, and stay open for days with little
+//! traffic.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -32,17 +33,17 @@ use super::stream::{self, Requests};
 use super::variant::Exchange;
 use crate::accept::Peer;
 
-/// How a request's messages are compressed, and which ways we take.
+/// The compression of a request's messages, and the compressions that we accept.
 const GRPC_ENCODING: &str = "grpc-encoding";
 const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
-/// Not at all.
+/// No compression.
 const IDENTITY: &str = "identity";
-/// Bytes before each message: whether it is compressed, and its length.
+/// Bytes before each message: the compressed flag and the length.
 const PREFIX_BYTES: usize = 5;
-/// Responses that wait for the client. One of each kind may be out, so that none ever waits for room.
+/// Most responses that wait for the client. Each kind has at most one outstanding, so none waits for room.
 const RESPONSES_MAX: usize = 4;
 
-/// Serves both ways of aggregated discovery, incremental and state-of-the-world.
+/// Serves both variants of aggregated discovery: incremental and state-of-the-world.
 #[derive(Clone)]
 pub(crate) struct Service {
     pub(crate) state: Arc<State>,
@@ -74,7 +75,7 @@ impl tower_service::Service<Request<body::Body>> for Service {
 impl Service {
     fn answer<E: Exchange>(&self, request: Request<body::Body>) -> Result<Response<body::Body>, Status> {
         if request.headers().get(GRPC_ENCODING).is_some_and(|encoding| encoding != IDENTITY) {
-            let mut status = Status::unimplemented("requests are not to be compressed");
+            let mut status = Status::unimplemented("compressed requests are not supported; send them uncompressed");
             status.metadata_mut().insert(GRPC_ACCEPT_ENCODING, MetadataValue::from_static(IDENTITY));
             return Err(status);
         }
@@ -87,7 +88,8 @@ impl Service {
             self.state.metrics.refused_stream();
             Status::resource_exhausted(exhausted.to_string())
         })?;
-        // Room is made as it is needed, and kept: for about twice the largest request, and most are acknowledgements.
+        // The buffer grows as needed and stays, at about twice the largest request. Most requests are short
+        // acknowledgements.
         let decoder = ProstDecoder::new(BufferSettings::new(0, 0));
         let body = Metered::new(request.into_body(), account.hold(0));
         let meter = body.meter();
@@ -100,7 +102,7 @@ impl Service {
     }
 }
 
-/// A message as it goes over the wire.
+/// A message with its gRPC prefix.
 pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     let prefix = u32::try_from(length).map_err(|_| Status::resource_exhausted("a response of over 4 GiB"))?;
@@ -111,7 +113,7 @@ pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     Ok(bytes.into())
 }
 
-/// The body of a response: the messages of a stream as they come, and how it ended.
+/// The body of a response: a stream's messages, then its status.
 struct Responses {
     messages: mpsc::Receiver<stream::Response>,
     has_ended: bool,

@@ -20,12 +20,12 @@ fn control_plane() -> Service {
     Service { state: Arc::new(state(&service("echo", &["10.0.0.1"]))) }
 }
 
-/// What comes of a call.
+/// The response to a call.
 async fn call(request: Request<body::Body>) -> Response<body::Body> {
     control_plane().call(request).await.expect("it answers everybody")
 }
 
-/// A call to a method, with a body.
+/// A request for a method, with a body.
 fn request(path: &str, body: body::Body) -> Request<body::Body> {
     let mut request = Request::post(path).body(body).expect("a request");
     let address = "127.0.0.1:1".parse().expect("an address");
@@ -34,13 +34,13 @@ fn request(path: &str, body: body::Body) -> Request<body::Body> {
     request
 }
 
-/// The body of these messages; the call is then half-closed.
+/// A body of these messages, after which the call is half-closed.
 fn messages(messages: &[DeltaDiscoveryRequest]) -> body::Body {
     let bytes: Vec<u8> = messages.iter().flat_map(|message| framed(message).expect("short enough")).collect();
     body::Body::new(Full::new(Bytes::from(bytes)))
 }
 
-/// A body whose messages are sent one by one.
+/// A body that the test sends message by message.
 fn conversation() -> (mpsc::Sender<Result<Frame<Bytes>, Infallible>>, body::Body) {
     let (sender, mut frames) = mpsc::channel(4);
     (sender, body::Body::new(StreamBody::new(poll_fn(move |cx| frames.poll_recv(cx)))))
@@ -167,7 +167,7 @@ async fn a_request_that_does_not_end_is_refused_when_it_takes_more_than_is_left_
     begun.extend(u32::try_from(REQUEST_MAX_BYTES).expect("short").to_be_bytes());
     sender.send(Ok(Frame::data(Bytes::from(begun)))).await.expect("the stream is open");
     for _ in 0..10 {
-        // It may have ended.
+        // The call may have ended.
         let _ = sender.send(Ok(Frame::data(Bytes::from(vec![0; 10_000])))).await;
     }
     let collected = response.into_body().collect().await.expect("it ends well");

@@ -1,8 +1,8 @@
-//! What one client has and wants: its subscriptions, what was sent, and what it said to that. No sockets, no clock.
+//! One client's session: its subscriptions, what it was sent, and its answers. No sockets, no clock.
 //!
-//! Of each kind at most one response is out at a time, and what is sent next is decided when it is acknowledged: the
-//! latest state, however much happened in between. Clusters and their endpoints go before the listeners and routes that
-//! name them, and are taken away after them ("make before break").
+//! Each kind has at most one unacknowledged response. When the client acknowledges it, the session chooses what to send
+//! next: the latest state, however many changes there were. Clusters and endpoints are sent before the listeners and
+//! routes that name them, and removed after them ("make before break").
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,57 +18,55 @@ use super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
 
-/// How often it is looked whether a client has read what it was sent.
+/// How often to check whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
 
-/// How the client speaks.
+/// The xDS variant that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// It is sent what changed, resource by resource.
+    /// A response has only the changed resources.
     Delta,
-    /// It is sent all clusters and all listeners whenever one changes, since what is not there is gone.
+    /// A response has all clusters or all listeners whenever one changes: a resource missing from it is removed.
     StateOfTheWorld,
 }
 
-/// One client's stream.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) id: ClientId,
     pub(super) variant: Variant,
     pub(super) audience: Audience,
     pub(super) kinds: [KindState; 4],
-    /// What it may have; none once the stream has ended.
+    /// Its part of the holder's account; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
 }
 
-/// A response to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub(crate) kind: Kind,
     pub(crate) nonce: String,
     pub(crate) resources: Vec<(Arc<str>, Arc<Written>)>,
-    /// Only of [`Variant::Delta`].
+    /// Only for [`Variant::Delta`].
     pub(crate) removed: Vec<Arc<str>>,
     /// Bytes of resources that the client was sent before.
     pub(crate) again_bytes: usize,
 }
 
-/// What a client answered to a response.
+/// A client's answer to a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It took it.
+    /// The client accepted it.
     Ack,
-    /// It did not, and why; these resources were new in it.
+    /// The client rejected it for this reason; these resources were new in it.
     Nack { names: Vec<Arc<str>>, why: String },
-    /// Nothing, or something about a response that is not the last one.
+    /// No answer, or one to an older response.
     None,
 }
 
-/// Why a client's stream ends: it asked for too much.
+/// Why we close a client's stream: it asked for too much.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe to what is used only")]
+    #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe only to resources in use")]
     Subscriptions,
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
@@ -76,7 +74,7 @@ pub(crate) enum Refusal {
     Name,
 }
 
-/// Where a session finds resources, and says what it wants to hear of.
+/// The catalog to read resources from, and the subscribers to register with.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) catalog: &'a Catalog,
@@ -84,7 +82,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Ends a subscription. What nobody subscribes to any more is not kept as it was written, either.
+    /// Ends a subscription. Resources without any subscriber are not kept.
     fn unsubscribe(&self, id: ClientId, kind: Kind, subject: &Subject, name: &str) {
         self.subscribers.unsubscribe(id, kind, subject, name);
         if !self.subscribers.has(subject) {
@@ -93,7 +91,7 @@ impl Context<'_> {
     }
 }
 
-/// A response that the client has not read.
+/// A response that the client has not read yet.
 struct Unread {
     response: Bytes,
     _held: Held,
@@ -105,30 +103,30 @@ impl AsRef<[u8]> for Unread {
     }
 }
 
-/// What is to be done about one name.
+/// What to do for one name.
 enum Step {
     Send(Arc<Written>),
     Remove,
     Nothing,
 }
 
-/// What goes into a response.
+/// The content of a response.
 #[derive(Default)]
 struct Applied {
     resources: Vec<(Arc<str>, Arc<Written>)>,
     removed: Vec<Arc<str>>,
-    /// All that is new in it.
+    /// All names that are new in it.
     names: Vec<Arc<str>>,
     again_bytes: usize,
 }
 
 impl Session {
-    /// A client that has asked for nothing yet.
+    /// A client without subscriptions.
     pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience, account: Account) -> Self {
         Self { id, variant, audience, kinds: Default::default(), account: Some(account), nonces: 0 }
     }
 
-    /// Takes in what may have changed.
+    /// Adds names whose resources may have changed.
     pub(crate) fn look_again(&mut self, names: Names) {
         for (state, names) in self.kinds.iter_mut().zip(names) {
             state.pending.extend(names);
@@ -137,12 +135,13 @@ impl Session {
 
     /// The next response to send, if one is due now.
     pub(crate) fn next(&mut self, catalog: &Catalog) -> Option<Batch> {
-        // Clusters once more at the end: by then it is known whether listeners and routes are settled.
+        // Clusters and endpoints once more at the end: batching listeners and routes may have made their removal
+        // possible.
         let order = Kind::ALL.into_iter().chain([Kind::Cluster, Kind::Endpoints]);
         order.into_iter().find_map(|kind| if self.may_send(kind) { self.batch(kind, catalog) } else { None })
     }
 
-    /// Forgets the client's subscriptions.
+    /// Ends all of the client's subscriptions.
     pub(crate) fn close(&mut self, context: Context<'_>) {
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.kinds[kind.index()].entries).into_keys() {
@@ -155,7 +154,7 @@ impl Session {
         self.account = None;
     }
 
-    /// Takes in what the client says to the response of this nonce.
+    /// Processes the client's answer to the response with this nonce.
     pub(super) fn acknowledge(&mut self, kind: Kind, nonce: &str, error: Option<&str>) -> Answer {
         let state = &mut self.kinds[kind.index()];
         let Some(outstanding) = state.outstanding.take_if(|outstanding| outstanding.nonce == nonce) else {
@@ -196,7 +195,7 @@ impl Session {
         if !is_named {
             entry.is_named = true;
             state.named += 1;
-            // Before the resource is looked for, so that no change falls in between.
+            // Subscribe before looking the resource up, so that no change is missed in between.
             if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
                 context.subscribers.subscribe(self.id, kind, subject, name.clone());
             }
@@ -205,21 +204,21 @@ impl Session {
         Ok(())
     }
 
-    /// A name as another kind has it already: clients ask for each in every kind.
+    /// Reuses the name's allocation from another kind: clients ask for each name in every kind.
     fn shared_name(&self, name: &str) -> Arc<str> {
         let known = self.kinds.iter().find_map(|state| Some(state.entries.get_key_value(name)?.0.clone()));
         known.unwrap_or_else(|| name.into())
     }
 
-    /// How long nothing is sent, because clients like this one were sent too much again, or have not read what they were sent;
-    /// `None` if nothing is in the way.
+    /// How long to send nothing, because this holder's clients were sent too much again or have unread responses;
+    /// `None` if sending may go on.
     pub(crate) fn must_pause(&self, now: Instant) -> Option<Duration> {
         let account = self.account.as_ref()?;
         let unread = (!account.may_send()).then_some(UNREAD_PAUSE);
         account.paces().again.wait(now).or(unread)
     }
 
-    /// Counts a response until the client has read it.
+    /// Counts a response's bytes until the client has read it.
     pub(crate) fn until_read(&self, response: Bytes) -> Bytes {
         match &self.account {
             Some(account) => Bytes::from_owner(Unread { _held: account.hold(response.len()), response }),
@@ -227,21 +226,21 @@ impl Session {
         }
     }
 
-    /// Notes that a request was read; says how long to wait with the next one.
+    /// Counts a request's bytes; returns how long to wait before reading the next one.
     pub(crate) fn has_read(&self, bytes: usize, now: Instant) -> Option<Duration> {
         let mut paces = self.account.as_ref()?.paces();
         paces.read.spend(bytes, now);
         paces.read.wait(now)
     }
 
-    /// Notes that bytes were sent again.
+    /// Counts bytes that were sent again.
     pub(crate) fn has_sent_again(&self, bytes: usize, now: Instant) {
         if let Some(account) = &self.account {
             account.paces().again.spend(bytes, now);
         }
     }
 
-    /// Accounts for the names that are there after all: of all resources, as many as the mesh has.
+    /// Corrects the account's number of names. A subscription to all counts every resource of the mesh.
     fn recount(&mut self) {
         let of_all = |state: &KindState| if state.wants_all { state.pending.len() } else { 0 };
         let names = self.kinds.iter().map(|state| state.entries.len() + of_all(state)).sum();
@@ -250,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Ends a subscription; a resource that the client gets anyway, as one of all, is sent once more.
+    /// Ends a subscription. A resource that the client gets through a subscription to all is sent once more.
     pub(super) fn unsubscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) {
         let state = &mut self.kinds[kind.index()];
         let Some((name, entry)) = state.entries.remove_entry(name) else {
@@ -272,7 +271,7 @@ impl Session {
     /// Begins or ends the subscription to all resources of a kind.
     ///
     /// # Errors
-    /// [`Refusal::Exhausted`] if there are more than it may have.
+    /// [`Refusal::Exhausted`] if the holder may not have so many.
     pub(super) fn want_all(&mut self, kind: Kind, wants_all: bool, context: Context<'_>) -> Result<(), Refusal> {
         let state = &mut self.kinds[kind.index()];
         if !kind.has_wildcard() || state.wants_all == wants_all {
@@ -321,7 +320,7 @@ impl Session {
         is_due && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
     }
 
-    /// Whether listeners and routes may still name what is to be taken away.
+    /// Whether the client may still have listeners and routes that name removed clusters and endpoints.
     fn is_named_by_others(&self, kind: Kind) -> bool {
         let is_unsettled = |kind: Kind| {
             let state = &self.kinds[kind.index()];
@@ -356,7 +355,7 @@ impl Session {
         self.recount();
         let has_news = match self.variant {
             Variant::Delta => !resources.is_empty() || !removed.is_empty(),
-            // What is not a whole has no way to say that something is gone.
+            // A response that does not list all resources cannot express a removal.
             Variant::StateOfTheWorld => !resources.is_empty() || (is_whole && !removed.is_empty()) || is_answer_due,
         };
         if !has_news {
@@ -394,7 +393,7 @@ impl Session {
         }
     }
 
-    /// Notes what is sent now.
+    /// Records what is sent now.
     fn apply(&mut self, kind: Kind, steps: Vec<(Arc<str>, Step)>) -> Applied {
         let entries = &mut self.kinds[kind.index()].entries;
         let mut applied = Applied::default();
@@ -428,7 +427,7 @@ impl Session {
     }
 }
 
-/// As much of a peer's text as is kept.
+/// Cuts a peer's text to the bytes that are kept.
 pub(super) fn shortened(text: &str) -> String {
     text.get(..text.floor_char_boundary(TEXT_MAX_BYTES)).unwrap_or_default().to_owned()
 }

@@ -24,7 +24,7 @@ fn a_flood_of_subscriptions_is_refused() {
     assert_eq!(refused, Err(Refusal::Subscriptions));
 }
 
-/// Names that do not exist.
+/// Names without a resource.
 fn strangers(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}{number}.default:80")).collect()
 }

@@ -1,5 +1,5 @@
-//! State-of-the-world xDS: each request lists all names that are wanted, and of clusters and listeners each response has
-//! all there are.
+//! State-of-the-world xDS: each request lists every name the client subscribes to, and each response with clusters or
+//! listeners has all of them.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,6 @@ use super::delta::ALL;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 use super::variant::Exchange;
 
-/// State-of-the-world xDS.
 pub(crate) struct StateOfTheWorld;
 
 impl Exchange for StateOfTheWorld {
@@ -41,7 +40,7 @@ impl Exchange for StateOfTheWorld {
         let state = &mut session.kinds[kind.index()];
         let is_stale = state.last_nonce.as_ref().is_some_and(|last| *last != request.response_nonce);
         if is_stale && !request.response_nonce.is_empty() {
-            // The client will ask again when it has read the response that is on its way.
+            // The client will send another request when it has read the response in transit.
             return Ok(Some((kind, Answer::None)));
         }
         let is_first = !std::mem::replace(&mut state.is_known, true);

@@ -1,4 +1,4 @@
-//! What all streams share.
+//! State shared by all streams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +13,6 @@ use super::limits::Capacity;
 use super::metrics::Metrics;
 use super::subscribers::{ClientId, Subscribers};
 
-/// What all streams share.
 #[derive(Debug)]
 pub(crate) struct State {
     catalog: RwLock<Arc<Catalog>>,
@@ -36,21 +35,20 @@ impl State {
         }
     }
 
-    /// The resources as they are now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes in the next mesh and tells whoever subscribed to what changed.
+    /// Replaces the mesh and notifies the clients that subscribe to a changed subject.
     pub(crate) fn set_mesh(&self, mesh: Arc<Mesh>) {
         let (next, changes) = self.catalog().next(mesh);
-        // Replaced before it is announced: whoever hears of a change finds it.
+        // Replace it before the announcement, so that a notified client finds the change.
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.metrics.mesh();
         self.subscribers.announce(&changes);
     }
 
-    /// A number that no other stream has had.
+    /// A number that no other stream of this process has had.
     pub(crate) fn next_client(&self) -> ClientId {
         ClientId(self.clients_so_far.fetch_add(1, Ordering::Relaxed))
     }

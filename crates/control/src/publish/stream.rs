@@ -1,4 +1,4 @@
-//! One client's stream: requests go into its session, and what the session has to say goes out.
+//! One client's stream: its requests go into its session, and the session's responses go out.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,16 +24,16 @@ use super::subscribers::{ClientId, Mailbox};
 use super::variant::Exchange;
 use crate::accept::Peer;
 
-/// Where responses go, and at the end how the stream ended.
+/// Channel for responses; the last item is the status that ends the stream.
 type Responses = mpsc::Sender<Response>;
 
-/// A framed message, or the status that ends the stream. A channel has room for 32 from the start: of boxes, that is little.
+/// A framed message, or the status that ends the stream. Boxed: a channel allocates room for 32 items at the start.
 pub(super) type Response = Box<Result<Bytes, Status>>;
 
-/// The shortest pause of a client that was sent too much again: it need not be woken for each byte that it may be sent.
+/// The shortest pause of a client that was sent too much again, so that it does not wake for every few bytes.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
-/// A client's stream, joined to the others.
+/// A client's stream, registered with the shared state.
 struct Stream {
     state: Arc<State>,
     id: ClientId,
@@ -42,10 +42,9 @@ struct Stream {
     mailbox: Arc<Mailbox>,
 }
 
-/// The requests of a stream.
 pub(super) struct Requests<R> {
     pub(super) requests: Streaming<R>,
-    /// What is kept of the one that is not complete.
+    /// Counts the bytes of the incomplete request.
     pub(super) meter: Arc<Meter>,
 }
 
@@ -57,7 +56,7 @@ impl<R> Requests<R> {
     }
 }
 
-/// Serves a stream until it ends; an error that ends it goes to the client.
+/// Serves a stream until it ends. If an error ends it, the client gets its status.
 pub(crate) async fn serve<E: Exchange>(
     state: Arc<State>,
     account: Account,
@@ -71,14 +70,14 @@ pub(crate) async fn serve<E: Exchange>(
     };
     let status = match ended {
         Ok(()) => Status::ok(""),
-        // A request that is too long.
+        // tonic's status for a request that is too long.
         Err(status) if status.code() == Code::OutOfRange => Status::resource_exhausted(status.message()),
         Err(status) => status,
     };
     if status.code() == Code::ResourceExhausted {
         state.metrics.refused_stream();
     }
-    // A client that is gone needs no reason.
+    // The client may be gone.
     let _ = responses.send(Box::new(Err(status))).await;
 }
 
@@ -95,7 +94,7 @@ async fn talk<E: Exchange>(
     let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
     let stream = Stream::join::<E>(state.clone(), account, &peer, node);
     let mut rate = Purse::of_requests(Instant::now());
-    // Requests are read, and responses sent, no faster than the client may cost us.
+    // Read requests and send responses no faster than the client's budgets allow.
     let mut read_at = stream.take::<E>(&first)?;
     loop {
         let send_at = stream.send_what_is_due::<E>(responses).await?;
@@ -116,7 +115,7 @@ async fn talk<E: Exchange>(
     }
 }
 
-/// Waits until then.
+/// Waits until `until`; returns at once without one.
 async fn pause(until: Option<Instant>) {
     if let Some(until) = until {
         sleep_until(until.into()).await;
@@ -135,12 +134,12 @@ impl Stream {
         let session = Arc::new(Mutex::new(Session::new(id, E::VARIANT, audience(peer, node), account)));
         state.clients.join(id, introduction.clone(), session.clone());
         let Introduction { node, user_agent, address, .. } = &introduction;
-        tracing::info!(node, user_agent, %address, "xds: a client came");
+        tracing::info!(node, user_agent, %address, "xds: a client connected");
         let mailbox = state.subscribers.join(id);
         Self { state, id, introduction, session, mailbox }
     }
 
-    /// Takes in a request; says when the next one may be read, if not at once.
+    /// Processes a request; returns when the next one may be read, `None` for at once.
     fn take<E: Exchange>(&self, request: &E::Request) -> Result<Option<Instant>, Status> {
         let catalog = self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
@@ -164,7 +163,7 @@ impl Stream {
         tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
     }
 
-    /// Sends responses that are due; says when the rest may be sent, if there may be more.
+    /// Sends the responses that are due; returns when to try again if a budget or unread responses stop it.
     async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<Option<Instant>, Status> {
         loop {
             let catalog = self.state.catalog();
@@ -197,6 +196,6 @@ impl Drop for Stream {
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         lock(&self.session).close(context);
         self.state.clients.leave(self.id);
-        tracing::info!(node = self.introduction.node, "xds: a client left");
+        tracing::info!(node = self.introduction.node, "xds: a client disconnected");
     }
 }

@@ -1,4 +1,4 @@
-//! What a resource is about. Several names may be about one subject, and a subject may have no resource yet.
+//! The subject of a resource. Several names may have one subject, and a subject may have no resource yet.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,25 +8,23 @@ use leno_model::mesh::ClusterKey;
 use leno_wire::Kind;
 use leno_wire::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject};
 
-/// What a resource is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Subject {
     /// A port of a Service.
     Cluster(ClusterKey),
-    /// An address: of a Service or of an endpoint.
+    /// The address of a Service's or an endpoint's port.
     Address(SocketAddr),
-    /// A Pod's address, whatever the port: each name of its ports is about it too. No resource is about it alone.
+    /// A Pod's IP address, with every name that contains it at any port. No resource has it as its own subject.
     Host(IpAddr),
-    /// All clusters together.
     Mesh,
-    /// The workloads of a namespace, as others call them: the policies that select each.
+    /// The workloads of a namespace as servers: the policies that select each.
     Inbound(Box<str>),
-    /// No cluster: where routes lead whose backend does not exist.
+    /// The cluster of a route's backend that does not exist.
     Nowhere,
 }
 
 impl Subject {
-    /// What the name of a resource says, for a client in `namespace`; `None` if nothing can have this name.
+    /// The subject of a resource's name, for a client in `namespace`; `None` if no resource can have this name.
     pub(crate) fn of(kind: Kind, name: &str, namespace: &str) -> Option<Self> {
         match kind {
             Kind::Cluster | Kind::Endpoints if name == NOWHERE => Some(Self::Nowhere),
@@ -45,7 +43,7 @@ impl Subject {
 }
 
 impl Subject {
-    /// What changes with it when a Pod comes or goes.
+    /// The IP address of the Pod whose arrival or removal changes this subject.
     pub(crate) fn host(&self) -> Option<IpAddr> {
         let address = match self {
             Self::Address(address) => *address,
@@ -57,7 +55,7 @@ impl Subject {
 }
 
 impl fmt::Display for Subject {
-    /// The name that is used where nobody has asked for another.
+    /// Writes the canonical name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cluster(key) => key.fmt(f),

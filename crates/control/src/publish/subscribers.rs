@@ -1,7 +1,7 @@
-//! Who is to hear of a change: subscriptions by subject, and a mailbox for each client.
+//! Finds the clients to notify of a change: subscriptions by subject, and a mailbox for each client.
 //!
-//! A change costs as much as there are clients that subscribed to its subject. A mailbox holds names only, each once, so
-//! it never grows beyond what its client subscribed to: whoever is slow gets the latest state, not a history.
+//! The cost of a change grows with the number of clients that subscribe to its subject. A mailbox holds only names,
+//! each once, so it never exceeds its client's subscriptions. A slow client gets the latest state, not a history.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -13,17 +13,16 @@ use tokio::sync::Notify;
 use super::changes::Changes;
 use super::subject::Subject;
 
-/// Clients of a subject up to which there is room for exactly as many as there are.
+/// Up to so many clients, a subject's list has no spare capacity.
 const FEW_WATCHERS: usize = 8;
 
-/// One stream of a client; never used again.
+/// One stream of a client; a number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub(crate) u64);
 
-/// Names of resources, by kind.
 pub(crate) type Names = [BTreeSet<Arc<str>>; 4];
 
-/// What a client has to look at again.
+/// The names that a client has to check again.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     names: Mutex<Names>,
@@ -31,7 +30,7 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Waits until there are names; gives them all.
+    /// Waits until there are names, and takes all of them.
     pub(crate) async fn take(&self) -> Names {
         loop {
             self.news.notified().await;
@@ -42,7 +41,7 @@ impl Mailbox {
         }
     }
 
-    /// The names that are there; it may be none.
+    /// Takes the names that are there, if any.
     pub(crate) fn now(&self) -> Names {
         std::mem::take(&mut *lock(&self.names))
     }
@@ -54,14 +53,13 @@ impl Mailbox {
     }
 }
 
-/// All subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers {
     inner: Mutex<Inner>,
 }
 
-/// Who is to hear of a subject, sorted by client and name. Most subjects that do not exist have one client, so there is no room
-/// for more than there are.
+/// The clients to notify of a subject, sorted by client and name. Most missing subjects have one client, so the list
+/// has no spare capacity.
 type Watchers = Vec<Watcher>;
 
 /// A client's subscriptions to a subject by one name.
@@ -69,7 +67,7 @@ type Watchers = Vec<Watcher>;
 struct Watcher {
     client: ClientId,
     name: Arc<str>,
-    /// The kinds of resources, a bit for each.
+    /// The kinds of resources, one bit each.
     kinds: u8,
 }
 
@@ -77,14 +75,14 @@ struct Watcher {
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
     subjects: HashMap<Subject, Watchers>,
-    /// Who is to hear of a Pod, whatever the port that was asked for; a client may have asked for thousands of one Pod's.
+    /// The clients to notify of a Pod, at any port; one client may subscribe to thousands of ports of one Pod.
     hosts: HashMap<IpAddr, BTreeMap<(ClientId, Arc<str>), u8>>,
-    /// By kind: the clients that want all.
+    /// By kind: the clients that subscribe to all.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
 }
 
 impl Inner {
-    /// Who is to hear that a subject's resource of a kind has changed, and by which name.
+    /// The clients to notify when a subject's resource of a kind changes, each with the name that it uses.
     fn watchers(&self, subject: &Subject, kind: Kind) -> Box<dyn Iterator<Item = (ClientId, &Arc<str>)> + '_> {
         match subject {
             Subject::Host(ip) => {
@@ -120,20 +118,19 @@ impl Watcher {
     }
 }
 
-/// The bit of a kind.
 fn bit(kind: Kind) -> u8 {
     1 << kind.index()
 }
 
 impl Subscribers {
-    /// A mailbox for a new client.
+    /// Adds a client; returns its mailbox.
     pub(crate) fn join(&self, client: ClientId) -> Arc<Mailbox> {
         let mailbox = Arc::<Mailbox>::default();
         lock(&self.inner).mailboxes.insert(client, mailbox.clone());
         mailbox
     }
 
-    /// Forgets a client that is gone, whose subscriptions were removed before.
+    /// Removes a client whose subscriptions have ended.
     pub(crate) fn leave(&self, client: ClientId) {
         let mut inner = lock(&self.inner);
         inner.mailboxes.remove(&client);
@@ -177,12 +174,12 @@ impl Subscribers {
         }
     }
 
-    /// Whether anybody is to hear of a subject, by any kind.
+    /// Whether any client subscribes to a subject, in any kind.
     pub(crate) fn has(&self, subject: &Subject) -> bool {
         lock(&self.inner).subjects.contains_key(subject)
     }
 
-    /// Whether the client is to hear of everything of this kind.
+    /// Sets whether the client subscribes to all resources of this kind.
     pub(crate) fn set_all(&self, client: ClientId, kind: Kind, wants_all: bool) {
         let mut inner = lock(&self.inner);
         let mailbox = inner.mailboxes.get(&client).cloned();
@@ -193,7 +190,7 @@ impl Subscribers {
         }
     }
 
-    /// Tells every client what it has to look at again.
+    /// Puts the changed names into the mailbox of every client that subscribes to them.
     pub(crate) fn announce(&self, changes: &Changes) {
         let inner = lock(&self.inner);
         for kind in Kind::ALL {

@@ -1,4 +1,4 @@
-//! The two ways in which xDS is spoken, over one [`Session`].
+//! The interface of the two xDS variants, over one [`Session`].
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use leno_wire::Kind;
@@ -6,24 +6,21 @@ use prost::Message;
 
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 
-/// A way in which xDS is spoken.
+/// A variant of xDS.
 pub(crate) trait Exchange: 'static {
-    /// What a client sends.
     type Request: Message + Default + 'static;
-    /// What it gets.
     type Response: Message + 'static;
 
-    /// Which way this is.
     const VARIANT: Variant;
 
-    /// Who the client says it is, in its first request at least.
+    /// The client's description of itself; its first request must have one.
     fn node(request: &Self::Request) -> Option<&Node>;
 
     /// How many names are in a request.
     fn names(request: &Self::Request) -> usize;
 
-    /// Takes in a request; says what it acknowledged. `None` if it is of a kind that we have nothing of, which stays
-    /// unanswered, as the protocol has it.
+    /// Processes a request; returns what it acknowledged. `None` if we have no resources of this type, which the
+    /// protocol leaves unanswered.
     ///
     /// # Errors
     /// [`Refusal`] if the client asks for too much.
@@ -33,6 +30,5 @@ pub(crate) trait Exchange: 'static {
         context: Context<'_>,
     ) -> Result<Option<(Kind, Answer)>, Refusal>;
 
-    /// Writes a response.
     fn respond(batch: Batch) -> Self::Response;
 }

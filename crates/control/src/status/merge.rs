@@ -1,4 +1,4 @@
-//! What is to be said, into the status that is there.
+//! Merges our conditions into the status that an object has.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 use super::wanted::{Verdict, Wanted};
 
-/// Who we are in the statuses of routes (`controllerName`).
+/// Our name in the statuses of routes (`controllerName`).
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
-/// The reason for a policy that cannot be read.
+/// The reason for a policy that is invalid.
 const INVALID: &str = "Invalid";
-/// The reason for a policy that names what does not exist.
+/// The reason for a policy that names something that does not exist.
 const NOT_FOUND: &str = "NotFound";
 
-/// The status that an object is to have; nothing if it has it.
+/// The status to write to an object; `None` if it has it already.
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
     let said = Said { generation: wanted.generation, now };
     let before = &object["status"];
@@ -40,14 +40,14 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
     })
 }
 
-/// What all conditions of one write have in common.
+/// The fields that all conditions of one write share.
 struct Said {
     generation: i64,
     now: Timestamp,
 }
 
 impl Said {
-    /// The entries of others as they are, then ours.
+    /// The entries of other controllers unchanged, followed by ours.
     fn parents(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let (own, others): (Vec<&Value>, Vec<&Value>) =
             before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);
@@ -77,7 +77,7 @@ impl Said {
         ]
     }
 
-    /// A condition, which keeps the time of its last transition while its status is the same.
+    /// A condition. It keeps the time of its last transition while its status stays the same.
     fn condition(&self, before: Option<&Value>, kind: &str, status: bool, reason: &str, message: &str) -> Value {
         let status = if status { "True" } else { "False" };
         let known = before.and_then(Value::as_array).into_iter().flatten().find(|known| known["type"] == kind);
@@ -93,7 +93,7 @@ impl Said {
     }
 }
 
-/// A parent as the route wrote it.
+/// A parent reference as the route has it.
 fn parent_ref(parent: &ParentRef) -> Value {
     let mut fields = Map::new();
     let mut field = |name: &str, value: Option<Value>| {
@@ -111,7 +111,7 @@ fn parent_ref(parent: &ParentRef) -> Value {
     Value::Object(fields)
 }
 
-/// Whether a parent is one that a mesh looks after. Without a kind it would be a Gateway.
+/// Whether a parent reference names a Service. Without a kind it would name a Gateway.
 fn is_service(parent: &Value) -> bool {
     parent["kind"] == "Service" && matches!(parent["group"].as_str(), Some("" | "core"))
 }
@@ -121,7 +121,7 @@ fn unread(problem: &str) -> Condition {
         kind: ConditionKind::Accepted,
         status: false,
         reason: Reason::UnsupportedValue,
-        message: format!("{problem}. What was last right stays in force."),
+        message: format!("{problem}. The last valid version stays in force."),
     }
 }
 

@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
 }
 
-/// A route that is accepted or not at the Service echo.
+/// A route that the Service echo accepts or not.
 fn route(is_accepted: bool) -> Wanted {
     let condition = Condition {
         kind: ConditionKind::Accepted,
@@ -68,7 +68,7 @@ fn an_entry_for_a_parent_that_is_gone_goes() {
     let object = json!({ "status": { "parents": [entry("True", "Accepted", "1970-01-01T00:00:01Z")] } });
     let none = Wanted { generation: 2, verdict: Verdict::Route(Vec::new()) };
     assert_eq!(status(&object, &none, at(60)), Some(json!({ "parents": [] })));
-    // A route that never was ours gets no status at all.
+    // A route that never had an entry of ours gets no status at all.
     assert_eq!(status(&json!({}), &none, at(60)), None);
 }
 

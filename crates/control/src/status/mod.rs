@@ -1,12 +1,11 @@
-//! Tells in the objects themselves what became of them: the statuses of routes and policies, for `kubectl get` and for
-//! whoever waits for a condition.
+//! Writes the statuses of routes and policies, for `kubectl get` and for programs that wait for a condition.
 //!
 //! ```text
-//! Judged -> wanted (pure: what each object's status is to say) -> merge (pure: into the status that is there) -> API server
+//! Judged -> wanted (pure: what each object's status should be) -> merge (pure: into the object's current status) -> API server
 //! ```
 //!
-//! The replica that leads writes, and writes only what is news. Of a route's status the entries of other controllers are not
-//! ours, so a status is read before it is written, and a write that somebody else was faster than is made again.
+//! The leading replica writes, and only what changed. The entries of other controllers in a route's status are not
+//! ours, so a status is read before it is written, and a write that conflicts with another client's is repeated.
 
 mod merge;
 mod wanted;
@@ -28,36 +27,36 @@ use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
 
-/// How long to wait after a status could not be written.
+/// How long to wait after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
-/// HTTP's status for what is not there.
+/// HTTP's status for an object that does not exist.
 const NOT_FOUND: u16 = 404;
 
-/// An object that has a status of ours.
+/// An object whose status we write.
 type Place = (Kind, Name);
 
-/// What came of looking at one object's status.
+/// The result of checking one object's status.
 enum Written {
-    /// It says what it should.
+    /// The status is as it should be.
     Done,
-    /// The object is another one now, or gone: what is known of it will change.
+    /// The object has changed or is gone: a new result for it will follow.
     Later,
 }
 
-/// Keeps the statuses true, for ever, while `leads` says that this is ours to do.
+/// Keeps the statuses up to date, for ever; writes only while `leads` is true.
 pub(crate) async fn keep_statuses(
     client: Client,
     mut leads: watch::Receiver<bool>,
     mut news: watch::Receiver<Judged>,
 ) -> Infallible {
-    // What each status says, as far as we have written it or found it so.
+    // The status of each object, as we last wrote or found it.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
     loop {
         let is_failing = if *leads.borrow_and_update() {
             let all = wanted(&news.borrow_and_update());
             say(&client, all, &mut said, &news).await.is_err()
         } else {
-            // Who leads meanwhile may write something else.
+            // The next leader may write other statuses.
             said.clear();
             false
         };
@@ -69,10 +68,10 @@ pub(crate) async fn keep_statuses(
     }
 }
 
-/// A status could not be written; the log says which.
+/// A status could not be written; the log names it.
 struct Failed;
 
-/// Writes what is not said yet; stops early when more is known.
+/// Writes the statuses that differ; stops early when newer results arrive.
 async fn say(
     client: &Client,
     all: BTreeMap<Place, Wanted>,
@@ -115,7 +114,7 @@ async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result
     let Some(status) = merge::status(&object.data, wanted, Timestamp::now()) else {
         return Ok(Written::Done);
     };
-    // With the version that was read, so that nobody's entry is lost.
+    // The resource version makes the write fail if another client has changed the status since.
     let change = json!({ "metadata": { "resourceVersion": object.metadata.resource_version }, "status": status });
     objects.patch_status(&name.name, &PatchParams::default(), &Patch::Merge(change)).await?;
     Ok(Written::Done)

@@ -1,4 +1,4 @@
-//! What the statuses are to say, by what is known.
+//! Derives the statuses to write from the current results.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,34 @@ use leno_model::route::status::ParentStatus;
 use super::Place;
 use crate::index::{Kind, Name, Observed};
 
-/// What became of the objects that have a status of ours.
+/// The results for the objects whose status we write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Judged {
-    /// Of each route at each Service that it is for.
+    /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
-    /// Of each object as it is now.
+    /// The result for the current version of each object.
     pub(crate) observed: BTreeMap<Place, Observed>,
 }
 
-/// What one object's status is to say.
+/// The status that one object should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The generation of the object that this is about.
+    /// The generation of the object that this status describes.
     pub(super) generation: i64,
     pub(super) verdict: Verdict,
 }
 
-/// What became of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A route, at each of its parents that is ours.
+    /// A valid route: its status at each of its parents that is a Service.
     Route(Vec<ParentStatus>),
-    /// A route that cannot be read; why.
+    /// An invalid route, and the reason.
     BrokenRoute(String),
-    /// A policy, why it cannot be read if it cannot, and what it names that does not exist.
+    /// A policy: why it is invalid, if it is, and the names in it that do not exist.
     Policy { problem: Option<String>, missing: Option<String> },
 }
 
-/// What the status of every object is to say.
+/// The status that every object should have.
 pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     let mut routes: BTreeMap<Place, Vec<ParentStatus>> = BTreeMap::new();
     for status in &judged.routes {

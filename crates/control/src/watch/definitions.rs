@@ -1,4 +1,4 @@
-//! Which kinds are installed: the names of the cluster's CustomResourceDefinitions.
+//! Finds the installed kinds by the names of the cluster's CustomResourceDefinitions.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::backoff::Outage;
 
-/// Their names; nothing while they have not been listed.
+/// The names; `None` before they have been listed.
 pub(super) type Definitions = Option<HashSet<String>>;
 
 /// Watches them for as long as the process runs.

@@ -1,4 +1,4 @@
-//! One watch for as long as the process runs, whatever happens to the API server.
+//! Keeps one watch going for the life of the process, through every failure of the API server.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -13,16 +13,16 @@ use tokio::time::sleep;
 use super::backoff::Outage;
 use crate::index::{Change, Content, Kind, Name};
 
-/// HTTP's status for what is not there.
+/// HTTP's status for a kind that does not exist.
 const NOT_FOUND: u16 = 404;
-/// HTTP's status for a version that is too old to go on from.
+/// HTTP's status for a resource version that is too old to continue a watch.
 const GONE: u16 = 410;
 
-/// Tells the index what happens to objects of one kind.
+/// Sends the changes of one kind to the index.
 pub(super) struct Follower {
     kind: Kind,
     changes: mpsc::Sender<(Kind, Change)>,
-    /// What has been listed so far; nothing while no list is under way.
+    /// The objects of the current list so far; empty outside of a list.
     listing: HashSet<Name>,
     was_listed: bool,
     outage: Option<Outage>,
@@ -36,8 +36,8 @@ impl Follower {
         Self { kind, changes, listing: HashSet::new(), was_listed: false, outage: None }
     }
 
-    /// Follows the streams that `watch` makes, one after the other; `read` takes what is needed of an object. Ends when
-    /// nobody listens.
+    /// Runs the streams that `watch` makes, one after the other; `read` extracts the needed part of an object. Returns
+    /// when the index is gone.
     pub(super) async fn run<K, S, R>(mut self, watch: impl Fn() -> S, read: R)
     where
         K: Resource,
@@ -51,7 +51,7 @@ impl Follower {
                     Ok(event) => event,
                     Err(error) => {
                         self.wait_out(&error).await;
-                        // Nothing but a new list helps here.
+                        // Only a new list helps here.
                         if status(&error) == Some(GONE) {
                             break;
                         }
@@ -103,11 +103,12 @@ impl Follower {
         let outage = self.outage.get_or_insert_with(|| Outage::new(Instant::now()));
         let wait = outage.wait();
         if outage.is_new() && status(error) != Some(GONE) {
-            tracing::warn!(kind = %self.kind, %error, "cannot be watched; what is known of it stays in force");
+            tracing::warn!(kind = %self.kind, %error, "the kind cannot be watched; its known objects stay in force");
         } else {
-            tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "still cannot be watched");
+            tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "the kind still cannot be watched");
         }
-        // Its definition is there and it is not: another version of it, or not yet.
+        // The definition exists and the kind does not: another version is installed, or the API server does not serve
+        // it yet.
         if status(error) == Some(NOT_FOUND) && !self.was_listed {
             self.was_listed = true;
             self.changes.send((self.kind, Change::NotInstalled)).await.ok();
@@ -120,7 +121,7 @@ fn name<K: Resource>(object: &K) -> Name {
     Name::new(object.meta().namespace.as_deref().unwrap_or_default(), object.meta().name.as_deref().unwrap_or_default())
 }
 
-/// What the API server answered, if it did.
+/// The HTTP status that the API server answered, if it answered.
 fn status(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

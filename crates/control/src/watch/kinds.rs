@@ -1,4 +1,4 @@
-//! What is taken of an object of each kind.
+//! Extracts the needed part of an object of each kind.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::index::{self, Content, Kind, Name};
 
-/// As much of a Pod as is read off the wire.
+/// The part of a Pod that is deserialized.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Pod {
     metadata: ObjectMeta,
@@ -98,12 +98,13 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
     Content::Object(typed::endpoint_slice(slice))
 }
 
-/// A Pod has a proxy if it has the proxy's container. Its containers never change, whereas anybody who may label Pods could take a
-/// label away, and callers would then reach the Pod in clear.
+/// A Pod has a proxy if it has the proxy's container. Labels do not count: containers never change, but a user who may
+/// label Pods could remove a label, and callers would then reach the Pod in clear.
 pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
     let is_injected = containers.iter().any(|container| container.name == PROXY);
-    // A Pod with its node's address shares that address's ports with others: no proxy of its own answers there.
+    // A Pod on the host network shares the node's ports with other processes, so its proxy does not receive its
+    // connections.
     let is_injected = is_injected && !pod.spec.host_network;
     let ports = match is_injected {
         true => inbound_ports(containers.iter().map(|container| (&*container.name, &*container.args))),
@@ -135,7 +136,7 @@ pub(super) fn service_account(_: &Name, _: PartialObjectMeta<ServiceAccount>) ->
     Content::ServiceAccount
 }
 
-/// A kind that a CustomResourceDefinition makes.
+/// A kind that a CustomResourceDefinition defines.
 #[derive(Clone, Copy)]
 pub(super) struct Custom {
     pub(super) kind: Kind,
@@ -144,10 +145,8 @@ pub(super) struct Custom {
     plural: &'static str,
 }
 
-/// Gateway API's group.
 const GATEWAY: &str = "gateway.networking.k8s.io";
 
-/// Every one of them.
 pub(super) const CUSTOM: [Custom; 6] = [
     Custom { kind: Kind::AuthorizationPolicy, group: "leno.dev", version: "v1alpha1", plural: "authorizationpolicies" },
     Custom { kind: Kind::HttpRoute, group: GATEWAY, version: "v1", plural: "httproutes" },
@@ -157,13 +156,12 @@ pub(super) const CUSTOM: [Custom; 6] = [
     Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
 ];
 
-/// What a kind that a CustomResourceDefinition makes is called in the API; nothing for other kinds.
+/// The API resource of a kind that a CustomResourceDefinition defines; `None` for other kinds.
 pub(crate) fn resource(kind: Kind) -> Option<ApiResource> {
     CUSTOM.iter().find(|custom| custom.kind == kind).map(Custom::resource)
 }
 
 impl Custom {
-    /// What it is called in the API.
     pub(super) fn resource(&self) -> ApiResource {
         ApiResource {
             group: self.group.to_owned(),
@@ -174,19 +172,18 @@ impl Custom {
         }
     }
 
-    /// The name of its CustomResourceDefinition.
     pub(super) fn definition(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// Takes what is needed of one object.
+    /// Extracts the needed part of one object.
     pub(super) fn read(&self) -> impl Fn(&Name, DynamicObject) -> Content + use<> {
         let api = self.resource();
         move |_, mut object| {
-            // Nobody here wants it, and it is as long as the rest.
+            // Drop managedFields: we never read it, and it doubles the object's size.
             object.metadata.managed_fields = None;
             let generation = object.metadata.generation.unwrap_or_default();
-            // What is listed need not say again of which kind it is.
+            // The items of a list do not repeat their kind.
             object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
             Content::Custom(generation, read_object(serde_json::to_value(object).unwrap_or_default()))
         }

@@ -1,8 +1,8 @@
-//! Watches the cluster: what happens to objects there, to [`Change`]s for the index.
+//! Watches the cluster and turns events into [`Change`]s for the index.
 //!
-//! Each kind has a watch of its own, so that one that fails holds up no other. Objects are read as they arrive, and what
-//! the mesh does not need is dropped at once. Of kinds that only a CustomResourceDefinition makes, every object is parsed
-//! by itself: one that has a field we do not know how to read is that object's problem alone.
+//! Each kind has its own watch, so that a failing one does not delay the others. Objects are parsed as they arrive, and
+//! unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are parsed one by one, so that
+//! an object with an unknown field affects no other.
 
 mod backoff;
 mod definitions;
@@ -22,13 +22,13 @@ use definitions::Definitions;
 use follow::Follower;
 pub(crate) use kinds::resource;
 
-/// Most changes that wait to be taken in; watches pause when there are as many.
+/// Most changes that wait for the index; watches pause when the channel is full.
 pub const CHANGES_MAX: usize = 1_024;
 
-/// How many objects the API server is asked for at once: what is listed is in memory as it came until it is read.
+/// Objects in one page of a list. A page stays in memory, unparsed, until it has been read.
 const PAGE_SIZE: u32 = 200;
 
-/// Starts every watch. They go on for as long as the set that is returned.
+/// Starts every watch. They run until the returned set is dropped.
 pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let follower = |kind| Follower::new(kind, changes.clone());
@@ -55,7 +55,7 @@ pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet
     watches
 }
 
-/// Watches a kind for as long as it is installed, whenever that is.
+/// Watches a kind whenever it is installed.
 async fn follow_custom(
     custom: kinds::Custom,
     client: Client,
@@ -72,13 +72,13 @@ async fn follow_custom(
         let follower = Follower::new(custom.kind, changes.clone());
         if is_installed == Some(true) {
             let objects = objects.clone();
-            tracing::info!(kind = %custom.kind, "is installed: watched");
+            tracing::info!(kind = %custom.kind, "the kind is installed and watched now");
             tokio::select! {
                 () = follower.run(move || watcher(objects.clone(), everything()), custom.read()) => return,
                 gone = definitions.wait_for(|known| has(known) == Some(false)) => if gone.is_err() { return },
             }
         }
-        tracing::info!(kind = %custom.kind, "is not installed: there are none");
+        tracing::info!(kind = %custom.kind, "the kind is not installed, so it has no objects");
         if changes.send((custom.kind, Change::NotInstalled)).await.is_err() {
             return;
         }
@@ -92,7 +92,7 @@ fn everything() -> Config {
     Config::default().page_size(PAGE_SIZE)
 }
 
-/// Pods that have ended, of which there may be many, serve nothing.
+/// Leaves out Pods that have finished: there may be many, and they serve nothing.
 fn living() -> Config {
     everything().fields("status.phase!=Succeeded,status.phase!=Failed")
 }

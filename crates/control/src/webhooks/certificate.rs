@@ -1,8 +1,8 @@
-//! The certificate that the webhooks show.
+//! The server certificate of the webhooks.
 //!
-//! It is in no Secret: every replica makes a key of its own and has it certified by the mesh's issuing authority. An API
-//! server calls a Service by its DNS name, so the certificate has the names of ours; it believes whoever the anchors in
-//! `caBundle` vouch for, which [`super::trust`] keeps.
+//! It is in no Secret: every replica makes its own key, and the mesh's issuing authority certifies it. An API server
+//! calls a Service by its DNS name, so the certificate has the names of our Service. API servers trust the anchors in
+//! `caBundle`, which [`super::trust`] keeps up to date.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tokio::time::sleep;
 
 use crate::issuer::Signing;
 
-/// How often to look whether the certificate is to be renewed: clocks may be set, and machines sleep.
+/// How often to check whether a renewal is due: clocks may be set, and machines sleep.
 const CHECK: Duration = Duration::from_secs(10);
 
-/// The certificate in use, and what makes the next.
+/// The current certificate, and the means to make the next.
 pub(super) struct Certificate {
     names: Vec<DnsName<'static>>,
     signing: watch::Receiver<Arc<Signing>>,
@@ -29,7 +29,7 @@ pub(super) struct Certificate {
     publisher: watch::Sender<Arc<ServerConfig>>,
 }
 
-/// What the control plane's Service is called in a cluster, by those in its namespace or out of it.
+/// The DNS names of the control plane's Service, from inside and outside its namespace.
 pub(super) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName<'static>>, InvalidDnsNameError> {
     let short = format!("{CONTROL}.{namespace}");
     let names = [format!("{short}.svc"), short.clone(), format!("{short}.svc.{cluster_domain}")];
@@ -37,7 +37,7 @@ pub(super) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName
 }
 
 impl Certificate {
-    /// Makes the first one, for these names.
+    /// Issues the first certificate, with these names.
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.
@@ -54,12 +54,13 @@ impl Certificate {
         })
     }
 
-    /// The one in use, and each that replaces it.
+    /// The current configuration, and each that replaces it.
     pub(super) fn config(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.publisher.subscribe()
     }
 
-    /// Renews it before it expires, and when the authority changes: its old one may not be trusted any more.
+    /// Renews the certificate before it expires, and when the authority changes, since API servers may not trust the
+    /// old one any more.
     pub(super) async fn run(mut self) -> Infallible {
         loop {
             tokio::select! {

@@ -23,7 +23,7 @@ fn it_is_renewed_after_two_thirds_of_its_life_and_not_before() {
     certificate.check(now + DAY * 5 / 6 + Duration::from_secs(1));
     assert!(config.has_changed().expect("it lives"));
     config.mark_unchanged();
-    // The next is due by the new one's life.
+    // The next renewal depends on the new certificate's life.
     certificate.check(now + DAY * 5 / 6 + Duration::from_secs(2));
     assert!(!config.has_changed().expect("it lives"));
 }
@@ -45,7 +45,7 @@ fn one_that_cannot_be_renewed_stays_in_use() {
     let (sender, receiver) = watch::channel(signing());
     let mut certificate = certificate(receiver);
     let config = certificate.config();
-    // It can certify nobody any more.
+    // The authority has expired.
     sender.send_replace(signing_from(SystemTime::now() - DAY * 100, DAY));
     certificate.check(SystemTime::now() + DAY);
     assert!(!config.has_changed().expect("it lives"));

@@ -1,4 +1,4 @@
-//! How many requests came to each webhook, and what they were answered.
+//! Counts the requests of each webhook by their answers.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,22 +7,21 @@ use leno_install::webhook::AdmissionResponse;
 
 use super::review::Webhook;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The Pod gets a proxy.
     Injected,
     /// The Pod gets none.
     Skipped,
-    /// The object is right.
     Allowed,
-    /// A person has to mend something.
+    /// The object contains an error that its author must fix.
     Refused,
-    /// It was no review, or could not be answered.
+    /// The request was no review, or could not be answered.
     Error,
 }
 
-/// What each webhook may answer.
+/// The possible results of each webhook.
 const ROWS: [(Webhook, Outcome); 7] = [
     (Webhook::Inject, Outcome::Injected),
     (Webhook::Inject, Outcome::Skipped),
@@ -33,12 +32,12 @@ const ROWS: [(Webhook, Outcome); 7] = [
     (Webhook::Validate, Outcome::Error),
 ];
 
-/// The numbers since the start. Any thread counts.
+/// Counters since the start. Any thread may count.
 #[derive(Debug, Default)]
 pub(crate) struct Counts([AtomicU64; ROWS.len()]);
 
 impl Outcome {
-    /// What an answer means.
+    /// The result that an answer stands for.
     pub(super) fn of(webhook: Webhook, answer: &AdmissionResponse) -> Self {
         match webhook {
             _ if !answer.allowed => Self::Refused,
@@ -60,7 +59,6 @@ impl Outcome {
 }
 
 impl Counts {
-    /// A request was answered.
     pub(super) fn count(&self, webhook: Webhook, outcome: Outcome) {
         for (number, row) in self.0.iter().zip(ROWS) {
             if row == (webhook, outcome) {
@@ -69,7 +67,6 @@ impl Counts {
         }
     }
 
-    /// Adds its numbers in Prometheus' text format.
     pub(crate) fn write_metrics(&self, text: &mut String) {
         let name = "leno_control_webhook_requests_total";
         let _ = writeln!(text, "# HELP {name} Requests of API servers to webhooks.\n# TYPE {name} counter");

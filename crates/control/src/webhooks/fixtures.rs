@@ -1,4 +1,4 @@
-//! What the tests of the webhooks share.
+//! Shared by the tests of the webhooks.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -18,7 +18,7 @@ use crate::issuer::Signing;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An authority that was made then and lives for a while.
+/// An authority that is valid for `lifetime` from `start`.
 pub(super) fn signing_from(start: SystemTime, lifetime: Duration) -> Arc<Signing> {
     let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), start).expect("an anchor");
     let issuing = anchor.delegate(start, lifetime).expect("an authority");
@@ -30,12 +30,12 @@ pub(super) fn signing() -> Arc<Signing> {
     signing_from(SystemTime::now(), DAY * 90)
 }
 
-/// An API server that knows one namespace, which injects, and writes down what it was asked for.
+/// An API server that knows one namespace, which injects, and records the paths of its requests.
 #[derive(Clone, Default)]
 pub(super) struct ApiServer(Arc<Mutex<Vec<String>>>);
 
 impl ApiServer {
-    /// What it was asked for.
+    /// The paths of its requests.
     pub(super) fn asked(&self) -> Vec<String> {
         self.0.lock().expect("nobody panicked").clone()
     }

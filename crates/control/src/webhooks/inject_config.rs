@@ -1,5 +1,5 @@
-//! What all proxies are set up with: a file, which is read again when it changes. In a cluster it is the ConfigMap
-//! `leno-config`, mounted: the kubelet puts another in its place while we run.
+//! The injector's options for all proxies: a file that is read again when it changes. In a cluster it is the mounted
+//! ConfigMap `leno-config`, which the kubelet replaces while we run.
 
 use std::convert::Infallible;
 use std::fs;
@@ -13,10 +13,10 @@ use leno_install::yaml::{self, Fault};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How often to look whether the file says something else.
+/// How often to check whether the file has changed.
 const CHECK: Duration = Duration::from_secs(2);
 
-/// Why the file does not say what proxies are set up with.
+/// Why the file gives no options.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadConfig {
     #[error("{0}; mount the ConfigMap leno-config there, which leno install makes")]
@@ -27,10 +27,10 @@ pub(crate) enum BadConfig {
     NotOptions(#[from] serde_json::Error),
 }
 
-/// The file, and what it last said that was right.
+/// The file, and its last valid content.
 pub(super) struct InjectConfig {
     path: PathBuf,
-    /// What was read last, or why nothing could be, so that a mistake is told once.
+    /// The text that was read last, or why reading failed, so that an error is logged once.
     seen: Result<String, String>,
     options: watch::Sender<Arc<Options>>,
 }
@@ -39,19 +39,19 @@ impl InjectConfig {
     /// Reads the file for the first time.
     ///
     /// # Errors
-    /// [`BadConfig`], since nobody knows what else to set proxies up with.
+    /// [`BadConfig`] if it cannot be read or is invalid: there are no default options.
     pub(super) fn open(path: &Path) -> Result<Self, BadConfig> {
         let text = fs::read_to_string(path)?;
         let options = parse(&text)?;
         Ok(Self { path: path.to_owned(), seen: Ok(text), options: watch::Sender::new(Arc::new(options)) })
     }
 
-    /// What it says now, and whenever it says something else.
+    /// The current options, and each change of them.
     pub(super) fn options(&self) -> watch::Receiver<Arc<Options>> {
         self.options.subscribe()
     }
 
-    /// Follows the file, for ever.
+    /// Watches the file, for ever.
     pub(super) async fn run(mut self) -> Infallible {
         loop {
             sleep(CHECK).await;
@@ -60,7 +60,7 @@ impl InjectConfig {
     }
 
     fn check(&mut self) {
-        // A file of a few hundred bytes, which is in memory: nobody waits for that.
+        // A blocking read is fine: the file has a few hundred bytes, in the page cache.
         let read = fs::read_to_string(&self.path).map_err(|error| error.to_string());
         if read == self.seen {
             return;
@@ -71,10 +71,10 @@ impl InjectConfig {
         };
         match parsed {
             Ok(options) => {
-                tracing::info!("{}: proxies are set up by what it says now", self.path.display());
+                tracing::info!("{}: it has changed; new proxies get its options", self.path.display());
                 self.options.send_replace(Arc::new(options));
             }
-            Err(error) => tracing::warn!("{}: {error}; until then what it said before holds", self.path.display()),
+            Err(error) => tracing::warn!("{}: {error}; its last valid content stays in force", self.path.display()),
         }
         self.seen = read;
     }

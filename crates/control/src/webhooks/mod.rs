@@ -1,13 +1,13 @@
-//! The webhooks: an API server asks before it stores a Pod, which gets its proxy (`/inject`), and before it stores what the
-//! mesh reads (`/validate`).
+//! The webhooks that an API server calls: `/inject` adds the proxy to a Pod before it is stored, `/validate` checks
+//! mesh objects before they are stored.
 //!
 //! ```text
 //! accept -> serve (HTTP, limits, turns) -> review (bytes to an answer: install::webhook decides) -> counts
 //!              certificate (ours)      namespaces, inject_config (what answers depend on), refusal (no answer)
 //! ```
 //!
-//! Every replica answers. `trust` has the one that leads write the anchors into the webhooks' configurations, so that API
-//! servers believe the certificate.
+//! Every replica answers. `trust` makes the leading replica write the anchors into the webhooks' configurations, so
+//! that API servers trust the certificate.
 
 mod certificate;
 mod counts;
@@ -47,7 +47,7 @@ use namespaces::Namespaces;
 use review::Reviewer;
 use serve::Server;
 
-/// Webhooks that listen and wait for something to show who they are.
+/// Webhooks that listen but have no certificate yet.
 pub(crate) struct Webhooks {
     listener: TcpListener,
     names: Vec<DnsName<'static>>,
@@ -56,7 +56,6 @@ pub(crate) struct Webhooks {
     counts: Arc<Counts>,
 }
 
-/// Webhooks with a certificate.
 pub(crate) struct CertifiedWebhooks {
     webhooks: Webhooks,
     certificate: Certificate,
@@ -64,8 +63,8 @@ pub(crate) struct CertifiedWebhooks {
 }
 
 impl Webhooks {
-    /// Listens and reads what there is to read, in the order in which a mistake is found soonest; nothing if the command line
-    /// wants no webhooks.
+    /// Listens and reads the files, in an order that shows errors as early as possible. `None` if the command line
+    /// configures no webhooks.
     pub(crate) fn listen(
         options: &Options,
         client: &Client,
@@ -92,12 +91,11 @@ impl Webhooks {
         Ok(Some(Self { listener, names, inject_config, server, counts }))
     }
 
-    /// What is counted.
     pub(crate) fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
 
-    /// Makes the first certificate: API servers may ask from then on.
+    /// Issues the first certificate, with which API servers can connect.
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.
@@ -108,10 +106,10 @@ impl Webhooks {
 }
 
 impl CertifiedWebhooks {
-    /// Serves them, for ever; where this replica `leads`, has API servers trust them.
+    /// Serves the webhooks, for ever; while this replica `leads`, it also keeps the API servers' trust up to date.
     pub(crate) async fn run(self, client: Client, leads: watch::Receiver<bool>) -> Infallible {
         let Self { webhooks, certificate, signing } = self;
-        // Where nobody has installed the webhooks there is nothing to write into.
+        // If the webhooks are not installed, no configuration is created.
         let (_, none) = watch::channel(BTreeSet::new());
         let injector = keep_anchors::<MutatingWebhookConfiguration>(
             client.clone(),

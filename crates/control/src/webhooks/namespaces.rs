@@ -1,5 +1,5 @@
-//! What is annotated on a Pod's namespace. A namespace that was made a moment ago may not have been told by the watch yet;
-//! the API server is asked for it, so that its first Pod is no exception.
+//! Finds the annotations of a Pod's namespace. The watch may not have reported a new namespace yet; then the API server
+//! is asked, so that the namespace's first Pod is treated like the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +12,23 @@ use tokio::sync::watch;
 
 use crate::index::Namespace;
 
-/// Most namespaces that the API server is asked for at once.
+/// Most requests for namespaces to the API server at once.
 const LOOKUPS_MAX: usize = 16;
 /// Most requests that wait for their turn to ask. Sources take turns.
 const LOOKUPS_WAITING_MAX: usize = 256;
 
-/// The namespaces by their names.
 pub(super) struct Namespaces {
     known: watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>>,
     api: Api<kubernetes::Namespace>,
     turns: Queue<Source>,
 }
 
-/// Why nothing is known of a namespace; it says what to do.
+/// Why the namespace is unknown. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoNamespace {
     #[error("{0} is not the name of a namespace; send that of the Pod in request.namespace")]
     Name(String),
-    #[error("the API server does not tell what is annotated on the namespace {name}: {error}")]
+    #[error("the API server did not return the namespace {name}: {error}")]
     Api { name: String, error: Box<kube::Error> },
     #[error("the API server is asked for too many namespaces: {0}")]
     Busy(Overload),
@@ -40,10 +39,10 @@ impl Namespaces {
         Self { known, api: Api::all(client), turns: Queue::new(LOOKUPS_MAX, LOOKUPS_WAITING_MAX) }
     }
 
-    /// Finds one, for a request from `source`.
+    /// Finds a namespace, for a request from `source`.
     ///
     /// # Errors
-    /// [`NoNamespace`] if there is none, or the API server cannot be asked.
+    /// [`NoNamespace`] if it does not exist or the API server cannot be asked.
     pub(super) async fn find(&self, name: &str, source: Source) -> Result<Namespace, NoNamespace> {
         let known = self.known.borrow().get(name).cloned();
         if let Some(known) = known {
@@ -62,7 +61,7 @@ impl Namespaces {
 /// The longest name of a namespace, in bytes.
 const NAME_MAX_BYTES: usize = 63;
 
-/// Whether a text may be put into the path of a question to the API server: it comes from whoever asks us.
+/// Whether a text may go into a path of the API server: it comes from a client.
 fn is_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=NAME_MAX_BYTES).contains(&text.len()) && text.bytes().all(allowed)

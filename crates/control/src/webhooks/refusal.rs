@@ -1,5 +1,5 @@
-//! Requests that are not answered: why, and what HTTP says about it. An API server then does as the webhook's
-//! `failurePolicy` says.
+//! Answers to requests that cannot be reviewed: an HTTP status and the reason. An API server then applies the webhook's
+//! `failurePolicy`.
 
 use hyper::StatusCode;
 use hyper::header::{ALLOW, HeaderValue};
@@ -10,7 +10,7 @@ use leno_install::webhook::BadReview;
 use super::namespaces::NoNamespace;
 use super::serve::{REQUEST_MAX, REVIEW_MAX_BYTES};
 
-/// Why a request is not answered; it says what to do.
+/// Why a request is rejected. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("there is no such webhook; there are /inject and /validate")]
@@ -34,7 +34,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Who is to blame, as HTTP has it.
+    /// The HTTP status, by whether the client or the server is at fault.
     fn status(&self) -> StatusCode {
         match self {
             Self::Path => StatusCode::NOT_FOUND,
@@ -48,7 +48,6 @@ impl Refusal {
         }
     }
 
-    /// What is sent.
     pub(super) fn answer(&self) -> Answer {
         let mut answer = text(self.status(), format!("{self}\n"));
         if matches!(self, Self::Method) {

@@ -1,4 +1,4 @@
-//! One review: the bytes that an API server sends, to its answer.
+//! One review: from the bytes that an API server sends to the answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,28 +13,27 @@ use super::namespaces::Namespaces;
 use super::refusal::Refusal;
 use crate::index::{Change, Kind, Namespace};
 
-/// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Webhook {
-    /// To give a Pod its proxy.
+    /// Adds the proxy to a Pod.
     Inject,
-    /// To look whether the mesh can read an object.
+    /// Checks whether the mesh can read an object.
     Validate,
 }
 
-/// What answers depend on.
+/// What the answers depend on.
 pub(super) struct Reviewer {
     pub(super) namespaces: Namespaces,
-    /// What all proxies are set up with.
+    /// Options for all proxies.
     pub(super) options: watch::Receiver<Arc<Options>>,
-    /// Who wants to know where a Pod with a proxy is about to be made.
+    /// Receives the namespaces in which a Pod with a proxy is about to be created.
     pub(super) changes: mpsc::Sender<(Kind, Change)>,
-    /// The namespaces of which that is known.
+    /// The namespaces that already get the trust bundle.
     pub(super) trusting: watch::Receiver<BTreeSet<Box<str>>>,
 }
 
 impl Webhook {
-    /// The webhook that is at a path.
+    /// The webhook at a path.
     pub(super) fn at(path: &str) -> Option<Self> {
         match path {
             "/inject" => Some(Self::Inject),
@@ -52,19 +51,19 @@ impl Webhook {
 }
 
 impl Reviewer {
-    /// Finds the namespace that a Pod is to be made in. All else in the review is skipped.
+    /// Finds the namespace of the new Pod. Skips the rest of the review.
     ///
     /// # Errors
-    /// [`Refusal`] if it is no review, or the namespace is not known.
+    /// [`Refusal`] if the bytes are no review or the namespace is unknown.
     pub(super) async fn namespace(&self, review: &[u8], source: Source) -> Result<Namespace, Refusal> {
         let name = AdmissionReview::namespace(review)?;
         Ok(self.namespaces.find(&name, source).await?)
     }
 
-    /// Answers one request: about a Pod in `namespace`, or without one about any object.
+    /// Answers one request: injects into a Pod in `namespace`, or without one validates any object.
     ///
     /// # Errors
-    /// [`Refusal`] if it is no request.
+    /// [`Refusal`] if the bytes are no review.
     pub(super) fn answer(&self, review: &[u8], namespace: Option<&Namespace>) -> Result<AdmissionResponse, Refusal> {
         let request = AdmissionReview::read(review)?;
         Ok(match namespace {
@@ -76,17 +75,17 @@ impl Reviewer {
     fn inject(&self, request: &AdmissionRequest, namespace: &Namespace) -> AdmissionResponse {
         let options = self.options.borrow().clone();
         let answer = mutate(request, &described(&request.namespace, namespace), &options);
-        // Where the namespace injects, or was told of before, it is known already that it needs the trust bundle.
+        // A namespace that injects, or was reported before, gets the trust bundle already.
         let is_news = || !namespace.injects() && !self.trusting.borrow().contains(request.namespace.as_str());
         if answer.patch.is_some() && !request.dry_run && is_news() {
-            // When there are so many changes that this one finds no place, the Pod itself will tell.
+            // If the channel is full, the watch reports the Pod itself later.
             self.changes.try_send((Kind::Pod, Change::Expected(request.namespace.as_str().into()))).ok();
         }
         answer
     }
 }
 
-/// A namespace as the injector knows it.
+/// A namespace in the injector's form.
 fn described(name: &str, namespace: &Namespace) -> inject::Namespace {
     let annotations = namespace.annotations().iter();
     inject::Namespace {

@@ -1,5 +1,5 @@
-//! The webhooks' listener: HTTP/1.1 over TLS. Everybody in the cluster can reach it, and API servers show no certificate of
-//! the mesh, so what callers may cost is bounded here.
+//! The webhooks' server: HTTP/1.1 over TLS. Every client in the cluster can reach it, and API servers show no
+//! certificate of the mesh, so the cost of all clients together is limited here.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -27,33 +27,32 @@ use super::refusal::Refusal;
 use super::review::{Reviewer, Webhook};
 use crate::accept::{Clients, Connection, Peer, Tls, accept};
 
-/// Most connections at once. An API server keeps some dozens open while nothing happens.
+/// Most connections at once. An API server keeps some dozens open while idle.
 const CONNECTIONS_MAX: usize = 256;
-/// How long a connection may be without a request, but for the first one, or a request's header may take to come. API servers
-/// close theirs after 90 seconds: whoever asks should not meet a connection that is being closed.
+/// Longest time that a connection may be idle between requests, or a request's header may take to arrive. API servers
+/// close idle connections after 90 seconds, so they never send a request on a connection that we are closing.
 const IDLE_MAX: Duration = Duration::from_secs(120);
-/// How long a connection is used, so that API servers come to replicas that started later.
+/// Longest life of a connection, limited so that API servers also reach replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
-/// How long a request may take, its body and its answer included. API servers wait for 30 seconds at most.
+/// Longest time for a request, from its body to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Largest request header, in bytes; API servers send a tenth of it.
 const HEADER_MAX_BYTES: usize = 16 << 10;
-/// Largest review, in bytes: an object as it would be and as it was, each as large as a cluster can store.
+/// Largest review, in bytes: a new and an old object, each as large as a cluster can store.
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
-/// Reviews up to this size, in bytes, which nearly all are, need no place among the large ones.
+/// Reviews up to this size, in bytes, need no place among the large ones. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 64 << 10;
-/// Larger reviews that are read or wait at once. A newcomer replaces the oldest that has not been read whole, of the address
-/// with the most: whoever sends slowly holds up nobody else.
+/// Most large reviews at once, both being read and waiting. A new one replaces the oldest incomplete review of the
+/// source with the most, so that a slow sender delays no other.
 const LARGE_REVIEWS_MAX: usize = 6;
-/// Reviews that are parsed and answered at once. Each takes many times its size meanwhile, and no longer.
+/// Reviews that are parsed and answered at once. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
-/// The most memory that reviews take before they are parsed, in bytes.
+/// Most bytes that all unparsed reviews together take.
 const READ_MAX_BYTES: usize =
     LARGE_REVIEWS_MAX * REVIEW_MAX_BYTES as usize + CONNECTIONS_MAX * (SMALL_MAX_BYTES as usize + HEADER_MAX_BYTES);
-/// A sixth of the 256 MiB that a control plane may be given.
+/// A sixth of 256 MiB, which a control plane may be limited to.
 const _: () = assert!(READ_MAX_BYTES <= 45 << 20);
 
-/// What serves the webhooks' requests.
 pub(super) struct Server {
     reviewer: Reviewer,
     counts: Arc<Counts>,
@@ -72,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Answers whoever connects, for ever; what `certificate` says last shows who we are.
+    /// Serves every connection, for ever. New connections use the latest value of `certificate`.
     pub(super) async fn serve(
         self,
         listener: TcpListener,
@@ -86,7 +85,7 @@ impl Server {
             while let Some(Ok(connection)) = connections.recv().await {
                 tokio::spawn(server.clone().answer_connection(connection));
             }
-            // The sender lives as long as we do.
+            // `accept` holds the sender for ever.
             pending().await
         };
         tokio::select! {
@@ -166,10 +165,10 @@ impl Server {
         place.hold(reading).await.unwrap_or(Err(Refusal::TooSlow))
     }
 
-    /// Answers a review that has been read whole.
+    /// Answers a complete review.
     async fn answer_review(&self, webhook: Webhook, review: &[u8], peer: &Peer) -> Result<AdmissionResponse, Refusal> {
         peer.presence.settle();
-        // Looked up before anything is parsed: while the API server is asked, a review takes its own size and no more.
+        // Find the namespace before parsing: while the API server is asked, a review takes only its own size in memory.
         let namespace = match webhook {
             Webhook::Inject => Some(self.reviewer.namespace(review, peer.source()).await?),
             Webhook::Validate => None,
@@ -187,7 +186,7 @@ async fn read(body: Incoming) -> Result<Bytes, Refusal> {
     }
 }
 
-/// Whether a content type is JSON, whatever parameters follow.
+/// Whether a content type is JSON, with any parameters.
 fn is_json(content_type: &str) -> bool {
     let media_type = content_type.split(';').next().unwrap_or_default();
     media_type.trim().eq_ignore_ascii_case("application/json")

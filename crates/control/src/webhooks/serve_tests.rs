@@ -22,7 +22,7 @@ use crate::webhooks::namespaces::Namespaces;
 
 const NAME: &str = "leno-control.leno.svc";
 
-/// The webhooks on loopback, in a cluster with the namespaces `shop`, which injects, and `quiet`.
+/// Webhooks on loopback, in a cluster with the namespaces `shop`, which injects, and `quiet`.
 struct Webhooks {
     address: SocketAddr,
     signing: Arc<Signing>,
@@ -52,7 +52,7 @@ impl Webhooks {
         Self { address, signing, counts, changes, trusting, _options: options }
     }
 
-    /// A connection of another machine, as far as the webhooks can tell, without TLS.
+    /// A connection without TLS from another source address.
     async fn connect_from(&self, last: u8) -> TcpStream {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, last], 0).into()).expect("a loopback address");
@@ -72,7 +72,7 @@ impl Webhooks {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.expect("a handshake")
     }
 
-    /// Sends one request on a connection of its own: the status, and the body.
+    /// Sends one request on its own connection; returns the status and the body.
     async fn ask(&self, line: &str, content_type: &str, body: &str) -> (u16, String) {
         let mut stream = self.connect().await;
         send(&mut stream, line, &format!("Content-Type: {content_type}\r\nConnection: close\r\n"), body).await;
@@ -95,7 +95,7 @@ impl Webhooks {
     }
 }
 
-/// Sends the head of a review, of which nothing else may ever come.
+/// Sends the head of a review without its body.
 async fn send_head(stream: &mut TlsStream<TcpStream>, length: u32) {
     let head = format!(
         "POST /inject HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -112,7 +112,7 @@ fn review(request: &Value) -> String {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request }).to_string()
 }
 
-/// A Pod as a controller makes it: its own namespace and name are not there yet.
+/// A Pod as a controller creates it: without a namespace and a name of its own.
 fn pod(namespace: &str, annotations: &Value) -> Value {
     let metadata = json!({ "generateName": "web-", "annotations": annotations });
     let object = json!({ "kind": "Pod", "metadata": metadata, "spec": { "containers": [{ "name": "web" }] } });
@@ -134,7 +134,7 @@ async fn pods_are_answered_by_the_annotations_of_their_namespace_and_their_own()
     assert_eq!(response, json!({ "uid": "7", "allowed": true }));
     let response = webhooks.inject(&pod("shop", &json!({ "leno.dev/inject": "perhaps" }))).await;
     assert!(response["allowed"] == false && response["status"]["message"].as_str().is_some(), "{response}");
-    // Of a namespace that injects it is known already that Pods with a proxy come.
+    // A namespace that injects gets the trust bundle without this notice.
     assert!(webhooks.changes.try_recv().is_err());
     let name = "leno_control_webhook_requests_total{webhook=\"inject\",answer=";
     for (answer, number) in [("injected", 2), ("skipped", 1), ("refused", 1), ("error", 0)] {
@@ -220,7 +220,7 @@ async fn a_namespace_that_is_told_of_already_is_not_told_of_again() {
 #[tokio::test]
 async fn connections_that_ask_nothing_keep_no_api_server_out() {
     let webhooks = Webhooks::start().await;
-    // Some never begin a handshake, some say nothing after it, some begin a review that never ends.
+    // Some never begin a handshake, some are silent after it, some never finish a review.
     let mut idle = Vec::new();
     for last in [2, 3] {
         for _ in 0..CONNECTIONS_MAX * 3 / 4 {
@@ -242,7 +242,7 @@ async fn connections_that_ask_nothing_keep_no_api_server_out() {
     for _ in 0..3 {
         assert_eq!(webhooks.inject(&pod("quiet", &json!({}))).await["allowed"], true);
     }
-    // Less than any time limit: nothing was waited for.
+    // Less than any time limit, so no limit was waited for.
     assert!(started.elapsed() < FIRST_REQUEST_MAX, "{:?}", started.elapsed());
 }
 

@@ -1,7 +1,7 @@
-//! The API server's trust in the webhooks: the anchors in `caBundle` of the webhooks' configurations.
+//! Makes API servers trust the webhooks: writes the anchors into `caBundle` of the webhooks' configurations.
 //!
-//! Nothing else of them is ours, so what `kubectl apply` and `helm upgrade` write stays: neither writes `caBundle`, and the
-//! patch names nothing but it.
+//! The other fields are not ours, so the patch names only `caBundle`. `kubectl apply` and `helm upgrade` do not write
+//! `caBundle`, so neither overwrites the other.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -35,7 +35,7 @@ impl Carrier for ValidatingWebhookConfiguration {
     }
 }
 
-/// Webhooks are merged by their names, so one that moved in the list meanwhile is still the one that is meant.
+/// API servers merge webhooks by name, so the patch meets the right webhook even if the list's order has changed.
 fn correction<'a>(
     webhooks: impl Iterator<Item = (&'a str, &'a WebhookClientConfig)>,
     anchors: &str,

@@ -1,7 +1,7 @@
-//! The objects of an installation, from charts/leno: the very templates that Helm renders.
+//! The objects of an installation, rendered from charts/leno: the same templates that Helm renders.
 //!
-//! values.yaml, the caller's values and the schema -> `values` -> `template` -> objects. Of Helm's language there is
-//! what the chart uses; anything else is an error, and a test compares both renderings.
+//! values.yaml, the user's values and the schema -> `values` -> `template` -> objects. This supports the part of Helm's
+//! language that the chart uses; anything else is an error, and a test compares both renderings.
 
 mod template;
 mod values;
@@ -22,7 +22,7 @@ const CHART: &str = include_str!("../../../../charts/leno/Chart.yaml");
 /// The chart's custom resource definitions, each with its file's name.
 const CRDS: [(&str, &str); 1] =
     [("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml"))];
-/// The chart's templates in the order in which a cluster should see them.
+/// The chart's templates, in the order in which to apply their objects.
 const TEMPLATES: [(&str, &str); 5] = [
     ("rbac.yaml", include_str!("../../../../charts/leno/templates/rbac.yaml")),
     ("control.yaml", include_str!("../../../../charts/leno/templates/control.yaml")),
@@ -31,34 +31,23 @@ const TEMPLATES: [(&str, &str); 5] = [
     ("guard.yaml", include_str!("../../../../charts/leno/templates/guard.yaml")),
 ];
 
-/// Why there are no objects; one line.
+/// Why the chart could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChartError {
-    /// A value may not be what it is.
     #[error("{0}")]
     Value(#[from] ValueError),
-    /// A template does not work with these values.
+    /// A template fails with these values.
     #[error("{file}: {error}")]
-    Template {
-        /// Its file.
-        file: String,
-        /// What does not.
-        error: TemplateError,
-    },
-    /// A file of the chart, or what came of a template, is not YAML.
+    Template { file: String, error: TemplateError },
+    /// A file of the chart, or a template's output, is not YAML.
     #[error("{file}: {fault}")]
-    Yaml {
-        /// The file.
-        file: String,
-        /// Where and why.
-        fault: Fault,
-    },
+    Yaml { file: String, fault: Fault },
 }
 
-/// The values that hold where nobody says otherwise; with `is_ha`, those for production.
+/// The default values; with `is_ha`, those for production.
 ///
 /// # Errors
-/// None that a chart with working tests has.
+/// [`ChartError`] if the embedded chart itself is broken; a test rules that out.
 pub fn default_values(is_ha: bool) -> Result<Value, ChartError> {
     let mut values = read("values.yaml", VALUES)?;
     if is_ha {
@@ -67,10 +56,10 @@ pub fn default_values(is_ha: bool) -> Result<Value, ChartError> {
     Ok(values)
 }
 
-/// Sets one value, written as `control.replicas=3`; text needs no quotes.
+/// Sets one value, as `control.replicas=3`; text needs no quotes.
 ///
 /// # Errors
-/// Where that is not NAME=VALUE. What the name or the value may be is looked at by [`objects`].
+/// If the text is not NAME=VALUE. [`objects`] checks the name and the value.
 pub fn set_value(values: &mut Value, text: &str) -> Result<(), ChartError> {
     Ok(values::set(values, &read("values.schema.json", SCHEMA)?, text)?)
 }
@@ -78,7 +67,7 @@ pub fn set_value(values: &mut Value, text: &str) -> Result<(), ChartError> {
 /// Every object of an installation: the namespace, the custom resource definitions, then the rest.
 ///
 /// # Errors
-/// A value that may not be what it is.
+/// If a value is invalid.
 pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     let schema = read("values.schema.json", SCHEMA)?;
     if let Some(violation) = schema::check(&schema, values).into_iter().next() {
@@ -104,8 +93,8 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     Ok(objects)
 }
 
-/// Helm makes it by `--create-namespace`. The control plane needs no more than the strictest Pod security, and leno-init, if
-/// its Pods have one, what only the least strict allows.
+/// With Helm, `--create-namespace` creates it. The control plane runs under the strictest Pod security level. If its
+/// Pods have a proxy, leno-init needs the least strict one.
 fn namespace(is_meshed: bool) -> Value {
     let pod_security = if is_meshed { "privileged" } else { "restricted" };
     json!({

@@ -1,8 +1,8 @@
-//! As much of Helm's template language as the chart uses.
+//! The part of Helm's template language that the chart uses.
 //!
-//! Text with actions: `{{ pipeline }}`, `{{ if pipeline }} .. {{ else }} .. {{ end }}`, `{{ /* comment */ }}`, with `-` to trim
-//! white space. A pipeline is commands with `|` between them; a command is a field (`.Values.a`), a literal, or a function
-//! with arguments: default, eq, fail, has, indent, ne, nindent, or, quote, toYaml.
+//! Text with actions: `{{ pipeline }}`, `{{ if pipeline }} .. {{ else }} .. {{ end }}`, `{{ /* comment */ }}`, with `-`
+//! to trim white space. A pipeline is commands with `|` between them. A command is a field (`.Values.a`), a literal, or
+//! a function with arguments: default, eq, fail, has, indent, ne, nindent, or, quote, toYaml.
 
 use std::vec::IntoIter;
 
@@ -10,22 +10,21 @@ use serde_json::Value;
 
 use crate::yaml;
 
-/// How deep `if`s may nest.
+/// Deepest nesting of `if`s.
 const DEPTH_MAX: usize = 16;
 
-/// Why a template does not work; one line.
+/// Why a template cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It is not in the language, or not in the part of it that is read here.
+    /// The action is malformed or not supported.
     #[error("{{{{ {0} }}}} is not understood")]
     Syntax(String),
-    /// An `if` without its `end`, or the other way around.
     #[error("an if without its end, or an end without its if")]
     Unbalanced,
-    /// A field that is printed has no value.
+    /// A printed field has no value.
     #[error("{0} has no value")]
     Missing(String),
-    /// The template itself says that it does not work.
+    /// The template called `fail`.
     #[error("{0}")]
     Fail(String),
 }
@@ -33,7 +32,7 @@ pub enum TemplateError {
 /// Renders a template; `context` holds `Values`, `Release` and `Chart`.
 ///
 /// # Errors
-/// The first action that does not work.
+/// The first action that fails.
 pub(super) fn render(template: &str, context: &Value) -> Result<String, TemplateError> {
     let mut tokens = tokens(template)?.into_iter();
     let mut text = String::new();
@@ -47,7 +46,7 @@ enum Token<'a> {
     Action(&'a str),
 }
 
-/// Text and actions, white space trimmed where a `-` says so.
+/// Splits a template into text and actions, and trims white space at each `-`.
 fn tokens(template: &str) -> Result<Vec<Token<'_>>, TemplateError> {
     let mut tokens = Vec::new();
     let mut rest = template;
@@ -68,8 +67,8 @@ fn tokens(template: &str) -> Result<Vec<Token<'_>>, TemplateError> {
     Ok(tokens)
 }
 
-/// Renders up to the `else` or `end` that ends this block, which it returns, or to the end of the template. Without
-/// `output` the block is passed over.
+/// Renders up to the `else` or `end` of this block and returns it, or to the end of the template. Without `output` the
+/// block is skipped.
 fn block<'a>(
     tokens: &mut IntoIter<Token<'a>>,
     context: &Value,
@@ -124,7 +123,7 @@ fn pipeline(text: &str, context: &Value) -> Result<Value, TemplateError> {
     piped.ok_or_else(|| TemplateError::Syntax(text.to_owned()))
 }
 
-/// One command; what came through the pipe is its last argument.
+/// Evaluates one command; a piped value is its last argument.
 fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Value) -> Result<Value, TemplateError> {
     let syntax = || TemplateError::Syntax(action.to_owned());
     let (first, rest) = words.split_first().ok_or_else(syntax)?;
@@ -151,7 +150,7 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
     }
 }
 
-/// A field or a literal; `None` for anything else, as the name of a function.
+/// Evaluates a field or a literal; `None` for anything else, such as a function's name.
 fn term(word: &str, context: &Value) -> Option<Value> {
     if let Some(path) = word.strip_prefix('.') {
         let mut value = context;
@@ -164,7 +163,7 @@ fn term(word: &str, context: &Value) -> Option<Value> {
     is_literal.then(|| serde_json::from_str(word).ok()).flatten()
 }
 
-/// Words with white space between them; quoted text is one.
+/// Splits at white space; quoted text is one word.
 fn words(command: &str) -> Result<Vec<String>, TemplateError> {
     let mut words = Vec::new();
     let mut rest = command.trim();
@@ -185,7 +184,7 @@ fn printed(action: &str, value: Value) -> Result<String, TemplateError> {
         Value::String(text) => Ok(text),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
         Value::Null => Err(TemplateError::Missing(action.to_owned())),
-        // Go prints these in a form of its own, which is never meant.
+        // Go would print these in its own notation, which no template wants.
         Value::Array(_) | Value::Object(_) => Err(TemplateError::Syntax(action.to_owned())),
     }
 }

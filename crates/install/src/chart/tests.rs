@@ -133,7 +133,7 @@ fn a_network_policy_needs_the_api_servers_and_opens_the_webhooks_to_them_alone()
     assert!(!names.iter().any(|name| name.starts_with("NetworkPolicy")));
 }
 
-/// The table of docs/control-plane.md: API group, resource, where, and the verbs.
+/// The table in docs/control-plane.md: API group, resource, scope, and verb.
 fn documented_rights() -> std::collections::BTreeSet<(String, String, bool, String)> {
     let page = include_str!("../../../../docs/control-plane.md");
     let (_, section) = page.split_once("## What it may do").expect("the section is there");
@@ -178,7 +178,7 @@ fn the_control_plane_may_do_what_its_page_says_and_nothing_else() {
     assert_eq!(rights, documented_rights());
 }
 
-/// Limits of schemas are floating point to Kubernetes' types.
+/// Kubernetes' types have floating-point limits in schemas.
 fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -198,7 +198,7 @@ fn kubernetes_types_read_what_is_rendered() {
 
     fn same<T: DeserializeOwned + serde::Serialize>(object: &Value) {
         let read: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object:#}"));
-        // What a type does not know is lost on the way, so that it differs.
+        // A type drops fields that it does not know, and then the objects differ.
         assert_eq!(whole_numbers(serde_json::to_value(read).expect("it is JSON")), *object);
     }
     let everything = [
@@ -239,7 +239,7 @@ fn kubernetes_types_read_what_is_rendered() {
     }
 }
 
-/// What the injector of an installation is told.
+/// The injector's options in an installation.
 fn injector_options(objects: &[Value]) -> Options {
     let text = find(objects, "ConfigMap", "leno-config")["data"]["inject.yaml"].as_str().expect("text");
     serde_json::from_value(yaml::read(text).expect("it is YAML")).expect("the injector takes it")
@@ -268,8 +268,8 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
     assert_eq!(options(&sets), expected);
 }
 
-/// The control plane's Pod template as the injector would have made it, if leno-control were an application, and then what
-/// the chart means to be different.
+/// The control plane's Pod template as the injector would change it if leno-control were an application, with the
+/// chart's intended differences.
 fn injected_control(template: &Value, options: &Options) -> Value {
     let mut pod = template.clone();
     apply(&mut pod, &uninject(template)).expect("it fits");
@@ -283,7 +283,7 @@ fn injected_control(template: &Value, options: &Options) -> Value {
     pod["metadata"].as_object_mut().expect("a mapping").shift_remove("annotations");
 
     let proxy = pod.pointer_mut("/spec/initContainers/1").and_then(Value::as_object_mut).expect("the proxy");
-    // It must not hold back the container that it has its certificate from, nor take it out of the Service.
+    // The proxy must not delay the container that issues its certificate, nor remove it from the Service.
     assert!(proxy.shift_remove("startupProbe").is_some() && proxy.shift_remove("readinessProbe").is_some());
     for argument in proxy["args"].as_array_mut().expect("arguments") {
         let text = argument.as_str().expect("text");
@@ -304,7 +304,7 @@ fn injected_control(template: &Value, options: &Options) -> Value {
     pod
 }
 
-/// Lists whose order means nothing, by name.
+/// Sorts lists whose order does not matter by name.
 fn by_name(mut pod: Value) -> Value {
     let volumes = pod["spec"]["volumes"].as_array_mut().expect("volumes");
     volumes.sort_by_key(|volume| volume["name"].to_string());
@@ -403,11 +403,11 @@ fn the_control_plane_never_writes_what_it_only_reads() {
     }
 }
 
-/// LENO_HELM names the program; without it this compares nothing and says so.
+/// LENO_HELM is the path of Helm; without it the test is skipped and says so.
 #[test]
 fn helm_renders_the_same_objects() {
     let Some(helm) = std::env::var_os("LENO_HELM") else {
-        // Past the harness, which shows nothing of a test that passes.
+        // Straight to stderr: the harness shows no output of a test that passes.
         writeln!(io::stderr(), "SKIPPED: set LENO_HELM to a helm 3 to compare the chart's rendering with its own").ok();
         return;
     };
@@ -435,7 +435,7 @@ fn helm_renders_the_same_objects() {
         let text = String::from_utf8(output.stdout).expect("it is text");
         let documents = yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value);
         let mut theirs: Vec<_> = documents.filter(|value| !value.is_null()).collect();
-        // Helm makes the namespace itself.
+        // Helm creates the namespace itself.
         let mut ours: Vec<_> = rendered(sets, is_ha).expect("it renders").split_off(1);
         for objects in [&mut theirs, &mut ours] {
             objects.sort_by_key(|object| names(std::slice::from_ref(object)));
@@ -447,7 +447,7 @@ fn helm_renders_the_same_objects() {
     }
 }
 
-/// Text that holds YAML is compared by what it says: Helm and we order keys differently.
+/// Parses text that contains YAML: Helm and we order keys differently.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(text) = object.pointer_mut("/data/inject.yaml") {

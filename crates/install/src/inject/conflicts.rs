@@ -1,4 +1,4 @@
-//! What of a Pod the proxy cannot live with.
+//! Finds parts of a Pod that conflict with the proxy.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
 use crate::names::{INIT, PROXY};
 
-/// Every conflict: ports that both want, and users that the redirection would take for the proxy's.
+/// Every conflict: ports that both use, and users that the redirection would take for the proxy's.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let mut found = own_ports(settings);
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);

@@ -1,4 +1,4 @@
-//! The containers and the volume that a Pod gets.
+//! The containers and the volume that are added to a Pod.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::{Options, PodProbe, Settings, probes};
 use crate::names::{ANCHORS, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE};
 
-/// The volume with what it proves its identity with, and trusts others by.
+/// The volume with the token that proves the Pod's identity, and with the trust bundle.
 pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
-/// The user that the proxy runs as, whose connections are not redirected.
+/// The user that the proxy runs as; its connections are not redirected.
 pub(super) const PROXY_UID: i64 = 2102;
 
-/// Options of the containers that are read back, since callers must know them.
+/// Container options that are read back, since callers depend on them.
 pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
@@ -29,9 +29,10 @@ const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
 const TOKEN_SECONDS: i64 = 3_600;
 
-/// Redirects the Pod's connections, once, before anything else runs in it.
+/// The init container, which redirects the Pod's connections before any other container runs.
 ///
-/// It is root, because a capability counts for no other user of a container; of root's rights it has NET_ADMIN.
+/// It runs as root, because a container gives capabilities to no other user. Of root's capabilities it keeps NET_ADMIN
+/// only.
 pub(super) fn init(settings: &Settings) -> Container {
     let mut args = vec![
         format!("--proxy-uid={PROXY_UID}"),
@@ -60,7 +61,7 @@ pub(super) fn init(settings: &Settings) -> Container {
     }
 }
 
-/// The proxy: a native sidecar, so it is ready before the application starts and ends after it, in Jobs too.
+/// The proxy. As a native sidecar it is ready before the application starts and ends after it, in Jobs too.
 pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Container {
     Container {
         name: PROXY.to_owned(),
@@ -80,7 +81,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
             port("leno-tunnel", Settings::TUNNEL_PORT),
             port("leno-admin", settings.admin_port),
         ]),
-        // The application waits for this one, so it is asked for often: two minutes, every second.
+        // The application waits for the proxy, so probe often: every second, for two minutes.
         startup_probe: Some(probe(settings, "/ready", 1, 120)),
         readiness_probe: Some(probe(settings, "/ready", 5, 3)),
         liveness_probe: Some(probe(settings, "/live", 10, 6)),
@@ -102,9 +103,9 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
     }
 }
 
-/// The token of the Pod's service account, for the mesh alone, and the trust bundle beside it.
+/// A token of the Pod's service account for the mesh only, and the trust bundle.
 ///
-/// Where the bundle's ConfigMap is not there yet the Pod waits for it, and starts when the control plane has put it there.
+/// If the bundle's ConfigMap is missing, the Pod waits and starts once the control plane has written it.
 pub(super) fn volume() -> Volume {
     let token = ServiceAccountTokenProjection {
         audience: Some(TOKEN_AUDIENCE.to_owned()),
@@ -129,7 +130,7 @@ pub(super) fn volume() -> Volume {
     }
 }
 
-/// The command line of the proxy. The kubelet puts values in place of `$(NAME)`.
+/// The proxy's arguments. The kubelet replaces `$(NAME)` with the variable's value.
 fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec<String> {
     let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
     let mut args = vec![
@@ -139,7 +140,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
         format!("--trust-bundle={IDENTITY_DIR}/{ANCHORS}"),
         format!("--trust-domain={}", options.trust_domain),
         "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
-        // Both families, as the redirection has them; where a node has no IPv6 the proxy does without.
+        // Both IPv4 and IPv6, like the redirection; on a node without IPv6 the proxy uses IPv4 only.
         format!("--inbound=[::]:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
         format!("--outbound=[::1]:{}", settings.outbound_port),
@@ -209,7 +210,7 @@ fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold
     }
 }
 
-/// The same for both containers, so that a Pod stays Guaranteed where the proxy's requests are its limits.
+/// The same for both containers, so that a Pod stays Guaranteed if the proxy's requests equal its limits.
 fn resources(settings: &Settings) -> ResourceRequirements {
     ResourceRequirements {
         requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),
@@ -218,7 +219,7 @@ fn resources(settings: &Settings) -> ResourceRequirements {
     }
 }
 
-/// Empty text asks for nothing.
+/// Leaves out empty quantities.
 fn quantities<const N: usize>(all: [(&str, &str); N]) -> Option<BTreeMap<String, Quantity>> {
     let given = all.into_iter().filter(|(_, quantity)| !quantity.is_empty());
     let map: BTreeMap<_, _> = given.map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect();

@@ -1,7 +1,8 @@
-//! A Pod template to the same with a proxy, as a patch; and back.
+//! Adds the proxy to a Pod template, as a patch, and removes it.
 //!
-//! `template` -> `skip`: not this one, and why -> `settings`: annotations -> `conflicts` -> `containers`,
-//! `plan`: the changes. Nothing that is there is changed or dropped: the proxy is added.
+//! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
+//! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
+//! dropped: the proxy is only added.
 
 mod conflicts;
 mod containers;
@@ -23,17 +24,16 @@ pub use told::{InboundPorts, inbound_ports};
 use crate::annotations::{Mistake, ours, unknown};
 use crate::patch::Operation;
 
-/// What an installation says about all of its proxies.
+/// An installation's settings for all of its proxies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Options {
-    /// The cluster's DNS domain.
     pub cluster_domain: String,
-    /// What all of the mesh's identities begin with.
+    /// The trust domain of all identities of the mesh.
     pub trust_domain: String,
-    /// Annotations that only a namespace may have. A Pod that has one is refused where the cluster asks ([`Asked::ByAnnotation`]).
+    /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod that has one is rejected.
     pub namespace_only: Vec<String>,
-    /// What the settings of a proxy are where no annotation says otherwise.
+    /// The settings of a proxy without annotations.
     pub proxy: Settings,
 }
 
@@ -44,51 +44,47 @@ impl Default for Options {
     }
 }
 
-/// Who asks for a proxy.
+/// Whether a user or the cluster asks for a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A person, for this workload: only an annotation against it counts, and a proxy that is there is replaced.
+    /// A user, for this workload: only an annotation that disables injection stops it, and an existing proxy is
+    /// replaced.
     ByName,
-    /// The cluster, for every Pod: only those that an annotation wants one for get one, and one that is there stays.
+    /// The cluster, for every Pod: only a Pod with an annotation that enables injection gets a proxy, and an existing
+    /// one stays.
     ByAnnotation,
 }
 
-/// The namespace of a Pod.
 #[derive(Clone, Debug, Default)]
 pub struct Namespace {
-    /// Its name; empty when it is not known.
+    /// Its name; empty if unknown.
     pub name: String,
     /// Its annotations, as far as they are known.
     pub annotations: Map<String, Value>,
 }
 
-/// What comes of a Pod template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It gets a proxy.
     Injected {
-        /// The changes to the template.
         patch: Vec<Operation>,
-        /// Whether it had one of ours that is replaced.
+        /// Whether an existing proxy of ours is replaced.
         replaced: bool,
     },
-    /// It stays as it is.
     Skipped(Skipped),
 }
 
-/// What is decided about a Pod template, and what else to tell.
+/// The result for a Pod template, and warnings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What comes of it.
     pub outcome: Outcome,
-    /// What does no harm but was hardly meant, one line each.
+    /// Harmless but probably unintended settings, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Decides about a Pod template (or a Pod).
+/// Decides whether a Pod template (or a Pod) gets a proxy.
 ///
 /// # Errors
-/// Every mistake that a person has to mend first.
+/// Every error that its author must fix first.
 pub fn inject(
     template: &Value,
     namespace: &Namespace,
@@ -103,7 +99,7 @@ pub fn inject(
         }
     }
     if let Some(skipped) = skip::reason(template, annotations, namespace, asked) {
-        // In a cluster, a typo is often why no proxy is asked for.
+        // In a cluster, a misspelt annotation is a common reason for a missing proxy.
         let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(annotations)).collect();
         return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
     }
@@ -133,18 +129,18 @@ pub fn inject(
     Ok(Decision { outcome, warnings })
 }
 
-/// What is wrong with the annotations of a namespace, one line each: typos, and values that would stop its Pods.
+/// Errors in the annotations of a namespace, one line each: misspelt names, and values that would stop its Pods.
 pub fn review_namespace(annotations: Option<&Map<String, Value>>) -> Vec<String> {
     let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();
     mistakes.iter().map(ToString::to_string).chain(typos(annotations)).collect()
 }
 
-/// A line for each annotation of ours that does not exist.
+/// A line for each annotation with our prefix that does not exist.
 pub fn typos(annotations: Option<&Map<String, Value>>) -> impl Iterator<Item = String> {
     ours(annotations).filter_map(|(name, _)| unknown(name))
 }
 
-/// The changes that take our proxy out of a Pod template; none if there is none.
+/// The changes that remove our proxy from a Pod template; empty if it has none.
 pub fn uninject(template: &Value) -> Vec<Operation> {
     plan::uninject(template)
 }

@@ -1,4 +1,4 @@
-//! The changes that put our containers into a Pod template, and those that take them out.
+//! The changes that add our containers to a Pod template, and those that remove them.
 
 use k8s_openapi::api::core::v1::{Container, Volume};
 use serde::Serialize;
@@ -13,17 +13,16 @@ const INIT_CONTAINERS: &str = "/spec/initContainers";
 const VOLUMES: &str = "/spec/volumes";
 const LABELS: &str = "/metadata/labels";
 
-/// What a Pod template gets.
+/// The items that are added to a Pod template.
 pub(super) struct Additions {
-    /// The first init container.
     pub(super) init: Container,
-    /// The second, before the application's own: they too may call others through it.
+    /// The second init container, before the application's own, which may call other workloads through the proxy too.
     pub(super) proxy: Container,
-    /// The last volume.
     pub(super) volume: Volume,
 }
 
-/// The changes, and whether the template had what they add, of another version; `None` if it has exactly that.
+/// The changes, and whether they replace a different version of our items. `None` if the template already has the same
+/// items.
 pub(super) fn inject(template: &Value, additions: &Additions) -> Option<(Vec<Operation>, bool)> {
     let wanted = [to_value(&additions.init), to_value(&additions.proxy)];
     let volume = to_value(&additions.volume);
@@ -56,7 +55,7 @@ pub(super) fn inject(template: &Value, additions: &Additions) -> Option<(Vec<Ope
     Some((patch, replaced))
 }
 
-/// Lists and mappings that would be left empty go too, as they came with us.
+/// Lists and mappings that would become empty are removed too, since injection added them.
 pub(super) fn uninject(template: &Value) -> Vec<Operation> {
     let had = our_items(template);
     let mut patch = had.removals();
@@ -78,7 +77,7 @@ pub(super) fn uninject(template: &Value) -> Vec<Operation> {
     patch
 }
 
-/// Where ours are among the items of a template, ascending.
+/// The indexes of our items in a template, ascending.
 struct OurItems<'a> {
     template: &'a Value,
     init_containers: Vec<usize>,
@@ -104,7 +103,7 @@ impl OurItems<'_> {
         has_volume && items(self.template, INIT_CONTAINERS).starts_with(containers) && self.init_containers == [0, 1]
     }
 
-    /// From the last to the first, so that indexes hold.
+    /// From the last to the first, so that the remaining indexes stay valid.
     fn removals(&self) -> Vec<Operation> {
         let of = |list: &'static str, indexes: &[usize]| {
             let paths = indexes.iter().rev().map(move |index| format!("{list}/{index}"));
@@ -134,7 +133,7 @@ fn add(path: &str, value: Value) -> Operation {
     Operation::Add { path: path.to_owned(), value }
 }
 
-/// Kubernetes' types always are JSON.
+/// Kubernetes' types always serialize to JSON.
 fn to_value(part: &impl Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! What kubelets ask a Pod's containers over the network, by the Pod's spec.
+//! The kubelet's network probes of a Pod's containers, from the Pod's spec.
 //!
-//! Policies would deny it, since a kubelet has no identity, and the kubelet would end a healthy application. The proxy
-//! therefore gets the port and the path of each probe on its command line, which nothing changes later, and lets in
-//! exactly those. A TCP probe needs nothing: connecting is all that it does.
+//! A kubelet has no identity, so policies would deny its probes, and it would restart a healthy application. The proxy
+//! therefore gets the port and the path of each probe on its command line, which cannot be changed later, and allows
+//! exactly these requests. A TCP probe needs nothing: it only connects.
 
 use leno_model::policy::{BadPath, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
@@ -11,42 +11,40 @@ use serde_json::Value;
 use super::settings::Settings;
 use crate::names::{INIT, PROXY};
 
-/// The option of the proxy that lets a probe in; it is repeated.
+/// The proxy's option that allows a probe; it may be repeated.
 pub(super) const OPTION: &str = "--probe";
 
 const KINDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
-/// What a gRPC probe calls.
+/// The path of a gRPC probe.
 const GRPC_PATH: &str = "/grpc.health.v1.Health/Check";
 
-/// A probe that asks a container something over the network.
+/// A probe that a kubelet sends to a container over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProbe {
     /// As `livenessProbe of container web`.
     pub name: String,
-    /// The port of the container that it asks, if it has it.
+    /// The port that it calls; `None` if the container does not have it.
     pub port: Option<u16>,
-    /// What the proxy can let in, or why it cannot.
+    /// The request that the proxy allows, or why it cannot allow one.
     pub asks: Result<Probe, Unasked>,
 }
 
-/// Why the proxy cannot let a probe in; it says what to do.
+/// Why the proxy cannot allow a probe. The message names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unasked {
-    /// Its content cannot be seen, and the whole port must not be open.
-    #[error(
-        "it asks by HTTPS, which the proxy cannot look into; use HTTP, or skip its port: leno.dev/skip-inbound-ports"
-    )]
+    /// The proxy cannot read the request, and must not open the whole port.
+    #[error("it uses HTTPS, which the proxy cannot read; use HTTP, or skip its port: leno.dev/skip-inbound-ports")]
     Https,
-    /// Its path may be taken for another.
+    /// Its path could be mistaken for another.
     #[error("its path cannot be compared: {0}")]
     Path(#[from] BadPath),
-    /// It has no port that the container has.
-    #[error("its port is none of the container's; write its number")]
+    /// The container does not have its port.
+    #[error("the container does not have its port; write the port's number")]
     Port,
 }
 
-/// The probes of a Pod, or of its template, that ask its application. What they ask beside the proxy, at skipped ports and
-/// at other hosts, is left out.
+/// The probes that a Pod, or its template, has for its application. Leaves out probes that bypass the proxy: at skipped
+/// ports and other hosts.
 pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     let list = |name: &str| template.pointer(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let containers = list("/spec/containers").iter().chain(list("/spec/initContainers"));
@@ -61,7 +59,7 @@ pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     probes.filter(|probe| probe.port.is_none_or(|port| !skipped.contains(port))).collect()
 }
 
-/// The port that a probe asks, and what it asks there; `None` if it asks nothing of the application.
+/// The port and the request of a probe; `None` if it does not call the application.
 fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result<Probe, Unasked>)> {
     if let Some(grpc) = probe.get("grpc") {
         let port = port(container, &grpc["port"]);
@@ -76,13 +74,13 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
         return Some((port, Err(Unasked::Https)));
     }
     let written = http["path"].as_str().unwrap_or_default();
-    // The query does not matter, and kubelets add what a path begins with.
+    // Policies ignore the query, and kubelets add a missing first slash.
     let path = written.split('?').next().unwrap_or_default();
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     Some((port, asks(port, &path)))
 }
 
-/// The number of a port, which may be given by the name that the container has for it.
+/// A port's number; the container may define a name for it.
 fn port(container: &Value, port: &Value) -> Option<u16> {
     let named = |name: &str| {
         let mut ports = container["ports"].as_array().into_iter().flatten();
@@ -97,11 +95,11 @@ fn asks(port: Option<u16>, path: &str) -> Result<Probe, Unasked> {
     Ok(Probe { port: port.ok_or(Unasked::Port)?, path })
 }
 
-/// The options of the proxy that let the probes in.
+/// The proxy's options that allow the probes.
 pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for probe in probes.iter().filter_map(|probe| probe.asks.as_ref().ok()) {
-        // The kubelet would put a variable's value in place of its name.
+        // Escape it: the kubelet would replace a variable's name with its value.
         let option = format!("{OPTION}={}", probe.to_string().replace("$(", "$$("));
         if !options.contains(&option) && options.len() < Probes::MAX {
             options.push(option);
@@ -110,13 +108,13 @@ pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     options
 }
 
-/// The probes that a proxy was told of, by its arguments.
+/// The probes in a proxy's arguments.
 pub fn told(arguments: &[String]) -> Vec<Probe> {
     let value = |argument: &String| argument.strip_prefix(OPTION)?.strip_prefix('=')?.replace("$$(", "$(").parse().ok();
     arguments.iter().filter_map(value).collect()
 }
 
-/// Tells of probes that the default inbound policy would deny.
+/// Warns of probes that the default inbound policy would deny.
 pub(super) fn warnings(probes: &[PodProbe], settings: &Settings) -> Vec<String> {
     let policy = settings.default_inbound_policy.as_str();
     if matches!(policy, "all-unauthenticated" | "audit") {

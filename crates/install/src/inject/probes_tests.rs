@@ -4,7 +4,7 @@ use super::super::{Asked, Namespace, Options, Outcome, inject};
 use super::{PodProbe, Unasked, of_pod, options, told};
 use leno_model::protocol::PortRanges;
 
-/// A Pod with one container, which has these probes.
+/// A Pod whose only container has these probes.
 fn pod(probes: &Value) -> Value {
     let mut container = json!({"name": "web", "image": "web:1", "ports": [{"name": "http", "containerPort": 8080}]});
     for (kind, probe) in probes.as_object().expect("probes") {
@@ -17,7 +17,7 @@ fn liveness(probe: &Value) -> Vec<PodProbe> {
     of_pod(&pod(&json!({ "livenessProbe": probe })), &PortRanges::default())
 }
 
-/// The arguments of the proxy that the Pod gets, and what the injector warns of.
+/// The proxy's arguments in the injected Pod, and the injector's warnings.
 fn injected(pod: &Value, options: &Options) -> (Vec<String>, Vec<String>) {
     let decision = inject(pod, &Namespace::default(), Asked::ByName, options).expect("nothing is wrong");
     let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };

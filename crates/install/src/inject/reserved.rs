@@ -1,5 +1,5 @@
-//! What a Pod may not decide for itself, where an installation says so: settings by which others could reach it past the policies
-//! of its namespace.
+//! Settings that an installation reserves for namespaces: with them, a Pod could let callers bypass the policies of its
+//! namespace.
 
 use leno_model::policy::DefaultInboundPolicy;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::{Namespace, Options};
 use crate::annotations::{DEFAULT_INBOUND_POLICY, Mistake, SKIP_INBOUND_PORTS, ours};
 use crate::names::{INIT, PROXY};
 
-/// The Pod's annotations that only its namespace may have. One that repeats its namespace's value changes nothing.
+/// The Pod's annotations that only its namespace may have. One that repeats its namespace's value is allowed.
 pub(super) fn annotations_of_pod(
     annotations: Option<&Map<String, Value>>,
     namespace: &Namespace,
@@ -23,7 +23,7 @@ pub(super) fn annotations_of_pod(
     reserved.map(|(name, _)| Mistake::Reserved { name: name.to_owned() }).collect()
 }
 
-/// Warnings about what a Pod's own annotations take away from the protection that it would have had.
+/// Warns of annotations by which a Pod reduces the protection that it inherits.
 pub(super) fn loosened(inherited: &Settings, settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     let (ports, policy) = (&settings.skip_inbound_ports, &settings.default_inbound_policy);
@@ -32,12 +32,12 @@ pub(super) fn loosened(inherited: &Settings, settings: &Settings) -> Vec<String>
     }
     if strictness(policy) < strictness(&inherited.default_inbound_policy) {
         let inherited = &inherited.default_inbound_policy;
-        warnings.push(format!("annotation {DEFAULT_INBOUND_POLICY}: {policy} lets more callers in than {inherited}, which holds for others here"));
+        warnings.push(format!("annotation {DEFAULT_INBOUND_POLICY}: {policy} allows more callers than {inherited}, which applies to other Pods here"));
     }
     warnings
 }
 
-/// More is stricter. Text that is no policy cannot get here.
+/// A greater number is stricter. Invalid text was rejected before.
 fn strictness(policy: &str) -> u8 {
     match policy.parse() {
         Ok(DefaultInboundPolicy::Deny) => 3,
@@ -47,10 +47,10 @@ fn strictness(policy: &str) -> u8 {
     }
 }
 
-/// A Pod may come with containers that somebody wrote as the injector does; reserved settings are read from their arguments.
+/// Checks a Pod that comes with containers like the injector's: reads the reserved settings from their arguments.
 ///
 /// # Errors
-/// The reserved settings in which they are not what the namespace decides.
+/// The reserved settings that differ from the namespace's.
 pub(super) fn allows_proxy_by_hand(
     template: &Value,
     settings: &Settings,
@@ -71,13 +71,15 @@ pub(super) fn allows_proxy_by_hand(
             what: format!(
                 "container {container} has another {option} than {wanted:?}, and only a namespace may set that"
             ),
-            fix: format!("take the container out, so that the Pod gets another, or annotate the namespace with {name}"),
+            fix: format!(
+                "remove the container, so that the injector adds its own, or annotate the namespace with {name}"
+            ),
         })
         .collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// The value of an option that a container is started with. An option that is given twice has no single value, so it has none.
+/// The value of a container's option. `None` if the option is given twice, since it is unclear which value applies.
 fn argument<'a>(template: &'a Value, container: &str, option: &str) -> Option<&'a str> {
     let found = containers(template).filter(|found| found.get("name").is_some_and(|name| name == container));
     let arguments = found.filter_map(|found| found.get("args")?.as_array()).flatten().filter_map(Value::as_str);

@@ -32,7 +32,7 @@ fn a_pod_that_loosens_what_protects_it_is_warned_of() {
     let skipping = warnings(json!({SKIP_INBOUND_PORTS: "22"}), json!({}));
     assert_eq!(skipping, ["annotation leno.dev/skip-inbound-ports: no policy protects the ports 22 of this Pod"]);
     let loosening = warnings(json!({DEFAULT_INBOUND_POLICY: "audit"}), json!({DEFAULT_INBOUND_POLICY: "deny"}));
-    assert!(loosening[0].contains("audit lets more callers in than deny"), "{loosening:?}");
+    assert!(loosening[0].contains("audit allows more callers than deny"), "{loosening:?}");
     for (own, of_namespace) in [("deny", "all-authenticated"), ("deny", "deny"), ("cluster-authenticated", "audit")] {
         let warnings = warnings(json!({DEFAULT_INBOUND_POLICY: own}), json!({DEFAULT_INBOUND_POLICY: of_namespace}));
         assert!(warnings.is_empty(), "{own} in {of_namespace}: {warnings:?}");
@@ -68,7 +68,7 @@ fn a_proxy_that_somebody_wrote_by_hand_must_not_evade_what_is_reserved() {
         let decision = inject(&made, &Namespace::default(), Asked::ByName, &Options::default()).expect("no mistakes");
         let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };
         apply(&mut made, &patch).expect("it fits");
-        // Of another version, so that it is not the very same.
+        // Another version, so that the containers differ from the injector's.
         made["spec"]["initContainers"][1]["image"] = json!("leno-proxy:0.0.1");
         made["metadata"]["annotations"] = json!({});
         made

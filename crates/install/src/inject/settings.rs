@@ -1,4 +1,4 @@
-//! How one Pod's proxy is set up: the installation's settings, the namespace's annotations, the Pod's own.
+//! The settings of one Pod's proxy: from the installation, the namespace's annotations, and the Pod's own.
 
 use leno_model::policy::{DefaultInboundPolicy, Network};
 use leno_model::protocol::PortRanges;
@@ -12,58 +12,50 @@ use crate::annotations::{
     PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
 };
 
-/// Most worker threads of a proxy.
 const WORKERS_MAX: u16 = 64;
 /// Longest grace period of a proxy, in seconds.
 const GRACE_MAX_SECONDS: u64 = 3_600;
 
-/// Settings of a proxy, as its command line has them; empty text is a setting that is not made.
+/// Settings of a proxy in the form of its command line; empty text leaves a setting out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
     /// The image, without its tag.
     pub image: String,
-    /// The tag of the image.
     pub version: String,
-    /// When the image is pulled.
     pub image_pull_policy: String,
-    /// Resources that are set aside, and the most that are given.
+    /// Requests and limits of the proxy's containers.
     pub cpu_request: String,
-    /// See `cpu_request`.
     pub cpu_limit: String,
-    /// See `cpu_request`.
     pub memory_request: String,
-    /// See `cpu_request`.
     pub memory_limit: String,
-    /// Processor cores that may relay calls.
+    /// Number of worker threads, each of which may use a processor core.
     pub workers: u16,
-    /// What is logged.
     pub log_level: String,
-    /// How log lines look.
     pub log_format: String,
-    /// How calls are logged, or `off`.
+    /// The format of the access log, or `off`.
     pub access_log: String,
-    /// How long calls in flight may take once the Pod ends.
+    /// How long calls in flight may take after the Pod begins to end.
     pub shutdown_grace: String,
-    /// Who may call where no AuthorizationPolicy is enforced.
+    /// The policy for ports without an enforced AuthorizationPolicy.
     pub default_inbound_policy: String,
-    /// Whether the application is told of verified clients in x-forwarded-client-cert too.
+    /// Whether the application gets the verified client in x-forwarded-client-cert too.
     pub forwarded_client_cert: bool,
-    /// Ports of the Pod whose bytes are carried unread.
+    /// Ports of the Pod whose bytes are relayed without inspection.
     pub opaque_ports: String,
-    /// Ports of the Pod that speak HTTP and nothing else.
+    /// Ports of the Pod that accept HTTP only.
     pub http_ports: String,
-    /// Ports of the Pod that others reach without the proxy.
+    /// Ports of the Pod that clients reach without the proxy.
     pub skip_inbound_ports: String,
     /// Ports that the application calls without the proxy.
     pub skip_outbound_ports: String,
     /// Networks that the application calls without the proxy.
     pub skip_subnets: String,
-    /// Where the proxy takes others' connections.
+    /// The proxy's port for connections from other workloads.
     pub inbound_port: u16,
-    /// Where the proxy takes the application's connections.
+    /// The proxy's port for the application's connections.
     pub outbound_port: u16,
-    /// Where the proxy answers probes and Prometheus.
+    /// The port of the proxy's admin endpoint.
     pub admin_port: u16,
 }
 
@@ -98,13 +90,13 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Where the proxy takes other proxies' tunnels, which all of them must know.
+    /// The port for tunnels from other proxies. It is fixed, since every proxy must know it.
     pub const TUNNEL_PORT: u16 = 15_008;
 
-    /// These settings, changed by the annotations of a namespace and then by those of a Pod.
+    /// Applies the annotations of a namespace, then those of a Pod.
     ///
     /// # Errors
-    /// Every annotation that does not work.
+    /// Every annotation with an invalid value.
     pub(super) fn with_annotations(
         &self,
         namespace: Option<&Map<String, Value>>,
@@ -123,7 +115,7 @@ impl Settings {
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
     }
 
-    /// `None` if the annotation may not be that; one that is not known sets nothing.
+    /// Applies one annotation; `None` if its value is invalid. An unknown annotation has no effect.
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         let value = value.trim();
         match name {
@@ -163,9 +155,9 @@ fn one_of(value: &str, words: &[&str]) -> Option<String> {
     words.contains(&value).then(|| value.to_owned())
 }
 
-/// 1 to 65535, in digits alone.
+/// A number from 1 to 65535, digits only.
 fn number(value: &str) -> Option<u16> {
-    // `parse` would take a plus sign.
+    // `parse` would accept a plus sign.
     let digits = Some(value).filter(|value| value.bytes().all(|b| b.is_ascii_digit()));
     digits?.parse().ok().filter(|number| *number != 0)
 }
@@ -184,7 +176,7 @@ fn without_spaces(value: &str) -> String {
     value.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// A name as container registries have it, without a tag or a digest.
+/// The name of a container image, without a tag or a digest.
 fn image(value: &str) -> Option<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"./:_-".contains(&b);
     let last = value.rsplit('/').next().unwrap_or_default();
@@ -192,7 +184,7 @@ fn image(value: &str) -> Option<String> {
     fits.then(|| value.to_owned())
 }
 
-/// A tag of an image.
+/// The tag of an image.
 fn tag(value: &str) -> Option<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let starts = value.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');

@@ -1,4 +1,4 @@
-//! Which Pods get no proxy, and why.
+//! Decides which Pods get no proxy, and why.
 
 use std::fmt;
 
@@ -8,38 +8,36 @@ use super::{Asked, Namespace};
 use crate::annotations::INJECT;
 use crate::names::CONTROL_NAMESPACE;
 
-/// Namespaces without which there is no cluster: a mesh that is broken must not break them.
+/// Namespaces of the cluster's own components: a broken mesh must not stop them.
 const CLUSTER_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-lease"];
 
-/// The value of [`INJECT`] that refuses a proxy.
+/// The value of [`INJECT`] that disables injection.
 const DISABLED: &str = "disabled";
 
-/// `spec.os.name` of a Pod that runs Windows.
+/// The value of `spec.os.name` in a Windows Pod.
 const WINDOWS: &str = "windows";
 
-/// Proxies of other meshes.
+/// Container names of other meshes' proxies.
 const OTHER_PROXIES: [&str; 4] = ["linkerd-proxy", "istio-proxy", "consul-dataplane", "kuma-sidecar"];
 
-/// Why a Pod gets no proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skipped {
-    /// The Pod's annotation says so.
+    /// The Pod's annotation disables injection.
     DisabledByPod,
-    /// The namespace's annotation says so.
+    /// The namespace's annotation disables injection.
     DisabledByNamespace,
-    /// No annotation asks for one.
+    /// No annotation enables injection.
     NotAsked,
-    /// It is a part of the cluster, or of the mesh's own control plane.
+    /// Its namespace belongs to the cluster's components or to the mesh's control plane.
     SystemNamespace(String),
-    /// It shares its node's network.
+    /// It uses its node's network.
     HostNetwork,
-    /// It runs Windows.
     Windows,
-    /// Another mesh's proxy is in it.
+    /// It has another mesh's proxy.
     OtherMesh(String),
     /// It has a proxy, which stays.
     HasProxy,
-    /// It has the very same proxy.
+    /// It already has the same proxy.
     Unchanged,
 }
 
@@ -65,23 +63,23 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// What of a Pod decides whether it gets a proxy.
+/// The properties of a Pod that decide whether it gets a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits<'a> {
-    /// The value of its annotation [`INJECT`], where it has one.
+    /// The value of its annotation [`INJECT`].
     pub inject: Option<&'a str>,
-    /// Whether it shares its node's network.
+    /// Whether it uses its node's network.
     pub has_host_network: bool,
-    /// Whether it runs Windows.
     pub is_windows: bool,
 }
 
-/// What a Pod without a proxy says about that; with its namespace's annotation it tells whether the Pod should have one.
+/// Whether a Pod without a proxy asks for one. Together with its namespace's annotation this decides whether it should
+/// have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// It asks for a proxy.
     Proxy,
-    /// It refuses one, or can have none.
+    /// It opts out, or cannot have a proxy.
     NoProxy,
     /// Its namespace decides.
     AsNamespace,
@@ -96,7 +94,8 @@ impl<'a> Traits<'a> {
         }
     }
 
-    /// What the Pod says of itself. Another mesh's proxy is no refusal: such a Pod runs outside of this mesh unnoticed.
+    /// The Pod's own wish. Another mesh's proxy does not count as opting out: otherwise such a Pod would run outside of
+    /// this mesh unnoticed.
     pub fn wish(&self) -> Wish {
         match self.inject {
             _ if self.has_host_network || self.is_windows => Wish::NoProxy,
@@ -108,29 +107,29 @@ impl<'a> Traits<'a> {
 }
 
 impl Wish {
-    /// Whether a Pod with this wish should have a proxy in a namespace whose annotation [`INJECT`] has this value.
+    /// Whether a Pod with this wish should have a proxy, given the value of its namespace's annotation [`INJECT`].
     pub fn is_for_a_proxy(self, namespace: Option<&str>) -> bool {
         match self {
             Self::Proxy => true,
             Self::NoProxy => false,
-            // A word that is neither enabled nor disabled stops the Pods, so it asks.
+            // A value that is neither enabled nor disabled stops the Pods, so it counts as asking.
             Self::AsNamespace => namespace.is_some_and(|word| word.trim() != DISABLED),
         }
     }
 }
 
-/// Whether no Pod of the namespace gets a proxy, whatever its annotations say.
+/// Whether no Pod of the namespace gets a proxy, whatever its annotations.
 pub fn is_never_meshed(namespace: &str) -> bool {
     CLUSTER_NAMESPACES.contains(&namespace) || namespace == CONTROL_NAMESPACE
 }
 
-/// Whether the Pod or its namespace asks for a proxy, or the Pod refuses the one that its namespace asks for.
+/// Whether the Pod or its namespace asks for a proxy, or the Pod opts out of its namespace's.
 pub(super) fn concerns_the_mesh(annotations: Option<&Map<String, Value>>, namespace: &Namespace) -> bool {
     let is_asked = Wish::AsNamespace.is_for_a_proxy(word(Some(&namespace.annotations)));
     !is_never_meshed(&namespace.name) && (is_asked || word(annotations).is_some())
 }
 
-/// Why this Pod gets no proxy, or `None` if it gets one.
+/// Why this Pod gets no proxy; `None` if it gets one.
 pub(super) fn reason(
     template: &Value,
     annotations: Option<&Map<String, Value>>,
@@ -149,7 +148,7 @@ pub(super) fn reason(
     if traits.inject.is_none() && is_disabled(in_namespace) {
         return Some(Skipped::DisabledByNamespace);
     }
-    // A word that is neither is told as a mistake later.
+    // A value that is neither enabled nor disabled is reported as an error later.
     if asked == Asked::ByAnnotation && traits.inject.or(in_namespace).is_none() {
         return Some(Skipped::NotAsked);
     }
@@ -163,12 +162,12 @@ pub(super) fn reason(
     names.find(|name| OTHER_PROXIES.contains(name)).map(|name| Skipped::OtherMesh(name.to_owned()))
 }
 
-/// The annotation's value; one that is not text is empty, and wrong.
+/// The annotation's value; one that is not text becomes empty, which is invalid.
 fn word(annotations: Option<&Map<String, Value>>) -> Option<&str> {
     annotations?.get(INJECT).map(|word| word.as_str().unwrap_or_default())
 }
 
-/// What to tell somebody who asked for a proxy with the Pod's own annotation and gets none.
+/// A warning for a Pod that has the annotation itself and gets no proxy.
 pub(super) fn warning(skipped: &Skipped, annotations: Option<&Map<String, Value>>) -> Option<String> {
     let has_own = word(annotations).is_some();
     let expected = matches!(skipped, Skipped::DisabledByPod | Skipped::HasProxy | Skipped::Unchanged);

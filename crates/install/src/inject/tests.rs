@@ -212,7 +212,7 @@ fn an_annotation_that_nothing_reads_is_told_and_does_no_harm() {
     assert_eq!(decision.warnings, [expected]);
 }
 
-/// Whether everything in `small` is in `large`, lists as subsequences.
+/// Whether `large` contains everything in `small`, lists as subsequences.
 fn holds(large: &Value, small: &Value) -> bool {
     match (large, small) {
         (Value::Object(large), Value::Object(small)) => {
@@ -244,7 +244,7 @@ fn whatever_a_template_holds_it_keeps_and_gets_back() {
     }
 }
 
-/// Templates with and without each of the parts that injection changes, and fields that no version of Kubernetes has.
+/// Random templates, with and without each part that injection changes, and with fields that Kubernetes does not have.
 fn any_template(random: &mut fastrand::Rng) -> Value {
     let some = |random: &mut fastrand::Rng, prefix: &str| -> Value {
         (0..random.usize(1..4)).map(|n| json!({"name": format!("{prefix}{n}"), "future": random.u8(..)})).collect()

@@ -1,4 +1,4 @@
-//! What callers must know of a Pod's proxy, read back from the containers that this module made.
+//! The facts about a Pod's proxy that its callers need, read back from the injected containers.
 
 use leno_model::protocol::PortRanges;
 
@@ -6,17 +6,17 @@ use super::containers::{ADMIN_PORT, INBOUND_PORT, OPAQUE_PORTS, SKIP_INBOUND_POR
 use super::settings::Settings;
 use crate::names::{INIT, PROXY};
 
-/// How the ports of a Pod are treated by its proxy.
+/// How a Pod's proxy treats the Pod's ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboundPorts {
-    /// Connections to them do not come to the proxy, so nobody there answers a proxy's handshake. The proxy's own are among
-    /// them: what listens there is not the application.
+    /// Ports whose connections bypass the proxy, so that no proxy answers a handshake there. The proxy's own ports are
+    /// among them: the application does not listen there.
     pub skipped: PortRanges,
-    /// Their bytes are carried unread.
+    /// Ports whose bytes are relayed without inspection.
     pub opaque: PortRanges,
 }
 
-/// Reads it from init containers, each given as its name and its arguments. Arguments that cannot be read say nothing.
+/// Reads init containers, each given as its name and its arguments. Unreadable arguments are ignored.
 pub fn inbound_ports<'a>(containers: impl IntoIterator<Item = (&'a str, &'a [String])>) -> InboundPorts {
     let mut told = InboundPorts::default();
     for (name, arguments) in containers {

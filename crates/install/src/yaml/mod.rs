@@ -1,7 +1,7 @@
-//! The text of Kubernetes objects: read as kubectl reads it, written so that every reader agrees.
+//! The text of Kubernetes objects: read as kubectl reads it, written so that every reader understands the same.
 //!
-//! [`split()`] finds the documents of a file and leaves each one's text alone, so that what is not changed can go out as it
-//! came in; [`write()`] is for what is.
+//! [`split()`] finds the documents of a file and keeps the text of each, so that an unchanged document is written byte
+//! for byte. [`write()`] is for changed documents.
 
 mod read;
 mod scalar;

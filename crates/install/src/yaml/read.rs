@@ -1,4 +1,4 @@
-//! One YAML document to the value that kubectl would take it for.
+//! Parses one YAML document into the value that kubectl would read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,19 +8,18 @@ use serde_json::{Map, Value};
 
 use super::scalar;
 
-/// How deep lists and mappings may nest.
+/// Deepest nesting of lists and mappings.
 const DEPTH_MAX: usize = 128;
-/// How many values a document may have, aliases expanded: an object of a cluster is at most 1.5 MiB.
+/// Most values in a document, with aliases expanded: an object in a cluster has at most 1.5 MiB.
 const VALUES_MAX: usize = 1 << 20;
-/// The key of a mapping whose entries are put beside it.
+/// The key of a mapping whose entries are merged into the surrounding mapping.
 const MERGE: &str = "<<";
 
-/// Why a text is not a value; one line.
+/// Why a text cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Its line, from 1.
     pub line: usize,
-    /// What is wrong there.
     pub what: String,
 }
 
@@ -32,10 +31,10 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Reads the one document of `text`; without any it is null.
+/// Parses the only document of `text`; without a document the value is null.
 ///
 /// # Errors
-/// The first place that is not YAML, or is not what JSON can say.
+/// The first place that is not YAML, or that JSON cannot represent.
 pub fn read(text: &str) -> Result<Value, Fault> {
     let mut reader = Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), values: 0 };
     let mut document = None;
@@ -56,7 +55,7 @@ struct Reader<'a> {
     values: usize,
 }
 
-/// What an anchor names.
+/// The value of an anchor.
 struct Anchored {
     value: Value,
     values: usize,
@@ -67,7 +66,7 @@ impl<'a> Reader<'a> {
         match self.events.next_event() {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => Err(syntax(&error)),
-            // The parser ends after StreamEnd, which nothing reads past.
+            // The parser ends after StreamEnd; no caller reads further.
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -155,7 +154,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts the entries of one mapping, or of several, into another, whose own come first.
+/// Merges the entries of one or several mappings into another, whose own entries take precedence.
 fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), Fault> {
     match value {
         Value::Object(entries) => {

@@ -1,7 +1,7 @@
-//! What a plain scalar means.
+//! The value of a plain scalar.
 //!
-//! kubectl reads YAML 1.1 as go-yaml does: `yes` is true, `0644` is octal. A manifest means to its author what kubectl
-//! makes of it, so the same rules hold here.
+//! kubectl reads YAML 1.1 as go-yaml does: `yes` is true, `0644` is octal. Authors expect kubectl's reading, so the
+//! same rules apply here.
 
 use serde_json::{Number, Value};
 
@@ -40,14 +40,14 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &unsigned[1..]),
         _ => (10, unsigned),
     };
-    // `from_str_radix` would take a second sign.
+    // `from_str_radix` would accept a second sign.
     let magnitude = Some(digits).filter(|digits| digits.bytes().all(|b| b.is_ascii_alphanumeric()));
     let magnitude = u64::from_str_radix(magnitude?, radix).ok()?;
     if is_negative { 0_i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(Number::from(magnitude)) }
 }
 
-/// Digits with a point or an exponent; what JSON cannot say, as infinity, stays text. Whole numbers are integers, as Go
-/// writes them.
+/// Digits with a point or an exponent; values that JSON cannot represent, such as infinity, stay text. Whole numbers
+/// become integers, as Go writes them.
 fn float(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let starts = unsigned.strip_prefix('.').unwrap_or(unsigned).starts_with(|c: char| c.is_ascii_digit());

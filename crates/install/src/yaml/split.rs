@@ -1,4 +1,4 @@
-//! A file to its documents.
+//! Splits a file into its documents.
 
 use serde_json::Value;
 
@@ -7,18 +7,18 @@ use super::read::{Fault, read};
 /// One document of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document<'a> {
-    /// The lines before the first that counts: `---`, comments, nothing.
+    /// The lines before the content: the `---` marker, comments, empty lines.
     pub head: &'a str,
     /// The rest of its text.
     pub body: &'a str,
-    /// What it says; null where there is nothing.
+    /// Its value; null for an empty document.
     pub value: Value,
 }
 
-/// Finds the documents of a file of YAML, or of JSON objects one after the other.
+/// Splits a file of YAML documents, or of JSON objects one after the other.
 ///
-/// Documents begin with lines of `---` and nothing else can be on such a line (YAML 1.2 section 9.1.2), so no parser is
-/// needed to find them.
+/// A line that starts a document has `---` and cannot be part of other content (YAML 1.2 section 9.1.2), so no parser
+/// is needed to find it.
 ///
 /// # Errors
 /// The first document that is neither YAML nor JSON, with its line in the file.
@@ -48,7 +48,7 @@ pub fn split(text: &str) -> Result<Vec<Document<'_>>, Fault> {
     Ok(documents)
 }
 
-/// The text between markers; each part begins with its marker, but for what is before the first.
+/// The text between markers; each part but the first begins with its marker.
 fn parts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -69,9 +69,9 @@ fn is_marker(line: &str) -> bool {
     line.strip_prefix("---").is_some_and(|rest| rest.starts_with([' ', '\t', '\r', '\n']) || rest.is_empty())
 }
 
-/// How much of a part is its marker, directives, comments and empty lines.
+/// The length of a part's marker, directives, comments and empty lines.
 ///
-/// A marker with something after it, as `--- {a: 1}`, is left to the parser.
+/// A marker with content after it, as `--- {a: 1}`, is left to the parser.
 fn head_length(part: &str) -> usize {
     let is_head = |line: &&str| {
         let rest = if is_marker(line) { line.get(3..).unwrap_or_default() } else { line };
@@ -81,7 +81,7 @@ fn head_length(part: &str) -> usize {
     part.split_inclusive('\n').take_while(is_head).map(str::len).sum()
 }
 
-/// The JSON objects in `text`, each with its own text, if it holds nothing else.
+/// The JSON objects in `text`, each with its own text; `None` if there is anything else.
 fn json(text: &str) -> Option<Vec<(&str, Value)>> {
     if !text.starts_with(|c: char| c == '{' || c.is_whitespace()) || text.trim().is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! A value to YAML in which every reader, of YAML 1.1 or 1.2, finds the same value.
+//! Writes a value as YAML that every reader, of YAML 1.1 or 1.2, reads as the same value.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::scalar;
 
-/// Writes a value as one document, without a marker before it.
+/// Writes a value as one document, without a marker.
 pub fn write(value: &Value) -> String {
     let mut text = String::new();
     match value {
@@ -20,7 +20,7 @@ pub fn write(value: &Value) -> String {
     text
 }
 
-/// A mapping or a list that is not empty; the first line's indentation is there already.
+/// A non-empty mapping or list; the caller has indented the first line.
 fn block(text: &mut String, value: &Value, indent: usize) {
     let mut is_first = true;
     let mut begin_line = |text: &mut String| {
@@ -55,7 +55,7 @@ fn block(text: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// What comes after `key:`. Lists begin in the column of their key, as kubectl writes them.
+/// The text after `key:`. A list begins in the column of its key, as kubectl writes it.
 fn member(text: &mut String, value: &Value, indent: usize) {
     if !is_block(value) {
         text.push(' ');
@@ -89,7 +89,7 @@ fn inline(text: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Text as it is, or as a block of lines, or quoted; a key, which has no `indent`, is on one line.
+/// Plain, as a literal block, or quoted. A key has no `indent` and stays on one line.
 fn string(text: &mut String, content: &str, indent: Option<usize>) {
     match indent {
         Some(indent) if fits_literal(content) => literal(text, content, indent + 2),
@@ -98,9 +98,9 @@ fn string(text: &mut String, content: &str, indent: Option<usize>) {
     }
 }
 
-/// Whether no reader takes the text for anything else.
+/// Whether every reader reads the plain text as this text.
 fn fits_plain(content: &str) -> bool {
-    // What begins like a number or a date may be one to some reader; flags and quantities are none.
+    // Some reader may take text that begins like a number or a date for one; flags and quantities are safe.
     let flag = content.strip_prefix("--").or(content.strip_prefix('-')).unwrap_or(content);
     let starts = flag.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_') || is_quantity(content);
     let allowed = |c: char| c.is_ascii_alphanumeric() || "/_.-+=@,;()$% :#".contains(c);
@@ -114,7 +114,7 @@ fn is_quantity(content: &str) -> bool {
     unit.len() < content.len() && ["m", "s", "k", "M", "G", "Ki", "Mi", "Gi", "%"].contains(&unit)
 }
 
-/// Whether the text is lines that a literal block gives back unchanged.
+/// Whether a literal block reproduces the text unchanged.
 fn fits_literal(content: &str) -> bool {
     let is_printable =
         |c: char| c == '\n' || c == '\t' || (!c.is_control() && !"\u{feff}\u{2028}\u{2029}\u{85}".contains(c));
@@ -134,7 +134,7 @@ fn literal(text: &mut String, content: &str, indent: usize) {
     }
 }
 
-/// Double quotes, with JSON's escapes, which YAML has too.
+/// Double quotes with JSON's escapes, which YAML also has.
 fn quoted(text: &mut String, content: &str) {
     text.push('"');
     for c in content.chars() {

@@ -1,4 +1,4 @@
-//! RBAC as Envoy and gRPC have it, as far as it is written here: for the tests.
+//! Evaluates RBAC as Envoy and gRPC do, for the tests. It supports only what this crate writes.
 
 use std::net::IpAddr;
 
@@ -49,7 +49,7 @@ impl Call {
     }
 
     pub(super) fn request(&self) -> Request<'_> {
-        // Envoy's rules cannot name content, so that such requests are none of this comparison.
+        // Envoy's rules cannot match content, so requests with content are not compared.
         let has_content = false;
         Request { method: self.method.as_bytes(), path: self.path.as_bytes(), upgrade: self.upgrade, has_content }
     }

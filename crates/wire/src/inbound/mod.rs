@@ -1,7 +1,7 @@
-//! What a workload's own inbound side must know: the Listener `inbound`, which holds the policies that select it.
+//! The Listener `inbound`: the policies that select a workload, for its own proxy.
 //!
-//! They are one RBAC filter (`rbac`), whose principals (`principal`) are who may call. What the filter cannot say is in the
-//! facts: whom each policy is about, and which trust domain is the workload's own.
+//! All of them are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The facts contain
+//! what the filter cannot express: the workloads that each policy selects, and the workload's own trust domain.
 
 mod principal;
 mod rbac;
@@ -26,11 +26,11 @@ use crate::pb::route::{RouteMatch, route_match};
 use crate::pb::{BoolValue, RbacFilter};
 use crate::proto::{address, from_any};
 
-/// Where proxies have others' connections redirected to. Nothing is bound to it: a Listener must have an address.
+/// The port to which callers' connections are redirected. Nothing binds it; a Listener must have an address.
 const PORT: u16 = 4143;
-/// The name of the filter that holds the policies.
+/// The name of the filter with the policies.
 const RBAC: &str = "envoy.filters.http.rbac";
-/// The fact of a policy that is about every workload of its namespace; no service account has this name.
+/// The fact of a policy that selects every workload of its namespace. No service account can have this name.
 const EVERY: &str = "*";
 
 /// Writes the policies that select a workload of the trust domain.
@@ -64,8 +64,8 @@ pub fn write<'a>(policies: impl IntoIterator<Item = &'a AuthorizationPolicy>, tr
     }
 }
 
-/// Reads the policies that select whoever asked for them, sorted by name. What is not understood is not left out: a
-/// policy without one of its conditions would let in more than was meant.
+/// Reads the policies that select the client, sorted by name. It rejects whatever it does not understand: a policy
+/// without one of its conditions would allow more callers than intended.
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes are not the Listener that Leno writes.
@@ -84,7 +84,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Arc<AuthorizationPolicy>>, Unreadable> {
     rbac::read(&filter, &trust_domain, &facts).map_err(|(field, what)| bad(field, what))
 }
 
-/// The one RBAC filter of the one chain.
+/// Finds the only RBAC filter of the only filter chain.
 fn filter(resource: &Listener) -> Option<RbacFilter> {
     let [chain] = &resource.filter_chains[..] else { return None };
     let [manager] = &chain.filters[..] else { return None };
@@ -95,7 +95,7 @@ fn filter(resource: &Listener) -> Option<RbacFilter> {
     from_any(config)
 }
 
-/// What is let in goes where it was going.
+/// Allowed requests go to the application.
 fn to_the_application() -> RouteConfiguration {
     let everything =
         RouteMatch { path_specifier: Some(route_match::PathSpecifier::Prefix(String::new())), ..Default::default() };

@@ -1,4 +1,4 @@
-//! Who may call, as principals of RBAC: a rule, or what everybody may ask for.
+//! Allowed callers as RBAC principals, from rules and from health checks.
 
 use leno_model::policy::{HealthPath, Identities, Network, Rule};
 use leno_model::spiffe::TrustDomain;
@@ -11,33 +11,33 @@ use crate::pb::rbac::principal::{Authenticated, Identifier, Set};
 use crate::pb::route::{HeaderMatcher, header_matcher};
 use crate::proto::uint32;
 
-/// A part of a SPIFFE id that nothing is said about.
+/// Matches any part of a SPIFFE id.
 const ANY_PART: &str = "[^/]+";
 /// The same in a policy.
 const ANY: &str = "*";
 
-/// Everybody, with an identity or without.
+/// Matches every caller, with an identity or without.
 pub(super) fn anybody() -> Principal {
     principal(Identifier::Any(true))
 }
 
-/// Nobody.
+/// Matches no caller.
 pub(super) fn nobody() -> Principal {
     principal(Identifier::NotId(Box::new(anybody())))
 }
 
-/// Whom a rule allows: one of its identities, from one of its networks.
+/// The callers that a rule allows: with one of its identities, from one of its networks.
 pub(super) fn of_rule(rule: &Rule, own: &TrustDomain) -> Principal {
     let identities = rule.identities.as_deref().map(|all| all.iter().map(|some| of_identities(some, own)).collect());
     let networks = rule.networks.as_deref().map(|all| all.iter().map(of_network).collect());
     match (identities, networks) {
-        // Omission opens nothing.
+        // A rule without identities and networks allows no caller.
         (None, None) => all_of(vec![nobody(), nobody()]),
         (identities, networks) => all_of(vec![one_of(identities), one_of(networks)]),
     }
 }
 
-/// Whoever asks for a path, and not for anything else in its place.
+/// Any caller that requests this path without asking for an upgrade.
 pub(super) fn of_health_check(path: &HealthPath) -> Principal {
     let rule = Some(path_matcher::Rule::Path(exactly(&path.to_string())));
     let upgrade = HeaderMatcher {
@@ -52,7 +52,7 @@ pub(super) fn of_health_check(path: &HealthPath) -> Principal {
     ])
 }
 
-/// Reads a rule; the caller looks whether it is written so.
+/// Reads a rule. It checks only what it needs; `rbac::read` compares the whole entry.
 pub(super) fn read_rule(given: &Principal, own: &TrustDomain) -> Option<Rule> {
     let [identities, networks] = set(given)? else { return None };
     if *identities == nobody() && *networks == nobody() {
@@ -64,7 +64,7 @@ pub(super) fn read_rule(given: &Principal, own: &TrustDomain) -> Option<Rule> {
     })
 }
 
-/// Reads what everybody may ask for; the caller looks whether it is written so.
+/// Reads a health check's path. It checks only what it needs; `rbac::read` compares the whole entry.
 pub(super) fn read_health_check(given: &Principal) -> Option<HealthPath> {
     match set(given)?.first()?.identifier.as_ref()? {
         Identifier::UrlPath(PathMatcher { rule: Some(path_matcher::Rule::Path(path)) }) => match &path.match_pattern {
@@ -83,17 +83,17 @@ fn all_of(ids: Vec<Principal>) -> Principal {
     principal(Identifier::AndIds(Set { ids }))
 }
 
-/// One of those in the list; anybody, if there is none.
+/// Matches any principal in the list; without a list, every caller.
 fn one_of(list: Option<Vec<Principal>>) -> Principal {
     match list {
         None => anybody(),
-        // A set must not be empty.
+        // RBAC rejects an empty set.
         Some(empty) if empty.is_empty() => principal(Identifier::OrIds(Set { ids: vec![nobody()] })),
         Some(ids) => principal(Identifier::OrIds(Set { ids })),
     }
 }
 
-/// The parts of what [`all_of`] writes.
+/// The parts of a principal that [`all_of`] wrote.
 fn set(given: &Principal) -> Option<&[Principal]> {
     match &given.identifier {
         Some(Identifier::AndIds(set)) => Some(&set.ids),
@@ -101,7 +101,7 @@ fn set(given: &Principal) -> Option<&[Principal]> {
     }
 }
 
-/// Reads what [`one_of`] writes.
+/// Reads a list that [`one_of`] wrote.
 fn read_list<T>(given: &Principal, read: impl Fn(&Principal) -> Option<T>) -> Option<Option<Box<[T]>>> {
     match given.identifier.as_ref()? {
         Identifier::Any(true) => Some(None),
@@ -111,8 +111,8 @@ fn read_list<T>(given: &Principal, read: impl Fn(&Principal) -> Option<T>) -> Op
     }
 }
 
-/// A certificate with one of the identities. An identity of the workload's own trust domain is that id itself where it is
-/// one; a trust domain that the policy names is a group of a pattern, so that the two can be told apart.
+/// Matches a certificate with one of the identities. An exact identity of the workload's own trust domain is an exact
+/// match. A trust domain that the policy names is a group in the pattern, so that reading can tell the two apart.
 fn of_identities(identities: &Identities, own: &TrustDomain) -> Principal {
     let part = |name: &Option<Box<str>>| name.as_deref().map_or_else(|| ANY_PART.to_owned(), escaped);
     let id = match identities {
@@ -147,7 +147,7 @@ fn read_identities(given: &Principal, own: &TrustDomain) -> Option<Identities> {
     }
 }
 
-/// The text of a matcher as a policy has it.
+/// The text of a matcher in a policy's form.
 fn unescaped(matcher: &StringMatcher) -> Option<String> {
     match matcher.match_pattern.as_ref()? {
         string_matcher::MatchPattern::Exact(text) => Some(text.clone()),
@@ -156,7 +156,7 @@ fn unescaped(matcher: &StringMatcher) -> Option<String> {
     }
 }
 
-/// Where a connection comes from, whatever its requests say of that.
+/// Matches the connection's source address, and ignores what request headers claim.
 fn of_network(network: &Network) -> Principal {
     principal(Identifier::DirectRemoteIp(CidrRange {
         address_prefix: network.first().to_string(),

@@ -1,9 +1,13 @@
-//! Policies as an RBAC filter, which Envoy has, and gRPC (gRFC A41).
+//! Policies as an RBAC filter, for Envoy and gRPC (gRFC A41).
 //!
-//! The policies that are enforced are the filter's rules, in one set, so that a caller needs one of them that allows it;
-//! those in audit mode are its shadow rules. A policy is one entry, `namespace/name`: its ports are the permissions, its
-//! rules and what everybody may ask for are the principals; a policy that cannot be read has none that matches. One entry more, which no policy can be, lets everybody
-//! through to ports that no policy is about, since there the default inbound policy decides.
+//! Enforced policies are the filter's rules, in one set, so that a caller needs one policy that allows it. Policies in
+//! audit mode are its shadow rules.
+//!
+//! A policy is one entry named `namespace/name`. Its permissions are the policy's ports, and its principals are the
+//! policy's rules and health checks. An unreadable policy's principals match no caller.
+//!
+//! One more entry, whose name no policy can have, allows every caller on ports that no policy selects: the default
+//! inbound policy decides there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,10 +23,10 @@ use crate::limits::POLICIES_MAX;
 use crate::pb::rbac::{Permission, Policy, Principal, Rbac, permission, rbac};
 use crate::pb::{Any, RbacFilter};
 
-/// The entry for ports that no policy is about.
+/// The entry for ports that no policy selects.
 const DEFAULT: &str = "default";
 
-/// A field, and what is wrong with it.
+/// A field, and its error.
 pub(super) type Fault = (&'static str, String);
 
 /// The name of a policy's entry.
@@ -30,18 +34,17 @@ pub(super) fn name(policy: &AuthorizationPolicy) -> String {
     format!("{}/{}", policy.namespace, policy.name)
 }
 
-/// Writes the filter.
 pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomain) -> Any {
     let of = |is_enforced| policies.iter().copied().filter(move |policy| policy.mode.is_enforced() == is_enforced);
     let (enforced, audited) = (selected_ports(of(true)), selected_ports(of(false)));
     let everywhere_but = |ports: &Option<BTreeSet<u16>>| ports.as_ref().map(none_of);
-    // Where one is enforced, an audited one says nothing.
+    // On a port with an enforced policy, audited policies have no effect.
     let unaudited = everywhere_but(&audited).into_iter().chain(match &enforced {
         None => vec![any_port()],
         Some(ports) => ports.iter().copied().map(port).collect(),
     });
-    // Messages that follow each other are one, with the fields of all (Protobuf encoding, "Last One Wins"): a map within
-    // one message would come in any order, and equal resources must be equal bytes.
+    // Concatenated messages merge, with the fields of all (Protobuf encoding, "Last One Wins"). One message with a map
+    // would be written in any order, and equal resources must be equal bytes.
     let mut bytes = Vec::new();
     for (name, entry) in entries(of(true), everywhere_but(&enforced).into_iter(), trust_domain) {
         bytes.extend(RbacFilter { rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());
@@ -52,7 +55,7 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     Any { type_url: RbacFilter::type_url(), value: bytes }
 }
 
-/// The entries of policies, and the one for the ports that are left; none if there is no policy.
+/// The entries of policies, and the one for the remaining ports; empty without policies.
 fn entries<'a>(
     policies: impl Iterator<Item = &'a AuthorizationPolicy>,
     left: impl Iterator<Item = Permission>,
@@ -70,7 +73,7 @@ fn set_of(name: String, entry: Policy) -> Rbac {
     Rbac { action: rbac::Action::Allow.into(), policies: [(name, entry)].into(), ..Default::default() }
 }
 
-/// The ports that some of the policies are about; `None` if those are all ports.
+/// The ports that any of the policies selects; `None` for all ports.
 fn selected_ports<'a>(policies: impl Iterator<Item = &'a AuthorizationPolicy>) -> Option<BTreeSet<u16>> {
     let lists: Option<Vec<&[u16]>> = policies.map(|policy| policy.ports.as_deref()).collect();
     Some(lists?.into_iter().flatten().copied().collect())
@@ -84,7 +87,7 @@ fn entry(policy: &AuthorizationPolicy, trust_domain: &TrustDomain) -> Policy {
     };
     let rules = policy.allow.iter().map(|rule| principal::of_rule(rule, trust_domain));
     let principals: Vec<Principal> = rules.chain(policy.health_checks.iter().map(principal::of_health_check)).collect();
-    // The lists of an entry must not be empty.
+    // RBAC rejects an entry with an empty list.
     let principals = if principals.is_empty() { vec![nobody()] } else { principals };
     Policy { permissions, principals, ..Default::default() }
 }
@@ -114,7 +117,6 @@ fn none_of(ports: &BTreeSet<u16>) -> Permission {
     permission(permission::Rule::NotRule(Box::new(any_of_them)))
 }
 
-/// Reads the filter's policies, sorted by name.
 pub(super) fn read(
     filter: &RbacFilter,
     trust_domain: &TrustDomain,
@@ -176,7 +178,7 @@ fn read_entry(
         allow: allow.into(),
         health_checks: health_checks.into(),
     };
-    // Whatever was not looked at may be a condition.
+    // Reject an entry that differs from what we would write: the difference may be a condition.
     (entry(&policy, trust_domain) == *given).then_some(policy)
 }
 

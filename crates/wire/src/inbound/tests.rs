@@ -15,7 +15,7 @@ use crate::pb::rbac::{Permission, Policy, Principal, Rbac, principal::Identifier
 use crate::pb::{Any, RbacFilter};
 use crate::proto::{any, from_any};
 
-/// Lists of policies that are tried.
+/// How many random lists of policies are tried.
 const LISTS: u64 = 2_000;
 
 const POLICIES: &str = "
@@ -48,7 +48,7 @@ fn written(policies: &[Arc<AuthorizationPolicy>]) -> listener::Listener {
     write(policies.iter().map(Arc::as_ref), &own())
 }
 
-/// The filter that is written for manifests.
+/// The filter written for these manifests.
 fn filter_of(text: &str) -> RbacFilter {
     filter(&written(mesh(text).policies())).expect("ours")
 }
@@ -118,7 +118,7 @@ fn each_policy_is_an_entry_and_ports_that_none_is_about_are_left_to_the_default(
     assert_eq!(rules.action, i32::from(rbac::Action::Allow));
     let default = &rules.policies["default"];
     assert!(engine::has_permission(default, 80) && !engine::has_permission(default, 8080));
-    // Where one is enforced, what is audited says nothing.
+    // On a port with an enforced policy, audited policies have no effect.
     let default = &shadow_rules.policies["default"];
     assert!(engine::has_permission(default, 8080) && !engine::has_permission(default, 80));
 }

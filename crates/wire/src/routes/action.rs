@@ -1,7 +1,7 @@
-//! What a rule does, as a Route.
+//! The action of a rule, as a Route.
 //!
-//! What Envoy cannot do is left out: of a backend's own filters it takes changes of headers and the host, of the others
-//! only leno-proxy knows.
+//! Envoy cannot do everything: of a backend's own filters it gets only the header changes and the host rewrite; only
+//! leno-proxy applies the others.
 
 use leno_model::route::{
     Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
@@ -27,7 +27,6 @@ use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{duration, uint32};
 use crate::view::Dialect;
 
-/// Writes one match of a rule.
 pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     let request = Changes::of(rule.filters.request_headers.as_ref());
     let response = Changes::of(rule.filters.response_headers.as_ref());
@@ -47,7 +46,7 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     }
 }
 
-/// What the fields of a Route do not tell.
+/// The facts that a Route has no field for.
 fn facts(matches: &Match, rule: &Rule) -> Facts {
     let milliseconds = |limit: Option<std::time::Duration>| limit.map(|limit| limit.as_millis());
     let mut facts = Facts::default()
@@ -87,7 +86,8 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     if weights == 0 {
         return route::Action::DirectResponse(DirectResponseAction { status: 500, ..Default::default() });
     }
-    // Nothing is tried twice, so the time for one attempt, which is the shorter one, is the time for all.
+    // There is one attempt per request, so the timeout of an attempt, which is the shorter one, limits the whole
+    // request.
     let timeout = rule.timeouts.backend_request.or(rule.timeouts.request);
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
@@ -95,7 +95,7 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
             ..Default::default()
         })),
         cluster_not_found_response_code: ClusterNotFoundResponseCode::InternalServerError.into(),
-        // Zero is no limit; without it, Envoy's would be 15 s.
+        // Zero means no limit; without the field, Envoy's limit would be 15 s.
         timeout: Some(duration(timeout.unwrap_or_default())),
         max_stream_duration: timeout
             .map(|timeout| MaxStreamDuration { max_stream_duration: Some(duration(timeout)), ..Default::default() }),
@@ -117,7 +117,7 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     route::Action::Route(action)
 }
 
-/// The name of the cluster that a backend is.
+/// The cluster name of a backend.
 pub(crate) fn destination(backend: &Backend) -> String {
     match &backend.to {
         BackendTarget::Cluster(key) => key.to_string(),
@@ -142,7 +142,7 @@ fn weighted(backend: &Backend) -> ClusterWeight {
     }
 }
 
-/// How header fields are changed, in the words of Envoy.
+/// Header changes in Envoy's form.
 #[derive(Default)]
 struct Changes {
     add: Vec<HeaderValueOption>,
@@ -156,7 +156,7 @@ impl Changes {
             return Self::default();
         };
         let option = |header: &leno_model::route::Header, action: header_value_option::HeaderAppendAction| {
-            // A percent sign would begin one of Envoy's variables.
+            // Escape percent signs: they begin Envoy's variables.
             let value = header.value.replace('%', "%%");
             HeaderValueOption {
                 header: Some(HeaderValue { key: header.name.to_string(), value, ..Default::default() }),
@@ -215,15 +215,14 @@ fn redirected(redirect: &Redirect, path: &PathMatch) -> RedirectAction {
     }
 }
 
-/// What every path matches.
 pub(super) const WHOLE_PATH: &str = "^.*$";
 
-/// Any path becomes this one.
+/// Replaces the whole path.
 fn whole_path(path: &str) -> RegexMatchAndSubstitute {
     RegexMatchAndSubstitute { pattern: Some(regex(WHOLE_PATH.to_owned())), substitution: path.replace('\\', "\\\\") }
 }
 
-/// What follows the prefix stays, below the root.
+/// Replaces the prefix with `/` and keeps the rest.
 fn without_prefix(prefix: &str) -> RegexMatchAndSubstitute {
     RegexMatchAndSubstitute { pattern: Some(regex(format!("^{}/*", escaped(prefix)))), substitution: "/".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Which requests a rule is about, as a RouteMatch.
+//! Matches of rules, as RouteMatch messages.
 
 use leno_model::route::{GrpcMethod, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 
@@ -7,10 +7,9 @@ use crate::pb::matcher::StringMatcher;
 use crate::pb::route::{HeaderMatcher, QueryParameterMatcher, RouteMatch, query_parameter_matcher, route_match};
 use crate::view::Dialect;
 
-/// A part of a gRPC path that nothing is said about.
+/// Matches any part of a gRPC path.
 const ANY_PART: &str = "[^/]+";
 
-/// Writes a match.
 pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
     let method = matches.method.as_ref().map(|method| header(":method", exactly(method)));
     RouteMatch {
@@ -21,7 +20,7 @@ pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
     }
 }
 
-/// Writes a match of connections, whose bytes travel as what a CONNECT request asks for: that has no path.
+/// Writes a match of connections. Their bytes travel in CONNECT requests, which have no path.
 pub(super) fn connection_match() -> RouteMatch {
     let connect = route_match::PathSpecifier::ConnectMatcher(route_match::ConnectMatcher {});
     RouteMatch { path_specifier: Some(connect), ..Default::default() }
@@ -48,7 +47,7 @@ fn path(path: &PathMatch, dialect: Dialect) -> route_match::PathSpecifier {
     }
 }
 
-/// What matches one part of a gRPC path.
+/// The regular expression for one part of a gRPC path.
 fn part(value: Option<&ValueMatch>) -> String {
     match value {
         None => ANY_PART.to_owned(),

@@ -1,8 +1,8 @@
-//! Which cluster a request is for: the RouteConfiguration resource.
+//! The RouteConfiguration resource: the cluster of each request.
 //!
-//! Of a call that is known to be for one cluster, its `:authority` says nothing more: that cluster's configuration has one
-//! virtual host for all. Only the configuration of the whole mesh, for proxies that are dialled themselves, tells
-//! authorities apart.
+//! If a call's cluster is already known, its `:authority` does not matter: that cluster's configuration has one virtual
+//! host for all authorities. Only the configuration of the whole mesh, for proxies that clients call directly, selects
+//! by authority.
 
 pub(crate) mod action;
 mod domains;
@@ -20,7 +20,7 @@ use crate::view::Dialect;
 
 pub use read::{Routes, read};
 
-/// Writes the routes of calls that are for the cluster; without a table they go to it.
+/// Writes the routes of calls for the cluster. Without a table, all calls go to the cluster itself.
 pub fn write(key: &ClusterKey, table: Option<&RouteTable>, dialect: Dialect) -> RouteConfiguration {
     RouteConfiguration {
         name: key.to_string(),
@@ -29,7 +29,7 @@ pub fn write(key: &ClusterKey, table: Option<&RouteTable>, dialect: Dialect) -> 
     }
 }
 
-/// Writes the routes of all clusters, as clients in `namespace` have them, by every way to write each Service's authority.
+/// Writes the routes of all clusters for clients in `namespace`, under every spelling of each Service's authority.
 pub fn write_mesh(mesh: &Mesh, namespace: &str, dialect: Dialect) -> RouteConfiguration {
     let mut domains = domains::of_mesh(mesh, namespace);
     let hosts = mesh.clusters().iter().map(|cluster| {
@@ -46,7 +46,7 @@ fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTabl
     };
     let routes = match table.map(|table| (table.kind(), table)) {
         None => vec![to_the_cluster(key)],
-        // A request is no connection to a server. gRPC knows of no match that says so.
+        // A request matches no TLSRoute. gRPC has no match that expresses this, so it gets no TLSRoutes at all.
         Some((RouteKind::Tls, _)) if dialect == Dialect::Grpc => vec![to_the_cluster(key)],
         Some((RouteKind::Tls, table)) => of_table(table).into_iter().chain([to_the_cluster(key)]).collect(),
         Some((_, table)) => of_table(table),
@@ -57,7 +57,7 @@ fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTabl
 fn to_the_cluster(key: &ClusterKey) -> Route {
     let action = RouteAction {
         cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(key.to_string())),
-        // A stream may take as long as its client lets it; Envoy would end it after 15 s.
+        // The client's own deadline limits a stream. Without the field, Envoy would end it after 15 s.
         timeout: Some(duration(std::time::Duration::ZERO)),
         ..Default::default()
     };

@@ -1,4 +1,4 @@
-//! Reading the routes of one cluster back.
+//! Reads the routes of one cluster.
 
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{
@@ -21,19 +21,18 @@ use crate::pb::route::{
 /// The routes of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
-    /// Whose they are.
     pub key: ClusterKey,
-    /// The rules that a call can meet. `None`: calls go to the cluster itself.
+    /// The rules for calls. `None`: calls go to the cluster itself.
     pub table: Option<RouteTable>,
 }
 
-/// A field, and what is wrong with it.
+/// A field, and its error.
 pub(super) type Fault = (&'static str, String);
 
-/// Reads the routes of calls that are known to be for one cluster.
+/// Reads the routes of calls for one cluster.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no RouteConfiguration that Leno writes for one cluster, for Envoy.
+/// [`Unreadable`] if the bytes are no RouteConfiguration that Leno writes for one cluster in the dialect Envoy.
 pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     const KIND: &str = "RouteConfiguration";
     if bytes.len() > RESOURCE_MAX_BYTES {
@@ -50,7 +49,7 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
         return Err(bad("routes", format!("are more than {ROUTES_MAX}")));
     }
     let facts = |route: &Route| Facts::from_metadata(route.metadata.as_ref());
-    // Only what goes to the cluster itself is of no route.
+    // A configuration with one entry and no route object sends calls to the cluster itself.
     if let [only] = &host.routes[..]
         && facts(only).get(ROUTE).is_none()
     {
@@ -60,7 +59,7 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     let mut entries = Vec::new();
     for route in &host.routes {
         let facts = facts(route);
-        // What is not TLS goes to the cluster itself, which a table of TLSRoutes need not say.
+        // Connections without TLS go to the cluster itself; a table of TLSRoutes implies that.
         if kind == RouteKind::Tls && facts.get(ROUTE).is_none() {
             continue;
         }

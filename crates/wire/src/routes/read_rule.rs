@@ -1,4 +1,4 @@
-//! Reading a rule back: where requests go, and what is done to them.
+//! Reads a rule: its backends, filters and timeouts.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::pb::route::route_action::{ClusterSpecifier, HostRewriteSpecifier, Req
 use crate::pb::route::weighted_cluster::{ClusterWeight, cluster_weight};
 use crate::pb::route::{RedirectAction, Route, RouteAction, redirect_action, route};
 
-/// Reads the rule that a Route is of.
+/// Reads the rule of a Route.
 pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
     let name = facts.get(ROUTE).and_then(route_name);
     let mut rule = Rule {
@@ -47,14 +47,14 @@ pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
             rule.backends =
                 backends.map(|(number, cluster)| backend(cluster, number, facts)).collect::<Result<_, _>>()?;
         }
-        // A rule that has nowhere to go.
+        // A rule without backends.
         Some(route::Action::DirectResponse(_)) => {}
         _ => return Err(("action", "is none that Leno writes".to_owned())),
     }
     Ok(rule)
 }
 
-/// Reads `HTTPRoute namespace/name`.
+/// Parses `HTTPRoute namespace/name`.
 fn route_name(text: &str) -> Option<RouteName> {
     let (kind, name) = text.split_once(' ')?;
     let (namespace, name) = name.split_once('/')?;
@@ -131,7 +131,7 @@ fn rewrite(action: &RouteAction) -> Option<Rewrite> {
     (hostname.is_some() || path.is_some()).then_some(Rewrite { hostname, path })
 }
 
-/// What the regular expressions mean that Leno writes where Envoy has no other words.
+/// The path rewrite behind a regular expression that Leno writes because Envoy has no field for it.
 fn path_of_regex(rewrite: &RegexMatchAndSubstitute) -> PathRewrite {
     let is_whole = rewrite.pattern.as_ref().is_some_and(|pattern| pattern.regex == super::action::WHOLE_PATH);
     let path = rewrite.substitution.replace("\\\\", "\\").into();

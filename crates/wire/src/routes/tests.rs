@@ -170,7 +170,7 @@ const GRPC: &str = "[
   {backendRefs: [{name: echo, port: 50051}]}
 ]";
 
-/// The routes of `echo.shop:50051`, and what a client reads of them.
+/// The routes of `echo.shop:50051`, and the same after a client has read them.
 fn both(mesh: &Mesh) -> (Option<RouteTable>, Option<RouteTable>) {
     let read = read(&of_echo(mesh, Dialect::Envoy).encode_to_vec()).expect("ours");
     assert_eq!(read.key.to_string(), "echo.shop:50051");
@@ -205,7 +205,7 @@ fn routes_that_were_changed_on_their_way_are_read_or_refused() {
     }
 }
 
-/// A TLSRoute of echo for these names.
+/// A mesh with a TLSRoute of echo for these hostnames.
 fn tls(hostnames: &str) -> Mesh {
     let rules = "[{name: one, backendRefs: [{name: echo, port: 50051, weight: 9}, {name: other, port: 50051}]}]";
     let spec = format!("{rules}\n  hostnames: {hostnames}");
@@ -227,7 +227,7 @@ fn routes_of_connections_are_the_same_after_their_way_over_the_wire() {
     }
 }
 
-/// No request is a connection to a server, so that requests go to the cluster itself.
+/// TLSRoutes match connections by server name, so requests go to the cluster itself.
 #[test]
 fn requests_do_not_meet_tls_routes() {
     let mesh = tls("[a.example.org]");

@@ -58,7 +58,7 @@ fn a_probe_that_a_default_or_a_policy_denies_is_told() {
     }
     let https = json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}});
     let found = checked(&pod(&https, &[DENY]), &[]);
-    assert!(found[0].contains("it asks by HTTPS"), "{found:?}");
+    assert!(found[0].contains("it uses HTTPS"), "{found:?}");
 }
 
 #[test]
