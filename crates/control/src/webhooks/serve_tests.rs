@@ -166,7 +166,7 @@ async fn what_is_no_review_gets_a_clear_refusal() {
         ("POST /validate", "application/yaml", "{}", 415, "send the review as application/json"),
         ("POST /validate", json, "{", 400, "the body is not an AdmissionReview"),
         ("POST /inject", json, &review(&pod("shop/pods", &json!({}))), 400, "is not the name of a namespace"),
-        ("POST /inject", json, &review(&pod("gone", &json!({}))), 503, "annotated on the namespace gone"),
+        ("POST /inject", json, &review(&pod("gone", &json!({}))), 503, "did not return the namespace gone"),
     ] {
         let (found, answer) = webhooks.ask(line, content_type, body).await;
         assert!(found == status && answer.contains(said) && answer.ends_with('\n'), "{line}: {found} {answer}");
