@@ -93,6 +93,8 @@ pub struct RelayLimits {
     pub discovery_timeout_ms: u32,
     /// How long a connection may take to show what it speaks, its TLS handshake included.
     pub detect_timeout_ms: u32,
+    /// How long a client may be silent on a port of unknown protocol until its server may speak first.
+    pub server_first_after_ms: u32,
     /// How long a client may take until its SETTINGS are there.
     pub handshake_timeout_ms: u32,
     /// How long a frame or a header block may take to arrive whole.
@@ -153,6 +155,7 @@ impl Default for RelayLimits {
             resets_per_second: 33,
             discovery_timeout_ms: 5_000,
             detect_timeout_ms: 10_000,
+            server_first_after_ms: 500,
             handshake_timeout_ms: 10_000,
             frame_timeout_ms: 10_000,
             unread_timeout_ms: 30_000,
@@ -312,6 +315,7 @@ static SPECS: &[Spec] = specs! {
     "resets_per_second" relay.resets_per_second 1..=1_000_000, "cancelled calls that an endpoint's connection is told of, in the long run";
     "discovery_timeout_ms" relay.discovery_timeout_ms TIME, "how long a call may wait for the control plane to say what it is for, or who may call";
     "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show what it speaks, TLS included";
+    "server_first_after_ms" relay.server_first_after_ms TIME, "how long a client may be silent on a port of unknown protocol until its server may speak first";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
     "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";
     "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or be gone";

@@ -25,7 +25,7 @@ impl Fork {
     fn new() -> Option<Self> {
         let mesh = Mesh::new()?;
         // What is heard here is not heard because time is up.
-        let patient = ["--limit", "detect_timeout_ms=60000"];
+        let patient = ["--limit", "detect_timeout_ms=60000", "--limit", "server_first_after_ms=60000"];
         let (client, a, b) = (mesh.meshed("client", &patient), mesh.meshed("a", &[]), mesh.meshed("b", &[]));
         mesh.serve(&MeshService::new("a", PORT).at(&a), &[&client]);
         mesh.serve(&MeshService::new("b", PORT).at(&b), &[&client]);

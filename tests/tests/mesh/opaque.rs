@@ -10,6 +10,8 @@ use super::Pair;
 const PORT: u16 = 9000;
 /// How long the proxies wait for a client to say what it speaks, where they have to.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a client is silent until its server may speak first (`server_first_after_ms`).
+const SILENCE: Duration = Duration::from_millis(500);
 const DETECT_LIMIT: [&str; 2] = ["--limit", "detect_timeout_ms=3000"];
 
 /// Starts socat in the server, which runs `shell` for each connection.
@@ -44,17 +46,76 @@ fn a_server_that_speaks_first_is_heard_at_once_on_a_port_that_is_declared_opaque
 }
 
 #[test]
-fn a_server_that_speaks_first_is_heard_after_a_while_on_any_other_port() {
+fn a_server_that_speaks_first_is_heard_within_a_second_on_any_other_port_and_then_at_once() {
     if !is_installed("socat", "socat") {
         return;
     }
-    let Some(pair) = Pair::with(&DETECT_LIMIT, |server| MeshService::new("news", PORT).at(server)) else { return };
-    let _server = serve(&pair, "echo the server speaks first");
-    let (heard, took) = timed(&pair, "socat -u TCP:news:9000 -");
-    assert_eq!(heard, "the server speaks first\n");
-    // The client's proxy waits, and tells the server's then that there is nothing to wait for.
-    assert!((DETECT_TIMEOUT..2 * DETECT_TIMEOUT).contains(&took), "{took:?}");
+    let Some(pair) = Pair::new(|server| MeshService::new("news", PORT).at(server)) else { return };
+    // It says goodbye to a client that has answered: an answer shows the proxy that the server spoke first.
+    let _server = serve(&pair, "echo the server speaks first; read answer; echo goodbye $answer");
+    let talk = "exec 3<>/dev/tcp/news/9000; read -u 3 greeting; echo $greeting; echo you >&3; cat <&3";
+    let heard = "the server speaks first\ngoodbye you\n";
+    let (first, took) = timed(&pair, talk);
+    assert_eq!(first, heard);
+    // server_first_after_ms, and no less: the client could have been about to speak.
+    assert!((SILENCE..DETECT_TIMEOUT).contains(&took), "{took:?}");
+
+    let quickest =
+        (0..5).map(|_| timed(&pair, talk)).inspect(|(again, _)| assert_eq!(again, heard)).map(|(_, took)| took);
+    let quickest = quickest.min().expect("five times");
+    assert!(quickest < SILENCE, "{quickest:?}");
     pair.assert_encrypted();
+}
+
+#[test]
+fn a_client_that_is_silent_for_long_and_then_speaks_http_is_relayed_as_http() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let Some(pair) = Pair::new(|server| MeshService::new("web", PORT).at(server)) else { return };
+    let _server = pair.server.start("python3", &["-m", "http.server", &PORT.to_string()]);
+    pair.server.wait_for_port(PORT);
+    for _ in 0..2 {
+        // Three times as long as the proxy waits for its first words.
+        let talk = format!(
+            r"exec 3<>/dev/tcp/web/9000; sleep {}; printf 'GET /late HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n' >&3; cat <&3",
+            3.0 * SILENCE.as_secs_f64()
+        );
+        let (heard, _) = timed(&pair, &talk);
+        assert!(heard.starts_with("HTTP/1.1 404") && heard.contains("SimpleHTTP"), "{heard}");
+    }
+    // By the proxies' own account: the request was read, by both.
+    pair.client.wait_for_access(&[("path", "/late"), ("status", "404")]);
+    pair.server.wait_for_access(&[("path", "/late"), ("status", "404")]);
+}
+
+/// HTTP/2's client preface with empty SETTINGS, and the beginning of `GET` to `web` on stream 1; the path, of two characters,
+/// is to follow (RFC 9113 section 3.4, RFC 7541). As printf writes it.
+const HTTP2_REQUEST: &str = concat!(
+    r"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+    r"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x41\x03web\x04\x02"
+);
+
+#[test]
+fn a_server_that_sends_settings_to_a_silent_client_is_not_taken_for_one_of_an_opaque_protocol() {
+    if !is_installed("nghttpd", "nghttp2-server") {
+        return;
+    }
+    let Some(pair) = Pair::new(|server| MeshService::new("web", PORT).at(server)) else { return };
+    let _server = pair.server.start("nghttpd", &["--no-tls", "-d", "/nonexistent", &PORT.to_string()]);
+    pair.server.wait_for_port(PORT);
+    let silence = 3.0 * SILENCE.as_secs_f64();
+    for path in ["/1", "/2"] {
+        let talk = format!(
+            "exec 3<>/dev/tcp/web/9000; sleep {silence}; printf '{HTTP2_REQUEST}{path}' >&3; head -c 4 <&3 | od -An -tu1"
+        );
+        let (heard, _) = timed(&pair, &talk);
+        // The answer begins with SETTINGS, which are the proxy's.
+        assert!(heard.trim_end().ends_with(" 4"), "{heard}");
+        for workload in [&pair.client, &pair.server] {
+            workload.wait_for_access(&[("path", path), ("status", "404")]);
+        }
+    }
 }
 
 #[test]

@@ -133,6 +133,8 @@ pub(super) struct Arrival {
     pub(super) named_port: Option<u16>,
     /// Its handshake began with a trust bundle that was replaced since.
     pub(super) is_outdated: bool,
+    /// Its server had the chance to speak first, and it was wrong to give it.
+    pub(super) was_guessed: bool,
     pub(super) seat: Seat,
 }
 
@@ -224,6 +226,7 @@ impl Worker {
             first: Vec::new(),
             named_port: None,
             is_outdated: false,
+            was_guessed: false,
             seat,
         };
         let index = self.arrivals.insert(arrival);

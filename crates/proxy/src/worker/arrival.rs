@@ -41,6 +41,8 @@ enum Speaks {
     Http1,
     /// Bytes.
     Opaque(Contents),
+    /// Nothing so far: its server may speak first.
+    Nothing,
 }
 
 impl Worker {
@@ -89,6 +91,7 @@ impl Worker {
             Step::Wait if ended && nothing_came => self.drop_arrival(index),
             // The client has said all, and it is no protocol that we know.
             Step::Wait if ended => self.admit_undetected(index),
+            Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(index, Speaks::Nothing),
             Step::Wait => {
                 if more {
                     self.mark_unfinished(LinkId::arrival(index));
@@ -227,6 +230,7 @@ impl Worker {
         };
         let named = arrival.named_port.map(|port| SocketAddr::new(origin.local.ip(), port));
         let target = origin.original_destination.or(named);
+        let written = |target: Option<SocketAddr>| target.map(|target| target.to_string());
         let codec = match speaks {
             Speaks::Http2 => Codec::Http2(Connection::new(Role::Server, self.limits.client.clone(), self.now)),
             Speaks::Http1 => {
@@ -237,9 +241,9 @@ impl Worker {
                     Contents::Tls(Some(name)) => Some(format!("{name}:443")),
                     Contents::Tls(None) | Contents::Unknown => None,
                 };
-                let target = target.map(|target| target.to_string()).or(name).unwrap_or_default();
-                Codec::Opaque(Opaque::accepted(target, contents))
+                Codec::Opaque(Opaque::accepted(written(target).or(name).unwrap_or_default(), contents))
             }
+            Speaks::Nothing => Codec::Opaque(Opaque::guessed(written(target).unwrap_or_default())),
         };
         let mut link = Link::new(arrival.wire, codec, self.now);
         let relay = &self.limits.relay;

@@ -350,6 +350,11 @@ impl Codec {
         }
     }
 
+    /// Whether what was taken for opaque bytes has turned out to be something else.
+    pub(super) fn is_recalled(&self) -> bool {
+        matches!(self, Self::Opaque(opaque) if opaque.is_recalled())
+    }
+
     /// Whether peers may be slow for as long as they like: the mesh knows nothing of what they do.
     pub(super) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))

@@ -1,6 +1,6 @@
 //! Detect: what a connection speaks, from its first bytes.
 
-use leno_http2::frame::PREFACE;
+use leno_http2::frame::{FrameHeader, PREFACE, kind};
 use rustls::server::Acceptor;
 
 /// Bytes of a connection that are looked at; a TLS ClientHello has a few hundred to two thousand, a request line less.
@@ -9,6 +9,8 @@ pub const DETECT_BYTES: usize = 16 << 10;
 const CLIENT_HELLO: u8 = 1;
 /// Content of a plaintext record (RFC 8446 section 5.1).
 const RECORD_MAX_BYTES: usize = 1 << 14;
+/// Length of one parameter in a SETTINGS frame (RFC 9113 section 6.5.1).
+const SETTING_BYTES: u32 = 6;
 /// Longest method that is taken for HTTP/1's.
 const METHOD_MAX_BYTES: usize = 32;
 
@@ -58,6 +60,16 @@ pub fn begins_tls(first: &[u8]) -> bool {
         [22, 3, rest @ ..] => rest.get(3).is_none_or(|kind| *kind == CLIENT_HELLO),
         _ => false,
     }
+}
+
+/// Whether a server's first bytes are HTTP/2's: its SETTINGS, which it may send before the client's preface (RFC 9113 section 3.4).
+pub(super) fn is_server_preface(first: &[u8]) -> bool {
+    first.first_chunk().map(FrameHeader::parse).is_some_and(|header| {
+        header.kind == kind::SETTINGS
+            && header.flags == 0
+            && header.stream == 0
+            && header.length.is_multiple_of(SETTING_BYTES)
+    })
 }
 
 /// Reads a ClientHello, without answering it.

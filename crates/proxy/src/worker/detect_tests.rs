@@ -75,3 +75,16 @@ fn what_only_begins_like_tls_is_opaque() {
     assert_eq!(detect(&[22, 3, 16, 0, 0, 1, 0]), Detected::Opaque);
     assert_eq!(detect(&[[22, 3, 1, 255, 255].as_slice(), &[1; 100]].concat()), Detected::Opaque);
 }
+
+#[test]
+fn a_server_that_begins_with_settings_speaks_http2_and_a_greeting_is_none() {
+    let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
+    assert!(is_server_preface(&settings) && is_server_preface(&[0, 0, 0, 4, 0, 0, 0, 0, 0]));
+    let acknowledgement = [0, 0, 0, 4, 1, 0, 0, 0, 0];
+    let greeting_of_mariadb = b"\x5a\0\0\0\x0a5.5.5-10.11.6-MariaDB";
+    for other in
+        [&acknowledgement[..], &settings[..8], b"SSH-2.0-OpenSSH_9.2", b"220 mail ESMTP", greeting_of_mariadb, b""]
+    {
+        assert!(!is_server_preface(other), "{other:?}");
+    }
+}

@@ -22,6 +22,7 @@ use super::budget::Budget;
 use super::link::Buffers;
 use super::places::Doors;
 use super::ports::Ports;
+use super::server_first::ServerFirst;
 use super::timers::Timers;
 use super::usage::Usage;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
@@ -278,6 +279,7 @@ impl Worker {
             used: Default::default(),
             clusters: Slab::new(),
             cluster_by_key: Default::default(),
+            server_first: ServerFirst::default(),
             arrivals: Slab::new(),
             clients: Slab::new(),
             upstreams: Slab::new(),
@@ -289,6 +291,7 @@ impl Worker {
             waited_for: Vec::new(),
             dirty: Vec::new(),
             unfinished: Vec::new(),
+            recalled: Vec::new(),
             accept_again: false,
             accept_failed: false,
             cancelling: Vec::new(),

@@ -49,6 +49,7 @@ mod reply;
 mod review;
 mod route;
 mod send;
+mod server_first;
 mod standing;
 mod sweep;
 mod target;
@@ -89,6 +90,7 @@ use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side, Wire};
 use places::Doors;
 use ports::Ports;
+use server_first::ServerFirst;
 use standing::Standing;
 use timers::Timers;
 use upstream::Upstream;
@@ -152,6 +154,7 @@ struct Worker {
     standing: Standing,
     /// Connections whose peers' certificates are to be checked again: an anchor was removed.
     to_recheck: VecDeque<LinkId>,
+    server_first: ServerFirst,
     arrivals: Slab<Arrival>,
     clients: Slab<Client>,
     upstreams: Slab<Upstream>,
@@ -168,6 +171,8 @@ struct Worker {
     dirty: Vec<LinkId>,
     /// Links that had more to read than one turn allows.
     unfinished: Vec<LinkId>,
+    /// Clients that are to be arrivals again.
+    recalled: Vec<usize>,
     accept_again: bool,
     /// Accepting failed; the next sweep tries again.
     accept_failed: bool,
@@ -216,6 +221,7 @@ impl Worker {
             if self.accept_again {
                 self.accept();
             }
+            self.recall_clients();
             self.expire_deadlines();
             self.sweep();
             self.dispatch();

@@ -7,6 +7,8 @@ use leno_http2::fields::Known;
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Section, StreamKey};
 
+use super::detect::is_server_preface;
+
 /// Bytes that were read and have not gone on, at most; with as many the socket is left unread.
 pub(super) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
 /// A fatal alert: there is no such server here (RFC 6066 section 3, RFC 8446 section 6).
@@ -45,12 +47,31 @@ pub(super) struct Opaque {
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,
+    opening: Opening,
+}
+
+/// Who speaks first on a connection that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// It does not matter, or it has happened.
+    Settled,
+    /// Neither side has spoken: that the bytes are opaque is a guess.
+    Guess,
+    /// The server has, and the client has not.
+    ServerSpoke,
+    /// The client has, and not in bytes that are opaque; or the server has, in HTTP/2. The guess was wrong.
+    Recalled,
 }
 
 impl Opaque {
     /// A connection that an application opened, to `target`.
     pub(super) fn accepted(target: String, contents: Contents) -> Self {
         Self { contents, ..Self::new(Role::Server, target.into()) }
+    }
+
+    /// A connection that an application opened, to `target`, and on which it has said nothing.
+    pub(super) fn guessed(target: String) -> Self {
+        Self { opening: Opening::Guess, ..Self::new(Role::Server, target.into()) }
     }
 
     /// A connection that we open.
@@ -74,6 +95,7 @@ impl Opaque {
             owed_bytes: 0,
             sent_end: false,
             aborted: false,
+            opening: Opening::Settled,
         }
     }
 
@@ -151,6 +173,16 @@ impl Opaque {
         if self.sent_end || self.aborted {
             return bytes.len();
         }
+        if self.is_recalled() {
+            return bytes.len();
+        }
+        if self.opening == Opening::Guess && !bytes.is_empty() {
+            if is_server_preface(bytes) {
+                self.recall();
+                return bytes.len();
+            }
+            self.opening = Opening::ServerSpoke;
+        }
         let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
         let taken = if self.owed_bytes == 0 { bytes.len().min(room) } else { 0 };
         self.owed_bytes += bytes.len() - taken;
@@ -196,7 +228,7 @@ impl Opaque {
 
     /// Whether the socket is to be left unread until what was read has gone on.
     pub(super) fn is_paused(&self) -> bool {
-        self.held || self.unreleased_bytes >= self.max_unreleased_bytes
+        self.held || self.unreleased_bytes >= self.max_unreleased_bytes || self.is_recalled()
     }
 
     /// Leaves the socket unread, or does so no more.
@@ -237,6 +269,34 @@ impl Opaque {
     /// Whether nothing more is to come either way.
     pub(super) fn is_drained(&self) -> bool {
         self.received_end && self.sent_end
+    }
+
+    /// Whether neither side has spoken.
+    pub(super) fn is_guess(&self) -> bool {
+        self.opening == Opening::Guess
+    }
+
+    /// Tells once that the server has spoken before the client.
+    pub(super) fn takes_server_first(&mut self) -> bool {
+        let is_first = self.opening == Opening::ServerSpoke;
+        if is_first {
+            self.opening = Opening::Settled;
+        }
+        is_first
+    }
+
+    /// The bytes are opaque, as was guessed.
+    pub(super) fn keep_guess(&mut self) {
+        self.opening = Opening::Settled;
+    }
+
+    /// The bytes are something else: nothing more is read here, and nothing of what the server says goes on.
+    pub(super) fn recall(&mut self) {
+        self.opening = Opening::Recalled;
+    }
+
+    pub(super) fn is_recalled(&self) -> bool {
+        self.opening == Opening::Recalled
     }
 
     /// Whether its bytes are TLS of the application's own.

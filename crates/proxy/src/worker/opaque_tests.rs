@@ -88,3 +88,17 @@ fn a_reset_cuts_the_connection_and_a_refusal_ends_it() {
     refused.send_headers(&fields, true);
     assert_eq!(refused.output(), [21, 3, 3, 0, 2, 2, 112]);
 }
+
+#[test]
+fn what_an_http2_server_says_to_a_silent_client_is_kept_from_it() {
+    let mut opaque = Opaque::guessed("10.0.0.1:80".into());
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    assert_eq!(opaque.send_data(&settings, false), settings.len());
+    assert_eq!(opaque.send_data(b"more", true), 4);
+    assert!(opaque.is_recalled() && opaque.is_paused() && opaque.output().is_empty() && !opaque.ends_output());
+
+    let mut opaque = Opaque::guessed("10.0.0.1:3306".into());
+    assert_eq!(opaque.send_data(b"220 ready", false), 9);
+    assert!(!opaque.is_recalled() && opaque.takes_server_first() && !opaque.takes_server_first());
+    assert_eq!(opaque.output(), b"220 ready");
+}

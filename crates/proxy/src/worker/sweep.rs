@@ -70,6 +70,10 @@ impl Worker {
         let is_draining = self.draining.is_some();
         let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
         self.review_arrivals(|arrival| arrival.is_held);
+        let silent = self.arrivals.iter().filter(|(_, arrival)| self.is_servers_turn(arrival)).map(|(index, _)| index);
+        for index in silent.collect::<Vec<_>>() {
+            self.mark_unfinished(LinkId::arrival(index));
+        }
         let is_late = |arrival: &Arrival| !arrival.is_held && self.now - arrival.since >= limit;
         let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(index, _)| index);
         for index in late.collect::<Vec<_>>() {

@@ -107,6 +107,9 @@ impl Worker {
                 if more {
                     self.mark_unfinished(id);
                 }
+                if is_opaque && id.side == Side::Client && !bytes.is_empty() && self.settle_guess(id.index, bytes) {
+                    return Ok(());
+                }
                 self.interpret(id, bytes, fields)
             }
             Fill::End => self.read_ended(id, fields),
@@ -197,7 +200,9 @@ impl Worker {
         self.return_room(id);
         self.charge(id);
         let Some(link) = self.link(id) else { return };
-        if link.codec.is_aborted() {
+        if link.codec.is_recalled() {
+            self.recalled.push(id.index);
+        } else if link.codec.is_aborted() {
             // An orderly end would be taken for the end of the content.
             let _ = SockRef::from(&link.wire.socket).set_linger(Some(Duration::ZERO));
             self.close(id, "its call was cut");

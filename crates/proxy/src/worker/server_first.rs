@@ -1,0 +1,166 @@
+//! Servers that speak first, on ports that nobody declared: MySQL's, SMTP's or SSH's.
+//!
+//! The protocol of such a port shows only in what its server says. If a client stays silent for `server_first_after_ms`, the
+//! worker connects to the server and carries bytes, as on an opaque port: a guess. Who speaks first settles it:
+//!
+//! - the server: the guess was right. Once the client has answered in bytes that are no protocol of ours, the destination is
+//!   remembered, so that its next clients do not wait;
+//! - the client, or an HTTP/2 server, which may send its SETTINGS before it has heard anything (RFC 9113 section 3.4): the guess
+//!   was wrong. The connection is an arrival again, and its protocol is detected as if nothing had happened. The connection to
+//!   the server ends unused.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use leno_model::policy::{Caller, Decision};
+use mio::Interest;
+use rustc_hash::FxHashMap;
+
+use super::Worker;
+use super::accept::{Arrival, Door, Inspection, Origin};
+use super::detect::{Detected, detect};
+use super::link::LinkId;
+use super::meter::Meter;
+use crate::limits::ms;
+
+/// Destinations that are remembered; of more, the one that was used longest ago is forgotten.
+const MAX_REMEMBERED: usize = 256;
+/// How long a destination without a connection is remembered: its address may be another server's by then.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+
+/// Destinations whose servers spoke first, and when they were last used.
+#[derive(Debug, Default)]
+pub(super) struct ServerFirst {
+    last_used: FxHashMap<SocketAddr, Instant>,
+}
+
+impl ServerFirst {
+    fn remember(&mut self, destination: SocketAddr, now: Instant) {
+        if self.last_used.len() >= MAX_REMEMBERED && !self.last_used.contains_key(&destination) {
+            let oldest = self.last_used.iter().min_by_key(|(_, used)| **used).map(|(destination, _)| *destination);
+            oldest.map(|oldest| self.last_used.remove(&oldest));
+        }
+        self.last_used.insert(destination, now);
+    }
+
+    fn forget(&mut self, destination: SocketAddr) {
+        self.last_used.remove(&destination);
+    }
+
+    fn knows(&self, destination: SocketAddr, now: Instant) -> bool {
+        self.last_used.get(&destination).is_some_and(|used| now.saturating_duration_since(*used) < REMEMBERED_FOR)
+    }
+}
+
+impl Worker {
+    /// Whether the server of a silent arrival is to be given the chance to speak first.
+    pub(super) fn is_servers_turn(&self, arrival: &Arrival) -> bool {
+        let Some(destination) = arrival.origin.original_destination else { return false };
+        let waited = self.now.saturating_duration_since(arrival.since);
+        let is_due = waited >= ms(self.limits.relay.server_first_after_ms);
+        (is_due || self.server_first.knows(destination, self.now)) && self.may_guess(arrival)
+    }
+
+    /// A client with a certificate shows it in its first bytes. So a guess is only made where a client without one is let in:
+    /// it must not cost a late client its connection.
+    fn may_guess(&self, arrival: &Arrival) -> bool {
+        let origin = &arrival.origin;
+        arrival.first.is_empty()
+            && !arrival.is_held
+            && !arrival.was_guessed
+            && arrival.wire.tls.is_none()
+            && self.draining.is_none()
+            && self.inspection(origin) == Inspection::Protocol
+            && self.declared_http(origin).is_none()
+            && match origin.door {
+                Door::Outbound => true,
+                Door::Inbound => self.lets_strangers_in(origin),
+                Door::Tunnel => false,
+            }
+    }
+
+    fn lets_strangers_in(&self, origin: &Origin) -> bool {
+        let (Some(identity), Some(destination)) = (&self.identity, origin.original_destination) else { return true };
+        let policy = self.mesh.inbound_policy(&identity.id, destination.port(), self.default_policy);
+        let stranger = Caller { identity: None, address: origin.peer.ip() };
+        matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
+    }
+
+    /// The first bytes of a client whose connection is a guess. Returns whether they are kept for the arrival that the
+    /// connection becomes again.
+    pub(super) fn settle_guess(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let Some(client) = self.clients.get_mut(index) else { return false };
+        let Some(opaque) = client.link.codec.opaque() else { return false };
+        let Some(destination) = client.origin.original_destination else { return false };
+        if opaque.takes_server_first() {
+            // A client that opens connections before it needs them may speak HTTP/1 after a server that gave up waiting.
+            if detect(bytes) == Detected::Opaque {
+                self.server_first.remember(destination, self.now);
+            }
+            return false;
+        }
+        if !opaque.is_guess() {
+            return false;
+        }
+        self.server_first.forget(destination);
+        if detect(bytes) == Detected::Opaque {
+            opaque.keep_guess();
+            return false;
+        }
+        opaque.recall();
+        client.link.held.extend_from_slice(bytes);
+        self.recalled.push(index);
+        true
+    }
+
+    /// Makes arrivals of the clients whose connections turned out to be something to detect. Called when all events of a turn
+    /// have been acted on, so that no event of an arrival that has ended is taken for theirs.
+    pub(super) fn recall_clients(&mut self) {
+        for index in std::mem::take(&mut self.recalled) {
+            if self.clients.get(index).is_some_and(|client| client.link.codec.is_recalled()) {
+                self.recall_client(index);
+            }
+        }
+    }
+
+    fn recall_client(&mut self, index: usize) {
+        self.cancel_calls_of(index);
+        let Some(mut client) = self.clients.try_remove(index) else { return };
+        self.discharge(&client.link);
+        self.accounts.leave(client.account);
+        if client.yielding_since.is_some() {
+            self.doors.yielded();
+        }
+        let first = std::mem::take(&mut client.link.held);
+        let mut wire = client.link.wire;
+        wire.meter.close(self.now);
+        wire.meter = Meter::new(self.now);
+        wire.unfinished = false;
+        let (origin, seat) = (client.origin, client.seat);
+        let arrival = Arrival {
+            wire,
+            origin,
+            since: self.now,
+            is_held: false,
+            first,
+            named_port: None,
+            is_outdated: false,
+            was_guessed: true,
+            seat,
+        };
+        let index = self.arrivals.insert(arrival);
+        let id = LinkId::arrival(index);
+        self.doors.rename(seat, id);
+        let Some(arrival) = self.arrivals.get_mut(index) else { return };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(error) = self.poll.registry().reregister(&mut arrival.wire.socket, id.token(), interest) {
+            tracing::warn!("cannot watch a connection: {error}");
+            return self.drop_arrival(index);
+        }
+        self.mark_unfinished(id);
+    }
+}
+
+#[cfg(test)]
+#[path = "server_first_tests.rs"]
+mod tests;
