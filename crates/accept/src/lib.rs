@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod container;
+mod family;
 mod listener;
 mod places;
 mod queue;
@@ -16,6 +17,7 @@ mod source;
 mod turns;
 
 pub use container::container_memory;
+pub use family::{has_ipv6, stream_socket, usable};
 pub use listener::{Arrival, Listener, listen};
 pub use places::{Entry, Places};
 pub use queue::{Overload, Permit, Queue};

@@ -7,30 +7,33 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use crate::family::{stream_socket, usable};
 use crate::{Place, Room, RoomSize, Source};
 
 /// Connections that the kernel queues until they are accepted. It drops further ones, and their clients retry after a
 /// second: longer than a kubelet's probe may take.
-const BACKLOG: u32 = 4_096;
+const BACKLOG: i32 = 4_096;
 /// How long to wait after accepting failed, which happens when file descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Shortest time between two log lines about connections that were closed for lack of places.
 const CROWD_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Listens at an address, with a long queue in the kernel for bursts. Needs a tokio runtime.
+/// Listens at an address, with a long queue in the kernel for bursts. `[::]` takes connections of both families, and
+/// those of IPv4 alone on a system without IPv6. Needs a tokio runtime.
 ///
 /// # Errors
 /// If the address does not belong to this machine, or is in use.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Old connections of an earlier process must not block its port.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+    let address = usable(address);
+    let socket = stream_socket(address)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// A listening socket, and the places of its connections.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use leno_accept::{Arrival, Listener, Place, Replaced, Source, Standing};
 use leno_identity::{TlsIdentity, explain_io, peer_id};
 use leno_model::spiffe::SpiffeId;
@@ -28,6 +29,13 @@ use tonic::transport::server::Connected;
 /// Longest time from accepting a connection to the head of its first request, TLS handshake included. No client
 /// connects before it has a request to send.
 pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
+
+/// Longest time from the head of a request to its end, for requests of which the whole is one small message.
+pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
+
+/// Most bytes of TLS in which nothing can be read yet. A record has at most 16,640, a client's handshake with its certificates
+/// fewer. rustls alone would buffer 64 KiB of handshake messages for a client without a certificate.
+const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
 /// Gives the TLS configuration for the next connection.
 pub(crate) type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
@@ -56,13 +64,27 @@ impl Peer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,
+    stalled: Arc<Stalled>,
     standing: Option<Standing>,
+}
+
+/// Whether a request did not end in time, and the task that reads the connection.
+#[derive(Debug, Default)]
+struct Stalled {
+    has_stalled: AtomicBool,
+    reader: AtomicWaker,
 }
 
 impl Presence {
     /// Notes that the head of a request has arrived.
     pub(crate) fn asked(&self) {
         self.has_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a request of the connection did not end in time: the connection closes.
+    pub(crate) fn stalled(&self) {
+        self.stalled.has_stalled.store(true, Ordering::Release);
+        self.stalled.reader.wake();
     }
 
     /// Notes that the client has sent a request that only a legitimate client can send: its connection yields its place
@@ -93,6 +115,12 @@ impl Connection {
         if self.place.poll_replaced(cx).is_ready() {
             return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));
         }
+        let stalled = &self.peer.presence.stalled;
+        stalled.reader.register(cx.waker());
+        if stalled.has_stalled.load(Ordering::Acquire) {
+            let why = format!("a request was not whole within {} s", WHOLE_REQUEST_MAX.as_secs());
+            return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
         if let Some(latest) = &mut self.first_request {
             if self.peer.presence.has_asked.load(Ordering::Relaxed) {
                 self.first_request = None;
@@ -107,7 +135,40 @@ impl Connection {
 
 enum Transport {
     Clear(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Metered>>),
+}
+
+/// The socket under TLS, which counts what it reads until something in it can be read.
+struct Metered {
+    socket: TcpStream,
+    unreadable_bytes: usize,
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.unreadable_bytes > UNREADABLE_MAX_BYTES {
+            let why = format!("more than {UNREADABLE_MAX_BYTES} bytes of TLS in which nothing can be read");
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(cx, buffer);
+        self.unreadable_bytes += buffer.filled().len() - before;
+        read
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
 }
 
 /// Which clients may connect over TLS.
@@ -150,7 +211,9 @@ impl Connection {
         if let Some(identity) = &identity {
             place.identify(&identity.to_string()).map_err(|replaced| replaced.to_string())?;
         }
-        let presence = Presence { has_asked: Arc::default(), standing: Some(place.standing()) };
+        let presence = Presence { standing: Some(place.standing()), ..Presence::default() };
+        // A socket of both families gives an IPv4 client's address in IPv6 form.
+        let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let peer = Peer { address, identity, presence };
         Ok(Self { transport, peer, place, first_request: Some(Box::pin(sleep_until(latest))) })
     }
@@ -167,8 +230,8 @@ async fn secure(
     let Some(tls) = tls else {
         return Ok((Transport::Clear(stream), None));
     };
-    let handshake = TlsAcceptor::from(tls).accept(stream);
-    let stream = match timeout_at(latest, handshake).await {
+    let handshake = TlsAcceptor::from(tls).accept(Metered { socket: stream, unreadable_bytes: 0 });
+    let mut stream = match timeout_at(latest, handshake).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(explain_io(&error)),
         Err(_) => return Err(format!("no TLS handshake within {} s", FIRST_REQUEST_MAX.as_secs())),
@@ -179,6 +242,7 @@ async fn secure(
         Err(_) if clients == Clients::Anybody => None,
         Err(error) => return Err(error.to_string()),
     };
+    stream.get_mut().0.unreadable_bytes = 0;
     Ok((Transport::Tls(Box::new(stream)), peer))
 }
 
@@ -197,7 +261,14 @@ impl AsyncRead for Connection {
         }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Transport::Tls(stream) => {
+                let before = buffer.filled().len();
+                let read = Pin::new(&mut *stream).poll_read(cx, buffer);
+                if buffer.filled().len() > before {
+                    stream.get_mut().0.unreadable_bytes = 0;
+                }
+                read
+            }
         }
     }
 }

@@ -113,3 +113,19 @@ async fn a_connection_without_a_request_ends_and_one_with_a_request_stays() {
     assert_eq!(ended.expect_err("nothing came").kind(), io::ErrorKind::TimedOut);
     assert!(is_open(&mut client, &mut asking).await);
 }
+
+#[tokio::test]
+async fn a_handshake_of_many_bytes_ends_before_its_time_is_over() {
+    let door = Door::open().await;
+    let mut stranger = door.stranger().await;
+    let started = Instant::now();
+    // Parts of a ClientHello of 60,000 bytes, in records of 16,384 bytes.
+    let mut record = vec![7; 5 + (16 << 10)];
+    record[..9].copy_from_slice(&[22, 3, 1, 0x40, 0, 1, 0, 0xea, 0x60]);
+    stranger.write_all(&record).await.expect("it reads");
+    record[5..9].fill(7);
+    // The connection may end before the second record is sent.
+    let _ = stranger.write_all(&record).await;
+    let ended = timeout(FIRST_REQUEST_MAX, stranger.read(&mut [0; 512])).await;
+    assert!(started.elapsed() < FIRST_REQUEST_MAX / 2, "{ended:?} after {:?}", started.elapsed());
+}

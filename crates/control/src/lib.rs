@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod budget;
 mod cluster;
 pub mod index;
 mod issuer;

@@ -23,6 +23,7 @@ pub(crate) const SKIP_OUTBOUND_PORTS: &str = "leno.dev/skip-outbound-ports";
 pub(crate) const SKIP_SUBNETS: &str = "leno.dev/skip-subnets";
 pub(crate) const DEFAULT_INBOUND_POLICY: &str = "leno.dev/default-inbound-policy";
 pub(crate) const FORWARDED_CLIENT_CERT: &str = "leno.dev/forwarded-client-cert";
+pub(crate) const FORWARDED_FOR: &str = "leno.dev/forwarded-for";
 pub(crate) const PROXY_IMAGE: &str = "leno.dev/proxy-image";
 pub(crate) const PROXY_VERSION: &str = "leno.dev/proxy-version";
 pub(crate) const PROXY_IMAGE_PULL_POLICY: &str = "leno.dev/proxy-image-pull-policy";
@@ -40,7 +41,7 @@ pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, its values, and its meaning.
-pub const ALL: [(&str, &str, &str); 23] = [
+pub const ALL: [(&str, &str, &str); 24] = [
     (INJECT, "enabled, disabled", "whether Pods get a proxy"),
     (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
     (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod where what is no HTTP is rejected"),
@@ -53,6 +54,7 @@ pub const ALL: [(&str, &str, &str); 23] = [
         "who may call where no AuthorizationPolicy is enforced",
     ),
     (FORWARDED_CLIENT_CERT, "true, false", "whether the application is told of clients in x-forwarded-client-cert"),
+    (FORWARDED_FOR, "keep, append, set", "whether the application reads the client's address in x-forwarded-for"),
     (PROXY_IMAGE, "an image without its tag", "the image of the proxy"),
     (PROXY_VERSION, "a tag, as 0.1.0", "the tag of the proxy's image"),
     (PROXY_IMAGE_PULL_POLICY, "Always, IfNotPresent, Never", "when the proxy's image is pulled"),

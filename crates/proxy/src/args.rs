@@ -18,7 +18,7 @@ use leno_model::spiffe::{TrustDomain, Workload};
 use crate::access_log;
 use crate::control::IdentityService;
 use crate::limits::Limits;
-use crate::worker::Door;
+use crate::worker::{Door, ForwardedFor};
 
 /// Most worker threads; more never helped a relay.
 const MAX_WORKERS: i64 = 64;
@@ -97,6 +97,10 @@ pub(crate) struct Args {
     /// Tell the own application of verified clients in x-forwarded-client-cert too, beside leno-client-id
     #[arg(long, requires = "identity")]
     pub(crate) forwarded_client_cert: bool,
+
+    /// What becomes of x-forwarded-for in requests to the own application
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "identity")]
+    pub(crate) forwarded_for: ForwardedFor,
 
     /// What a kubelet asks the own application, as 8080/healthz: let in whatever the policies say; may be repeated
     #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]

@@ -130,7 +130,7 @@ impl Default for RelayLimits {
             max_questions: 1_000,
             max_subjects: 10_000,
             discovery_idle_ms: 300_000,
-            max_unshared_connections_per_endpoint: 1_024,
+            max_unshared_connections_per_endpoint: 8_192,
             max_waiting_calls_per_endpoint: 10_000,
             max_wait_ms: 10_000,
             max_attempts: 4,

@@ -217,6 +217,38 @@ async fn thousands_of_half_open_connections_leave_no_memory_behind() {
     wait_for("the memory is given back", SOON, || (server.proxy().resident_kib() < enough).then_some(()));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_halves_of_client_hellos_stay_within_the_budget_and_cost_good_clients_nothing() {
+    const BUDGET_KIB: u64 = 8 << 10;
+    const CONNECTIONS: usize = 3_000;
+    let limits = ["--limit", "memory_budget_kib=8192", "--limit", "detect_timeout_ms=60000"];
+    let (authority, server) = server_side(&limits).await;
+    let servers = [server];
+    let proxy = client_side(&authority, &[echo(&servers)], &[]);
+    let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(20);
+    load.wait_for_more(100, SOON).await;
+    let idle_kib = servers[0].proxy().resident_kib();
+    // A record of 16 KiB with a ClientHello, but for its end: 47 MiB in all.
+    let mut hello = vec![0; 16_000];
+    hello[..6].copy_from_slice(&[22, 3, 1, 0x3f, 0xff, 1]);
+    let begin = |_| {
+        let mut stream = connect(servers[0].inbound());
+        // The proxy may hang up on it at any moment.
+        stream.write_all(&hello).ok();
+        stream
+    };
+    let _half_open: Vec<_> = (0..CONNECTIONS).map(begin).collect();
+    load.wait_for_more(200, SOON).await;
+    wait_for("connections that said nothing whole go", SOON, || {
+        let scrape = servers[0].proxy().scrape();
+        let is_within = scrape.sum("leno_held_bytes", &[]) <= (BUDGET_KIB * 1_024) as f64;
+        (is_within && scrape.sum("leno_abuse_closed_total", &[r#"kind="memory_budget""#]) > 0.0).then_some(())
+    });
+    let grown_kib = servers[0].proxy().peak_kib().saturating_sub(idle_kib);
+    assert!(grown_kib <= 3 * BUDGET_KIB, "{grown_kib} KiB beside a budget of {BUDGET_KIB}");
+    load.finish().await.assert_nothing_lost();
+}
+
 /// A server side that answers each connection with `answer`, and never closes it.
 fn bad_server_side(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::new(own_ip(), 4143)).expect("the address is nobody else's");

@@ -47,6 +47,27 @@ fn x_forwarded_client_cert_is_written_on_request() {
 }
 
 #[test]
+fn x_forwarded_for_has_the_clients_address_on_request() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    for how in ["keep", "append", "set"] {
+        let Some(mesh) = Mesh::new() else { return };
+        let (web, cart) = (mesh.meshed("web", &["--forwarded-for", how]), mesh.meshed("cart", &[]));
+        let _nginx = start_nginx(&mesh, &web);
+        mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
+        let url = format!("http://web:{PORT}/forwarded");
+        let read = cart.run_well("curl", &["-sS", "-H", "x-forwarded-for: 192.0.2.1", &url]);
+        let expected = match how {
+            "append" => format!("192.0.2.1, {}\n", cart.address()),
+            "set" => format!("{}\n", cart.address()),
+            _ => "192.0.2.1\n".to_owned(),
+        };
+        assert_eq!(read, expected, "{how}");
+    }
+}
+
+#[test]
 fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
     if !(is_installed("nginx", "nginx-light") && is_installed("socat", "socat")) {
         return;
@@ -168,6 +189,34 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
         is_steady.then_some(())
     });
     assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
+}
+
+/// Opens many connections, and says something on each so that it is carried.
+const CROWD: &str = "import socket, sys, time
+sockets = [socket.create_connection((sys.argv[1], 6379)) for _ in range(int(sys.argv[2]))]
+for s in sockets:
+    s.sendall(b'\\x00')
+time.sleep(1)
+print('THERE', flush=True)
+time.sleep(600)";
+
+#[test]
+fn a_stranger_with_many_opaque_connections_leaves_those_of_members_to_them() {
+    if !is_installed("socat", "socat") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let few = ["--limit", "max_unshared_connections_per_endpoint=20"];
+    let (store, cart, stranger) = (mesh.meshed("store", &few), mesh.meshed("cart", &[]), mesh.workload("stranger"));
+    let _echo = store.start("socat", &["TCP6-LISTEN:6379,fork,reuseaddr,ipv6only=0", "EXEC:cat"]);
+    store.wait_for_port(6379);
+    mesh.serve(&MeshService::new("store", 6379).at(&store), &[&store, &cart]);
+    let crowd = stranger.start("python3", &["-c", CROWD, &store.address().to_string(), "60"]);
+    crowd.wait_for_output(&["THERE"]);
+    for _ in 0..3 {
+        let talk = "exec 3<>/dev/tcp/store/6379; echo hello >&3; head -n 1 <&3";
+        assert_eq!(cart.run_well("timeout", &["8", "bash", "-c", talk]), "hello\n");
+    }
 }
 
 #[test]

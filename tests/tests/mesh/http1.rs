@@ -36,6 +36,7 @@ pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
             location / {{ dav_methods PUT DELETE; }}
             location /nothing {{ return 204; }}
             location /healthz {{ return 200 \"well\"; }}
+            location /forwarded {{ return 200 \"$http_x_forwarded_for\n\"; }}
             location /told {{ return 200 \"$http_leno_client_id|$http_x_forwarded_client_cert|$http_l5d_client_id\\n\"; }}
             location /protocol {{ return 200 \"$server_protocol $request_method $http_connection\\n\"; }}
           }}

@@ -148,8 +148,10 @@ impl Keeper {
     async fn maintain(&mut self, now: SystemTime) {
         let next = match (&self.version, &self.material) {
             (None, None) => Some(Material::create(self.trust_domain.clone(), now)),
-            // Somebody deleted the Secret: write back the same authority, so that its certificates stay valid.
-            (None, Some(material)) => Some(Ok(material.clone())),
+            // The Secret was deleted: write back the same authority, so that its certificates stay valid.
+            (None, Some(material)) if material.is_ours() => Some(Ok(material.clone())),
+            // Another program maintains it, and may be making a new one.
+            (None, Some(_)) => None,
             (Some(_), Some(material)) if material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,
         };

@@ -98,6 +98,11 @@ impl Material {
         all.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).collect()
     }
 
+    /// Whether we maintain the Secret: only then do we have the anchor's key.
+    pub(super) fn is_ours(&self) -> bool {
+        self.anchor.is_some()
+    }
+
     /// Whether two thirds of the issuing authority's life are over and we can renew it.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         let validity = self.authority.validity();

@@ -7,13 +7,14 @@
 //!                                                  -> bundle_file (for the proxy of this replica's own Pod)
 //! ```
 //!
-//! Every replica signs with the authority in the Secret. The replica that holds the Lease creates a missing Secret,
-//! renews the issuing authority in it, and writes the ConfigMaps. A Secret that another program maintains, such as
-//! cert-manager, is only read.
+//! `serve` accepts connections, and `intake` limits the requests on them. Every replica signs with the authority in the
+//! Secret. The replica that holds the Lease creates a missing Secret, renews the issuing authority in it, and writes the
+//! ConfigMaps. A Secret that another program maintains, such as cert-manager, is only read.
 
 mod anchors;
 mod bundle_file;
 mod bundles;
+mod intake;
 mod issuers;
 mod keeper;
 mod lease;

@@ -12,25 +12,62 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
+use super::intake::{Intake, SMALL_BYTES};
 use super::service::Service;
 use super::signing::Signing;
 use crate::accept::{Clients, accept, by_identity};
+use crate::budget::{CONNECTION_BYTES, IDENTITY_SERVICE, SMALL, at_most, process_memory};
+use crate::publish::accounts::Accounts;
+use crate::publish::limits::Capacity;
 
-/// Most connections at once of workloads without a certificate. A proxy opens one for each certificate.
+/// Most connections at once of workloads without a certificate, with enough memory. A proxy opens one for each
+/// certificate.
 const STRANGERS_MAX: usize = 1_024;
-/// Most connections at once of workloads that show their current certificate.
-const IDENTIFIED_MAX: usize = 256;
+/// Most connections at once of workloads that show their current certificate, with enough memory.
+const IDENTIFIED_MAX: usize = 512;
 
 /// Silence after which a client gets a PING.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to answer.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most open requests on one connection.
-const STREAMS_PER_CONNECTION_MAX: u32 = 8;
-
-/// Bytes that a connection may send before they are read: two of the longest requests. Clients without a certificate
-/// together can have 64 MiB waiting.
+/// Most open requests on one connection: one for a certificate, and one that watches the trust bundle.
+const STREAMS_PER_CONNECTION_MAX: u32 = 2;
+/// Bytes that a connection may send before they are read. HTTP/2 allows no smaller window for a connection. Requests are
+/// read as they arrive, and `intake` counts them.
 const WINDOW_BYTES: u32 = 65_535;
+/// Longest list of a request's headers, in bytes.
+const HEADERS_MAX_BYTES: u32 = 8 << 10;
+
+/// One open request, in bytes: its headers, a small request with the decoder's buffer for it, and a response with the
+/// encoder's buffer, which the client may leave unread.
+const STREAM_BYTES: usize = HEADERS_MAX_BYTES as usize + 2 * SMALL_BYTES + (8 << 10);
+/// A connection with its open requests, in bytes, where the client leaves an HTTP/2 frame incomplete too.
+const CLIENT_BYTES: usize = CONNECTION_BYTES + (8 << 10) + STREAMS_PER_CONNECTION_MAX as usize * STREAM_BYTES;
+
+/// How much the clients of this door together may have. Of its share of the memory, connections without a certificate
+/// take half, those with one a quarter, and long requests a quarter.
+struct Door {
+    room: RoomSize,
+    long_requests_bytes: usize,
+}
+
+impl Door {
+    const fn of_memory(memory: usize) -> Self {
+        let share = IDENTITY_SERVICE.of(memory);
+        let strangers = at_most(share / 2 / CLIENT_BYTES, STRANGERS_MAX);
+        let identified = at_most(share / 4 / CLIENT_BYTES, IDENTIFIED_MAX);
+        Self { room: RoomSize { strangers, identified }, long_requests_bytes: share / 4 }
+    }
+}
+
+// 256 MiB let 80 new workloads ask at the same moment, and 50 of them with the longest requests.
+const LEAST: Door = Door::of_memory(SMALL);
+const _: () = assert!(LEAST.room.strangers >= 80 && LEAST.room.identified >= 40);
+const _: () = assert!(LEAST.long_requests_bytes >= 50 * 3 * REQUEST_MAX_BYTES);
+const _: () = assert!(
+    (LEAST.room.strangers + LEAST.room.identified) * CLIENT_BYTES + LEAST.long_requests_bytes
+        <= IDENTITY_SERVICE.of(SMALL)
+);
 
 /// Serves the identity service on `listener`, for ever. New connections use the latest value of `identity`.
 pub(crate) async fn serve(
@@ -39,7 +76,11 @@ pub(crate) async fn serve(
     identity: watch::Receiver<Arc<TlsIdentity>>,
     signing: watch::Receiver<Arc<Signing>>,
 ) -> Result<(), tonic::transport::Error> {
+    let door = Door::of_memory(process_memory());
     let service = IdentityServer::new(Service::new(client, signing)).max_decoding_message_size(REQUEST_MAX_BYTES);
+    // Connections bound the number of streams already, and nothing here has names.
+    let capacity = Capacity { streams_max: usize::MAX, names_max: 0, bytes_max: door.long_requests_bytes };
+    let service = Intake::new(service, Accounts::new(capacity));
     let (sender, mut connections) = mpsc::channel(1);
     let server = Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -47,12 +88,16 @@ pub(crate) async fn serve(
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
+        .http2_max_header_list_size(HEADERS_MAX_BYTES)
         .add_service(service)
         .serve_with_incoming(poll_fn(move |context| connections.poll_recv(context)));
-    let size = RoomSize { strangers: STRANGERS_MAX, identified: IDENTIFIED_MAX };
-    let listener = Listener::new("identity service", listener, size);
+    let listener = Listener::new("identity service", listener, door.room);
     tokio::select! {
         served = server => served,
         never = accept(listener, Some(by_identity(identity)), Clients::Anybody, sender) => match never {},
     }
 }
+
+#[cfg(test)]
+#[path = "serve_tests.rs"]
+mod tests;

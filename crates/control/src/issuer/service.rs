@@ -28,7 +28,7 @@ use crate::accept::{Peer, Presence};
 
 /// Most TokenReviews at the API server at once.
 const REVIEWS_MAX: usize = 64;
-/// Most tokens that wait for a review. Each is a request of up to 32 KiB, so all of them take 16 MiB.
+/// Most tokens that wait for a review. Their memory is that of their requests, which `intake` counts.
 const REVIEWS_WAITING_MAX: usize = 512;
 /// How long a request may wait for its turn and for the API server's answer. A proxy whose request fails asks again.
 const REVIEW_MAX: Duration = Duration::from_secs(10);

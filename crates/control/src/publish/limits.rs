@@ -1,16 +1,21 @@
 //! Limits on what clients may ask for. A client over a limit gets RESOURCE_EXHAUSTED or waits; other clients are not
 //! affected.
 //!
-//! The process's memory bounds the cost of all clients ([`Capacity`]), which `accounts` divides by identity.
+//! The cost of all clients together ([`Capacity`]) fits into the shares that `crate::budget` has for xDS. `accounts`
+//! divides it by identity.
 
 use std::time::Duration;
+
+use crate::budget::{
+    HANDSHAKE_BYTES, SMALL, XDS_BYTES, XDS_HANDSHAKES, XDS_NAMES, XDS_STREAMS, at_most, process_memory,
+};
 
 /// Most streams at once on one connection; a client needs one.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 8;
 /// Most connections at once. A new connection replaces one of the identity with the most.
 pub const CONNECTIONS_MAX: usize = 20_000;
-/// Most connections at once whose clients have not shown a certificate yet.
-pub const HANDSHAKES_MAX: usize = 1_024;
+/// Most connections at once whose clients have not shown a certificate yet, with enough memory.
+const HANDSHAKES_MAX: usize = 1_024;
 /// Most resources of one kind that one client may subscribe to by name. A Leno proxy asks for at most 10,000 Services
 /// and addresses, whose routes may lead to others.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
@@ -53,26 +58,11 @@ pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 const STREAM_BYTES: usize = 40 << 10;
 /// Memory of one subscription, in bytes: one to a missing resource with a name of 108 bytes was measured at 280.
 const NAME_BYTES: usize = 320;
-/// Streams may take 1/3 of the process's memory.
-const STREAMS_SHARE: usize = 3;
-/// Subscriptions may take 1/4 of the process's memory.
-const NAMES_SHARE: usize = 4;
-/// Incomplete requests and unread responses may take 1/12 of the process's memory.
-const BYTES_SHARE: usize = 12;
-/// Memory assumed for a process without a limit: enough for 17,000 streams.
-const MEMORY_UNLIMITED: usize = 2 << 30;
-/// The least memory assumed; a lower limit is a mistake in a manifest.
-const MEMORY_MIN: usize = 64 << 20;
 
-// Streams, subscriptions and bytes in transit leave a third of the memory (85 of 256 MiB) to the mesh, its resources
-// and everything else.
-const _: () = assert!(12 / STREAMS_SHARE + 12 / NAMES_SHARE + 12 / BYTES_SHARE <= 8);
-const SMALL: Capacity = Capacity::of_memory(256 << 20);
-const _: () =
-    assert!(SMALL.streams_max * STREAM_BYTES + SMALL.names_max * NAME_BYTES + SMALL.bytes_max <= (256 << 20) / 3 * 2,);
 // With 256 MiB, 2,000 proxies can have a stream each, and 1,000 of them can ask for 50 Services and addresses in four
-// kinds of resources. One identity may have half of that.
-const _: () = assert!(SMALL.streams_max >= 2_000 && SMALL.names_max >= 1_000 * 50 * 4);
+// kinds of resources. One identity may have half of that. 100 clients can shake hands at once.
+const LEAST: Capacity = Capacity::of_memory(SMALL);
+const _: () = assert!(LEAST.streams_max >= 2_000 && LEAST.names_max >= 1_000 * 50 * 4 && handshakes_max(SMALL) >= 100);
 
 /// How much all clients together may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,17 +78,20 @@ pub struct Capacity {
 impl Capacity {
     /// The capacity of a process that may use `memory` bytes.
     pub const fn of_memory(memory: usize) -> Self {
-        let memory = if memory < MEMORY_MIN { MEMORY_MIN } else { memory };
         Self {
-            streams_max: memory / STREAMS_SHARE / STREAM_BYTES,
-            names_max: memory / NAMES_SHARE / NAME_BYTES,
-            bytes_max: memory / BYTES_SHARE,
+            streams_max: XDS_STREAMS.of(memory) / STREAM_BYTES,
+            names_max: XDS_NAMES.of(memory) / NAME_BYTES,
+            bytes_max: XDS_BYTES.of(memory),
         }
     }
 
     /// The capacity of this process, by the memory limit of its cgroup if there is one.
     pub fn of_process() -> Self {
-        let memory = leno_accept::container_memory().and_then(|bytes| usize::try_from(bytes).ok());
-        Self::of_memory(memory.unwrap_or(MEMORY_UNLIMITED).min(MEMORY_UNLIMITED))
+        Self::of_memory(process_memory())
     }
+}
+
+/// Most connections at once whose clients have not shown a certificate yet, if the process may use `memory` bytes.
+pub(crate) const fn handshakes_max(memory: usize) -> usize {
+    at_most(XDS_HANDSHAKES.of(memory) / HANDSHAKE_BYTES, HANDSHAKES_MAX)
 }

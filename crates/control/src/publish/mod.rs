@@ -10,7 +10,7 @@
 //! client's loop. `accounts`, `metered` and `pace` limit what each identity may have and how fast. `clients` and
 //! `metrics` feed the admin endpoint.
 
-mod accounts;
+pub(crate) mod accounts;
 mod audience;
 mod catalog;
 mod changes;
@@ -47,8 +47,9 @@ use tokio::sync::{mpsc, watch};
 use tonic::transport::Server;
 
 use crate::accept::{Clients, Connection, accept, by_identity};
+use crate::budget::process_memory;
 use limits::{
-    CONNECTIONS_MAX, Capacity, HANDSHAKES_MAX, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES,
+    CONNECTIONS_MAX, Capacity, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES, handshakes_max,
 };
 use service::Service;
 use state::State;
@@ -86,7 +87,7 @@ impl Publisher {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
         let tls = identity.map(by_identity);
         // In clear no client has a certificate, and all are on this machine.
-        let strangers = if tls.is_some() { HANDSHAKES_MAX } else { CONNECTIONS_MAX };
+        let strangers = if tls.is_some() { handshakes_max(process_memory()) } else { CONNECTIONS_MAX };
         // A client needs one connection, for its one stream.
         let identified = Capacity::of_process().streams_max.min(CONNECTIONS_MAX);
         let listener = Listener::new("xds", listener, RoomSize { strangers, identified });

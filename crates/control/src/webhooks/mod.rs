@@ -17,6 +17,7 @@ mod refusal;
 mod review;
 mod serve;
 mod trust;
+mod weight;
 
 #[cfg(test)]
 mod fixtures;

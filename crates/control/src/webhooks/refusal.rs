@@ -2,13 +2,14 @@
 //! `failurePolicy`.
 
 use hyper::StatusCode;
-use hyper::header::{ALLOW, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, HeaderValue};
 use leno_accept::Overload;
 use leno_admin::answer::{Answer, text};
 use leno_install::webhook::BadReview;
 
 use super::namespaces::NoNamespace;
 use super::serve::{REQUEST_MAX, REVIEW_MAX_BYTES};
+use super::weight::WEIGHT_MAX_BYTES;
 
 /// Why a request is rejected. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,8 @@ pub(super) enum Refusal {
     ContentType,
     #[error("send reviews of at most {REVIEW_MAX_BYTES} bytes")]
     TooLarge,
+    #[error("the review would take over {} MiB once parsed, which no object needs; send smaller objects", WEIGHT_MAX_BYTES >> 20)]
+    TooHeavy,
     #[error("the review ended too early ({0}); send all of it")]
     CutOff(Box<dyn std::error::Error + Send + Sync>),
     #[error("the review took more than {} s; ask again", REQUEST_MAX.as_secs())]
@@ -40,7 +43,7 @@ impl Refusal {
             Self::Path => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::TooLarge | Self::Review(BadReview::TooManyValues) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge | Self::TooHeavy | Self::Review(BadReview::TooManyValues) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::CutOff(_) | Self::Review(_) | Self::Namespace(NoNamespace::Name(_)) => StatusCode::BAD_REQUEST,
             Self::TooSlow | Self::Busy(_) | Self::Namespace(NoNamespace::Api { .. } | NoNamespace::Busy(_)) => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -50,6 +53,10 @@ impl Refusal {
 
     pub(super) fn answer(&self) -> Answer {
         let mut answer = text(self.status(), format!("{self}\n"));
+        // Only clients that send reviews may keep connections open.
+        if answer.status().is_client_error() {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if matches!(self, Self::Method) {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::pending;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::{Body, Bytes, Incoming};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,9 +25,11 @@ use tokio::time::{sleep, timeout};
 use super::counts::{Counts, Outcome};
 use super::refusal::Refusal;
 use super::review::{Reviewer, Webhook};
+use super::weight::{WEIGHT_MAX_BYTES, weight};
 use crate::accept::{Clients, Connection, Peer, Tls, accept};
+use crate::budget::{CONNECTION_BYTES, SMALL, WEBHOOKS, at_most, process_memory};
 
-/// Most connections at once. An API server keeps some dozens open while idle.
+/// Most connections at once, with enough memory. An API server keeps up to 25 open while idle.
 const CONNECTIONS_MAX: usize = 256;
 /// Longest time that a connection may be idle between requests, or a request's header may take to arrive. API servers
 /// close idle connections after 90 seconds, so they never send a request on a connection that we are closing.
@@ -41,21 +43,44 @@ const HEADER_MAX_BYTES: usize = 16 << 10;
 /// Largest review, in bytes: a new and an old object, each as large as a cluster can store.
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
 /// Reviews up to this size, in bytes, need no place among the large ones. Nearly all reviews are this small.
-const SMALL_MAX_BYTES: u32 = 64 << 10;
-/// Most large reviews at once, both being read and waiting. A new one replaces the oldest incomplete review of the
-/// source with the most, so that a slow sender delays no other.
+const SMALL_MAX_BYTES: u32 = 32 << 10;
+/// Most large reviews at once, both being read and waiting, with enough memory. A new one replaces the oldest incomplete
+/// review of the source with the most, so that a slow sender delays no other.
 const LARGE_REVIEWS_MAX: usize = 6;
 /// Reviews that are parsed and answered at once. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
-/// Most bytes that all unparsed reviews together take.
-const READ_MAX_BYTES: usize =
-    LARGE_REVIEWS_MAX * REVIEW_MAX_BYTES as usize + CONNECTIONS_MAX * (SMALL_MAX_BYTES as usize + HEADER_MAX_BYTES);
-/// A sixth of 256 MiB, which a control plane may be limited to.
-const _: () = assert!(READ_MAX_BYTES <= 45 << 20);
+/// Memory of a review that is parsed and answered, in bytes: to validate an object, it is copied and written as text.
+const PARSED_BYTES: usize = 2 * WEIGHT_MAX_BYTES + REVIEW_MAX_BYTES as usize;
+/// A connection with a small review, in bytes.
+const CLIENT_BYTES: usize = CONNECTION_BYTES + HEADER_MAX_BYTES + SMALL_MAX_BYTES as usize;
+
+/// How much the clients of this door together may have. Of what its share of the memory leaves beside parsing, large
+/// reviews take up to three fifths, and connections the rest.
+#[derive(Clone, Copy)]
+struct Door {
+    connections: usize,
+    large_reviews: usize,
+}
+
+impl Door {
+    /// Below 256 MiB the door stays as it is with 256 MiB, since one review must always fit.
+    const fn of_memory(memory: usize) -> Self {
+        let memory = if memory < SMALL { SMALL } else { memory };
+        let free = WEBHOOKS.of(memory) - PARSED_AT_ONCE_MAX * PARSED_BYTES;
+        let large_reviews = at_most(free / 5 * 3 / REVIEW_MAX_BYTES as usize, LARGE_REVIEWS_MAX);
+        let connections = (free - large_reviews * REVIEW_MAX_BYTES as usize) / CLIENT_BYTES;
+        Self { connections: at_most(connections, CONNECTIONS_MAX), large_reviews }
+    }
+}
+
+// 256 MiB are enough for the idle connections of two API servers, and for two large reviews.
+const LEAST: Door = Door::of_memory(SMALL);
+const _: () = assert!(LEAST.connections >= 2 * 25 && LEAST.large_reviews >= 2);
 
 pub(super) struct Server {
     reviewer: Reviewer,
     counts: Arc<Counts>,
+    door: Door,
     large: Room,
     /// Sources take turns to have a review parsed.
     turns: Queue<Source>,
@@ -63,11 +88,13 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(reviewer: Reviewer, counts: Arc<Counts>) -> Self {
+        let door = Door::of_memory(process_memory());
         Self {
             reviewer,
             counts,
-            large: Room::new(RoomSize::of_strangers(LARGE_REVIEWS_MAX)),
-            turns: Queue::new(PARSED_AT_ONCE_MAX, CONNECTIONS_MAX),
+            door,
+            large: Room::new(RoomSize::of_strangers(door.large_reviews)),
+            turns: Queue::new(PARSED_AT_ONCE_MAX, door.connections),
         }
     }
 
@@ -80,7 +107,7 @@ impl Server {
         let server = Arc::new(self);
         let (sender, mut connections) = mpsc::channel(1);
         let tls: Tls = Box::new(move || certificate.borrow().clone());
-        let listener = Listener::new("webhooks", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
+        let listener = Listener::new("webhooks", listener, RoomSize::of_strangers(server.door.connections));
         let answering = async {
             while let Some(Ok(connection)) = connections.recv().await {
                 tokio::spawn(server.clone().answer_connection(connection));
@@ -152,13 +179,13 @@ impl Server {
         let size = u32::try_from(size).ok().filter(|size| *size <= REVIEW_MAX_BYTES).ok_or(Refusal::TooLarge)?;
         let source = peer.source();
         if size <= SMALL_MAX_BYTES {
-            let review = read(body).await?;
+            let review = read(body, size).await?;
             return self.answer_review(webhook, &review, peer).await;
         }
         let mut place = self.large.enter(source).ok_or(Refusal::Busy(Overload))?;
         let standing = place.standing();
         let reading = async {
-            let review = read(body).await?;
+            let review = read(body, size).await?;
             standing.settle();
             self.answer_review(webhook, &review, peer).await
         };
@@ -167,23 +194,36 @@ impl Server {
 
     /// Answers a complete review.
     async fn answer_review(&self, webhook: Webhook, review: &[u8], peer: &Peer) -> Result<AdmissionResponse, Refusal> {
-        peer.presence.settle();
+        if weight(review) > WEIGHT_MAX_BYTES {
+            return Err(Refusal::TooHeavy);
+        }
         // Find the namespace before parsing: while the API server is asked, a review takes only its own size in memory.
         let namespace = match webhook {
             Webhook::Inject => Some(self.reviewer.namespace(review, peer.source()).await?),
             Webhook::Validate => None,
         };
         let _turn = self.turns.permit(peer.source()).await.map_err(Refusal::Busy)?;
-        self.reviewer.answer(review, namespace.as_ref())
+        let response = self.reviewer.answer(review, namespace.as_ref())?;
+        // Not before: any client can send bytes that are no review.
+        peer.presence.settle();
+        Ok(response)
     }
 }
 
-async fn read(body: Incoming) -> Result<Bytes, Refusal> {
-    match Limited::new(body, REVIEW_MAX_BYTES as usize).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge),
-        Err(error) => Err(Refusal::CutOff(error)),
+/// Reads a body of up to `size` bytes into one buffer. Collecting the parts first would take twice the memory.
+async fn read(body: Incoming, size: u32) -> Result<Vec<u8>, Refusal> {
+    let mut review = Vec::with_capacity(size as usize);
+    let mut body = Limited::new(body, size as usize);
+    while let Some(frame) = body.frame().await {
+        match frame.map(Frame::into_data) {
+            Ok(Ok(data)) => review.extend_from_slice(&data),
+            // Trailers.
+            Ok(Err(_)) => {}
+            Err(error) if error.is::<LengthLimitError>() => return Err(Refusal::TooLarge),
+            Err(error) => return Err(Refusal::CutOff(error)),
+        }
     }
+    Ok(review)
 }
 
 /// Whether a content type is JSON, with any parameters.

@@ -175,6 +175,36 @@ async fn what_is_no_review_gets_a_clear_refusal() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_no_review_loses_its_connection() {
+    let webhooks = Webhooks::start().await;
+    let version = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;
+    for (line, body) in [
+        ("POST /", "{}"),
+        ("GET /inject", ""),
+        ("POST /inject", "{"),
+        ("POST /validate", "{"),
+        ("POST /validate", version),
+        ("POST /inject", &review(&pod("shop/pods", &json!({})))),
+    ] {
+        let mut stream = webhooks.connect().await;
+        send(&mut stream, line, "Content-Type: application/json\r\n", body).await;
+        let mut answer = String::new();
+        let read = timeout(FIRST_REQUEST_MAX, stream.read_to_string(&mut answer));
+        read.await.expect("the connection ends").expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 4"), "{line}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_review_that_would_be_huge_once_parsed_is_refused() {
+    let webhooks = Webhooks::start().await;
+    let object = format!("[{}0]", r#"{"":0},"#.repeat(20_000));
+    let body = review(&json!({ "uid": "7", "object": "OBJECT" })).replace("\"OBJECT\"", &object);
+    let (status, answer) = webhooks.ask("POST /validate", "application/json", &body).await;
+    assert!(status == 413 && answer.contains("once parsed"), "{status} {answer}");
+}
+
+#[tokio::test]
 async fn a_review_that_is_too_large_is_refused_before_it_is_read() {
     let webhooks = Webhooks::start().await;
     let mut stream = webhooks.connect().await;

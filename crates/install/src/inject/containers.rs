@@ -158,6 +158,9 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     if settings.forwarded_client_cert {
         args.push("--forwarded-client-cert".to_owned());
     }
+    if settings.forwarded_for != "keep" {
+        args.push(format!("--forwarded-for={}", settings.forwarded_for));
+    }
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     option(&mut args, "--http-ports", &settings.http_ports);
     args.extend(probes::options(probes));

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::annotations::{
-    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, FORWARDED_CLIENT_CERT, HTTP_PORTS, INBOUND_PORT,
-    INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE,
+    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, FORWARDED_CLIENT_CERT, FORWARDED_FOR, HTTP_PORTS,
+    INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE,
     PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST,
     PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
 };
@@ -41,6 +41,8 @@ pub struct Settings {
     pub default_inbound_policy: String,
     /// Whether the application gets the verified client in x-forwarded-client-cert too.
     pub forwarded_client_cert: bool,
+    /// What the proxy does with x-forwarded-for: `keep`, `append` or `set`.
+    pub forwarded_for: String,
     /// Ports of the Pod whose bytes are relayed without inspection.
     pub opaque_ports: String,
     /// Ports of the Pod that accept HTTP only.
@@ -77,6 +79,7 @@ impl Default for Settings {
             shutdown_grace: "30s".to_owned(),
             default_inbound_policy: "all-unauthenticated".to_owned(),
             forwarded_client_cert: false,
+            forwarded_for: "keep".to_owned(),
             opaque_ports: none(),
             http_ports: none(),
             skip_inbound_ports: none(),
@@ -121,6 +124,7 @@ impl Settings {
         match name {
             INJECT => drop(one_of(value, &["enabled", "disabled"])?),
             FORWARDED_CLIENT_CERT => self.forwarded_client_cert = one_of(value, &["true", "false"])? == "true",
+            FORWARDED_FOR => self.forwarded_for = one_of(value, &["keep", "append", "set"])?,
             OPAQUE_PORTS => self.opaque_ports = ports(value)?,
             HTTP_PORTS => self.http_ports = ports(value)?,
             SKIP_INBOUND_PORTS => self.skip_inbound_ports = ports(value)?,

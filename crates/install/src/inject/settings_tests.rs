@@ -28,6 +28,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
         (SKIP_SUBNETS, "192.168.0.0/16, fd00::/8"),
         (DEFAULT_INBOUND_POLICY, "deny"),
         (FORWARDED_CLIENT_CERT, "true"),
+        (FORWARDED_FOR, "set"),
         (PROXY_IMAGE, "registry.example:5000/mesh/leno-proxy"),
         (PROXY_VERSION, "0.2.0-rc.1"),
         (PROXY_IMAGE_PULL_POLICY, "Never"),
@@ -69,6 +70,7 @@ fn values_that_almost_work_do_not() {
     let wrong = [
         (OPAQUE_PORTS, "3306;25"),
         (FORWARDED_CLIENT_CERT, "yes"),
+        (FORWARDED_FOR, "yes"),
         (SKIP_INBOUND_PORTS, "2000-1000"),
         (SKIP_SUBNETS, "10.0.0.1"),
         (SKIP_SUBNETS, ""),

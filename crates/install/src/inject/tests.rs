@@ -112,13 +112,14 @@ fn annotations_change_what_the_containers_are_told() {
         "leno.dev/proxy-version": "0.9",
         "leno.dev/access-log": "json",
         "leno.dev/forwarded-client-cert": "true",
+        "leno.dev/forwarded-for": "append",
     }));
     let patched = patched(&template);
     let [init, proxy] = [0, 1].map(|index| &patched["spec"]["initContainers"][index]);
     let has = |container: &Value, arg: &str| container["args"].as_array().expect("a list").contains(&json!(arg));
     assert!(has(init, "--skip-outbound-ports=25,3306") && has(init, "--admin-port=9191"), "{init}");
     assert!(has(proxy, "--admin=[::]:9191") && has(proxy, "--access-log=json"), "{proxy}");
-    assert!(has(proxy, "--forwarded-client-cert"), "{proxy}");
+    assert!(has(proxy, "--forwarded-client-cert") && has(proxy, "--forwarded-for=append"), "{proxy}");
     assert_eq!(proxy["startupProbe"]["httpGet"]["port"], 9191);
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!((&init["image"], &proxy["image"]), (&json!("leno-proxy:0.9"), &json!("leno-proxy:0.9")));

@@ -140,6 +140,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         opaque_ports: &args.opaque_ports.unwrap_or_default(),
         http_ports: &args.http_ports.unwrap_or_default(),
         forwarded_client_cert: args.forwarded_client_cert,
+        forwarded_for: args.forwarded_for,
         probes: &args.probes.into_iter().collect(),
         access_log: access_log.as_ref(),
         limits: &limits,

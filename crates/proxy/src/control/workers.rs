@@ -16,7 +16,7 @@ use crate::access_log::{self, AccessLog, Destination};
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
-use crate::worker::{Door, SpawnError, WorkerConfig, WorkerHandle};
+use crate::worker::{Door, ForwardedFor, SpawnError, WorkerConfig, WorkerHandle};
 
 /// What all workers have in common.
 pub(super) struct WorkerTemplate<'a> {
@@ -27,6 +27,7 @@ pub(super) struct WorkerTemplate<'a> {
     pub(super) opaque_ports: &'a PortRanges,
     pub(super) http_ports: &'a PortRanges,
     pub(super) forwarded_client_cert: bool,
+    pub(super) forwarded_for: ForwardedFor,
     pub(super) probes: &'a Probes,
     pub(super) access_log: Option<&'a AccessLogOptions>,
     pub(super) limits: &'a Arc<Limits>,
@@ -51,6 +52,7 @@ impl WorkerTemplate<'_> {
                 opaque_ports: self.opaque_ports.clone(),
                 http_ports: self.http_ports.clone(),
                 forwarded_client_cert: self.forwarded_client_cert,
+                forwarded_for: self.forwarded_for,
                 probes: self.probes.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 limits: self.limits.clone(),

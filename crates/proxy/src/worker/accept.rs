@@ -136,6 +136,8 @@ pub(super) struct Arrival {
     /// Its server had the chance to speak first, and it was wrong to give it.
     pub(super) was_guessed: bool,
     pub(super) seat: Seat,
+    /// What it holds by the worker's budget.
+    pub(super) charged_bytes: usize,
 }
 
 /// What is to be found out of a connection before it is relayed.
@@ -228,8 +230,10 @@ impl Worker {
             is_outdated: false,
             was_guessed: false,
             seat,
+            charged_bytes: 0,
         };
         let index = self.arrivals.insert(arrival);
+        self.charge_arrival(index);
         self.doors.rename(seat, LinkId::arrival(index));
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = match self.arrivals.get_mut(index) {

@@ -141,6 +141,19 @@ impl Accounts {
         self.accounts.get(index).is_some_and(|account| account.key.is_some())
     }
 
+    /// Whether an account may have one more call, which is counted already, of `calls` in flight. The application may use all of
+    /// `max_calls`, callers with an identity three quarters and callers without one half; each account as many as it leaves free
+    /// of that. Copies of requests have no account.
+    pub(super) fn may_begin(&self, index: Option<usize>, calls: usize, max_calls: usize) -> bool {
+        let account = index.and_then(|index| self.accounts.get(index));
+        let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {
+            Some((Some(AccountKey::Address(_)), own)) => (max_calls / 2, own),
+            Some((Some(AccountKey::Identity(_)), own)) => (max_calls / 4 * 3, own),
+            Some((None, _)) | None => return calls <= max_calls,
+        };
+        calls + own <= part.max(2)
+    }
+
     /// A call has begun.
     pub(super) fn call_begun(&mut self, index: usize) {
         if let Some(account) = self.accounts.get_mut(index) {

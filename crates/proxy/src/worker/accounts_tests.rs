@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::{AccountKey, Accounts, Lane, OWN_LANES};
 use crate::limits::RelayLimits;
 use leno_accept::Source;
@@ -76,4 +78,31 @@ fn cancelling_now_and_then_is_no_reason() {
         (0..100).for_each(|_| accounts.sweep());
     }
     assert_eq!(accounts.lane(account, false, &relay), Lane::Shared);
+}
+
+#[test]
+fn callers_leave_calls_to_others_and_a_part_to_the_application() {
+    let mut accounts = Accounts::default();
+    let (stranger, own) = (accounts.enter(address(1)), accounts.enter(None));
+    let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("a SPIFFE id");
+    let member = accounts.enter(Some(AccountKey::Identity(Arc::new(id))));
+    for (account, most) in [(stranger, 25), (member, 37), (own, 100)] {
+        let mut begun = 0;
+        while begun < 100 {
+            accounts.call_begun(account);
+            if !accounts.may_begin(Some(account), begun + 1, 100) {
+                break;
+            }
+            begun += 1;
+        }
+        assert_eq!(begun, most, "alone");
+        for _ in 0..=begun {
+            accounts.call_ended(account);
+        }
+    }
+    accounts.call_begun(stranger);
+    accounts.call_begun(member);
+    assert!(!accounts.may_begin(Some(stranger), 50, 100), "members have a half that strangers cannot take");
+    assert!(accounts.may_begin(Some(member), 50, 100) && !accounts.may_begin(Some(member), 75, 100));
+    assert!(accounts.may_begin(None, 100, 100) && !accounts.may_begin(None, 101, 100));
 }

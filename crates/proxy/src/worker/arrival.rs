@@ -76,6 +76,7 @@ impl Worker {
             outcome = outcome.and(flushed);
         }
         self.buffers = buffers;
+        self.charge_arrival(index);
         match outcome {
             Ok(()) => self.step_arrival(index, ended, more),
             Err(LinkError::Socket(_)) => self.drop_arrival(index),
@@ -201,6 +202,7 @@ impl Worker {
         let opened = tls.open(&mut hello, &mut arrival.first);
         arrival.wire.tls = Some(tls);
         let _ = arrival.wire.flush_tls(&mut self.buffers);
+        self.charge_arrival(index);
         match opened {
             Ok(()) => self.mark_unfinished(LinkId::arrival(index)),
             Err(error) => self.refuse(index, ConnectionFailure::Handshake(error)),
@@ -217,6 +219,7 @@ impl Worker {
     /// It is known what the connection carries: from now on it is a client's.
     fn admit_client(&mut self, index: usize, speaks: Speaks) {
         let Some(mut arrival) = self.arrivals.try_remove(index) else { return };
+        self.discharge_arrival(&arrival);
         // As an arrival it stands in the worker's list no more.
         arrival.wire.unfinished = false;
         let origin = arrival.origin;
@@ -338,6 +341,7 @@ impl Worker {
 
     pub(super) fn drop_arrival(&mut self, index: usize) {
         if let Some(arrival) = self.arrivals.try_remove(index) {
+            self.discharge_arrival(&arrival);
             self.doors.leave(arrival.seat);
             self.burst = true;
         }

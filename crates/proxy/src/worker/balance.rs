@@ -30,7 +30,8 @@ impl Worker {
         if let Some(&index) = self.cluster_by_key.get(&target) {
             return Ok(index);
         }
-        if self.clusters.len() >= self.limits.relay.max_targets as usize {
+        let most = self.limits.relay.max_targets as usize;
+        if self.clusters.len() >= most || (is_local(&target) && self.local_targets() >= most.div_ceil(2)) {
             return Err(ProxyError::TooManyTargets { targets: self.clusters.len() });
         }
         let cluster = match target {
@@ -39,6 +40,15 @@ impl Worker {
             TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
         };
         Ok(self.add_cluster(target, cluster))
+    }
+
+    /// Ports of our application that have been called lately, counted where there may be too many. Callers choose them, so that
+    /// they leave half of all targets to our application.
+    fn local_targets(&self) -> usize {
+        if self.clusters.len() < self.limits.relay.max_targets as usize / 2 {
+            return 0;
+        }
+        self.clusters.iter().filter(|(_, state)| is_local(&state.target)).count()
     }
 
     pub(super) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
@@ -119,14 +129,17 @@ impl Worker {
     }
 
     /// Which connections a call may use. Copies of requests, and connections of our own application that are carried unread,
-    /// belong to no account that could stand out.
+    /// belong to no account that could stand out. A caller's opaque connection takes a whole connection of the application: its
+    /// account has a share of these as it has of calls.
     fn choose_lane(&mut self, slot: u32) -> Lane {
         let Some(call) = self.calls.get_mut(slot as usize) else { return Lane::Shared };
         let Some(client) = self.clients.get(call.client) else { return Lane::Shared };
-        if call.protocol == Protocol::Opaque {
+        let is_opaque = call.protocol == Protocol::Opaque;
+        if is_opaque && !self.accounts.is_of_a_caller(client.account) {
             return Lane::Shared;
         }
-        let is_open = !call.request_ended && !call.counts_as_open;
+        // An opaque connection stays open by nature.
+        let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
         let lane = self.accounts.lane(client.account, is_open, &self.limits.relay);
         if is_open && lane.is_common() {
             call.counts_as_open = true;
@@ -173,4 +186,8 @@ impl Worker {
         }
         self.pool(cluster, key)
     }
+}
+
+fn is_local(target: &TargetKey) -> bool {
+    matches!(target, TargetKey::Local(_))
 }

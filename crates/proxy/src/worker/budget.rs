@@ -1,17 +1,25 @@
 //! The budget: how many bytes peers may make a worker hold, all of them together.
 //!
 //! Each limit of a connection bounds that connection, and there may be thousands. So a worker also adds up what all
-//! connections hold. Above half of the budget receive windows stop growing; above all of it the account that holds the most,
-//! an identity or a source address, loses its largest connections until the worker is below seven eighths.
+//! connections hold. Above half of the budget receive windows stop growing. Above all of it connections are closed until the
+//! worker is below seven eighths:
 //!
-//! A connection is charged whenever it was flushed, which follows whatever was read or written. Invariant: `charged_bytes`
-//! is the sum of `Link::charged_bytes` over all links.
+//! 1. connections that have not shown what they carry, those of the source address that holds the most first, as long as they
+//!    hold more than an eighth of the budget together;
+//! 2. the largest connections of the account that holds the most, an identity or a source address. The application pays only
+//!    for what it holds above half of the budget.
+//!
+//! A link is charged whenever it was flushed, which follows whatever was read or written; an arrival whenever it was read.
+//! Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, `arrival_bytes` that of all arrivals.
 
+use std::cmp::Reverse;
+
+use leno_accept::Source;
 use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
 
 use super::Worker;
-use super::accept::Arrival;
+use super::accept::{Arrival, Door};
 use super::client::Client;
 use super::link::{Link, LinkId, Side};
 
@@ -29,13 +37,14 @@ const VICTIMS_MAX: usize = 64;
 pub(super) struct Budget {
     max_bytes: usize,
     charged_bytes: usize,
+    arrival_bytes: usize,
     /// More than half is used, or was and not enough has been given back.
     is_tight: bool,
 }
 
 impl Budget {
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, charged_bytes: 0, is_tight: false }
+        Self { max_bytes, charged_bytes: 0, arrival_bytes: 0, is_tight: false }
     }
 
     /// Takes over a link's charge: from `before` to `after`.
@@ -59,7 +68,7 @@ impl Worker {
     pub(super) fn charge(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         let mut bytes = CONNECTION_BYTES + link.codec.frame_bytes() + link.held.len();
-        bytes += if link.wire.tls.is_some() { TLS_BYTES } else { 0 };
+        bytes += link.wire.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes());
         if id.side == Side::Client {
             // Content counts for the client that sent it, or does not take it, wherever it waits.
             bytes += link.codec.queued_bytes() + link.codec.held_bytes();
@@ -79,10 +88,23 @@ impl Worker {
         self.budget.charge(link.charged_bytes, 0);
     }
 
+    /// Counts what an arrival holds now.
+    pub(super) fn charge_arrival(&mut self, index: usize) {
+        let Some(arrival) = self.arrivals.get_mut(index) else { return };
+        let tls_bytes = arrival.wire.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes());
+        let bytes = CONNECTION_BYTES + arrival.first.capacity() + tls_bytes;
+        let before = std::mem::replace(&mut arrival.charged_bytes, bytes);
+        self.budget.arrival_bytes = (self.budget.arrival_bytes + bytes).saturating_sub(before);
+    }
+
+    /// An arrival has ended, or is a client's now.
+    pub(super) fn discharge_arrival(&mut self, arrival: &Arrival) {
+        self.budget.arrival_bytes = self.budget.arrival_bytes.saturating_sub(arrival.charged_bytes);
+    }
+
     /// All that peers make this worker hold.
     pub(super) fn held_bytes(&self) -> usize {
-        let arrivals = self.arrivals.len() * CONNECTION_BYTES;
-        self.budget.charged_bytes + arrivals + self.replay_bytes + self.mirror_bytes
+        self.budget.charged_bytes + self.budget.arrival_bytes + self.replay_bytes + self.mirror_bytes
     }
 
     /// Whether a new connection's windows must not grow.
@@ -106,9 +128,10 @@ impl Worker {
         }
     }
 
-    /// The account that holds the most loses its largest connections.
+    /// Closes connections until enough has been given back.
     fn relieve(&mut self) {
         let enough = self.budget.max_bytes / 8 * 7;
+        self.drop_arrivals(enough);
         let mut victims = 0;
         while self.held_bytes() > enough && victims < VICTIMS_MAX {
             let clients = self.clients_of_heaviest();
@@ -123,17 +146,19 @@ impl Worker {
                 self.give_up(index);
             }
         }
-        if victims == 0 {
-            self.drop_oldest_arrival();
-        }
     }
 
-    /// The connections of the account that holds the most, the largest first. The application's are one account here.
+    /// The connections of the account that holds the most, the largest first. The application's are one account here, and half
+    /// of the budget is theirs.
     fn clients_of_heaviest(&self) -> Vec<usize> {
         let account_of = |client: &Client| self.accounts.is_of_a_caller(client.account).then_some(client.account);
         let mut totals: FxHashMap<Option<usize>, usize> = FxHashMap::default();
         for (_, client) in &self.clients {
             *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
+        }
+        let of_application = totals.get(&None).copied().unwrap_or_default();
+        if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
+            totals.remove(&None);
         }
         let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
         let clients = self.clients.iter().filter(|(_, client)| account_of(client) == heaviest);
@@ -157,9 +182,28 @@ impl Worker {
         self.close_client(index);
     }
 
-    fn drop_oldest_arrival(&mut self) {
-        let by_age = |(_, arrival): &(usize, &Arrival)| arrival.since;
-        if let Some(index) = self.arrivals.iter().min_by_key(by_age).map(|(index, _)| index) {
+    /// Arrivals of the source that holds the most go first, its oldest before the others; the application's own go last.
+    fn drop_arrivals(&mut self, enough: usize) {
+        let few = self.budget.max_bytes / 8;
+        let source_of = |arrival: &Arrival| match arrival.origin.door {
+            Door::Outbound => None,
+            Door::Inbound | Door::Tunnel => Some(Source::of(arrival.origin.peer.ip())),
+        };
+        let mut totals: FxHashMap<Option<Source>, usize> = FxHashMap::default();
+        for (_, arrival) in &self.arrivals {
+            *totals.entry(source_of(arrival)).or_default() += arrival.charged_bytes;
+        }
+        let total = |arrival: &Arrival| {
+            let source = source_of(arrival);
+            (source.is_none(), Reverse(totals.get(&source).copied().unwrap_or_default()))
+        };
+        let mut arrivals: Vec<_> =
+            self.arrivals.iter().map(|(index, arrival)| (total(arrival), arrival.since, index)).collect();
+        arrivals.sort_unstable();
+        for (_, _, index) in arrivals {
+            if self.held_bytes() <= enough || self.budget.arrival_bytes <= few {
+                break;
+            }
             self.metrics.count_abuse("memory_budget");
             self.drop_arrival(index);
         }

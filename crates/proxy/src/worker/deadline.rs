@@ -66,11 +66,11 @@ impl Worker {
     }
 
     /// A request whose content is still to come: it is looked at now and then whether any does. A gRPC client, a tunnel and
-    /// an upgraded connection may be silent for as long as they like.
+    /// an upgraded connection may be silent for as long as they like, but a health check that only its exemption lets in may not.
     pub(super) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        if call.request_ended || call.is_grpc || call.is_mirror() || call.content_timer.is_some() || may_be_silent(call)
-        {
+        let may_be_silent = may_be_silent(call) || (call.is_grpc && !call.is_health_check);
+        if call.request_ended || call.is_mirror() || call.content_timer.is_some() || may_be_silent {
             return;
         }
         let at = self.now + ms(self.limits.relay.content_timeout_ms);

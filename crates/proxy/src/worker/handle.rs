@@ -23,6 +23,7 @@ use super::link::Buffers;
 use super::places::Doors;
 use super::ports::Ports;
 use super::server_first::ServerFirst;
+use super::target::ForwardedFor;
 use super::timers::Timers;
 use super::usage::Usage;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
@@ -52,6 +53,8 @@ pub struct WorkerConfig {
     pub http_ports: PortRanges,
     /// Whether the application is told of verified clients in `x-forwarded-client-cert` too.
     pub forwarded_client_cert: bool,
+    /// What becomes of `x-forwarded-for` in requests to the application.
+    pub forwarded_for: ForwardedFor,
     /// What kubelets ask the own application: let in whatever the policies say.
     pub probes: Probes,
     /// Where calls are logged.
@@ -270,6 +273,7 @@ impl Worker {
             opaque_ports: config.opaque_ports,
             http_ports: config.http_ports,
             tells_client_cert: config.forwarded_client_cert,
+            forwarded_for: config.forwarded_for,
             probes: config.probes,
             access_log: config.access_log,
             failures: FailureLog::default(),

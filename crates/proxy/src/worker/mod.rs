@@ -103,6 +103,7 @@ use crate::metrics::{TrafficMetrics, WorkerMetrics};
 pub(crate) use accept::usable;
 pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
+pub use target::ForwardedFor;
 pub use usage::Usage;
 
 const WAKER: Token = Token(0);
@@ -135,6 +136,7 @@ struct Worker {
     http_ports: PortRanges,
     /// Whether `x-forwarded-client-cert` is written.
     tells_client_cert: bool,
+    forwarded_for: ForwardedFor,
     probes: Probes,
     /// Counts the meshes seen, so that a route found in an older one is looked up again.
     mesh_version: u64,

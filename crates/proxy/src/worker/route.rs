@@ -10,7 +10,7 @@ use super::call::{Call, CallId, NO_CALL, Response};
 use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
-use super::target::{Routed, protocol_of, strip_identities, tell_identity};
+use super::target::{Routed, protocol_of, strip_identities, tell_client};
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -62,7 +62,7 @@ impl Worker {
         let mut request = self.spare_sections.pop().unwrap_or_default();
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
-        tell_identity(downstream, &mut request);
+        tell_client(downstream, self.forwarded_for, &mut request);
         let serial = self.take_serial();
         let call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
         let slot = self.calls.insert(call) as u32;
@@ -111,7 +111,8 @@ impl Worker {
         if let Some(cluster) = self.clusters.get_mut(cluster) {
             cluster.calls += 1;
         }
-        if calls > self.limits.relay.max_calls as usize {
+        let account = self.clients.get(call.client).map(|client| client.account);
+        if !self.accounts.may_begin(account, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id.slot, &ProxyError::TooManyCalls { calls });
         }
         if call.route.is_some() || call.request.contains(Known::GrpcTimeout) {

@@ -147,8 +147,10 @@ impl Worker {
             is_outdated: false,
             was_guessed: true,
             seat,
+            charged_bytes: 0,
         };
         let index = self.arrivals.insert(arrival);
+        self.charge_arrival(index);
         let id = LinkId::arrival(index);
         self.doors.rename(seat, id);
         let Some(arrival) = self.arrivals.get_mut(index) else { return };

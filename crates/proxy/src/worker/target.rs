@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use leno_http2::FieldSection;
-use leno_http2::fields::{Known, PreparedField};
+use leno_http2::fields::{FieldLine, Known, PreparedField};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, canonical};
 use leno_model::spiffe::SpiffeId;
@@ -177,13 +177,64 @@ pub(super) fn strip_identities(fields: &mut FieldSection) {
     for known in [Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert] {
         fields.remove(known);
     }
+    remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert]);
+}
+
+/// Removes fields whose names differ from these by `_` in place of `-`. CGI, WSGI and Rack turn both into the same variable.
+fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
+    let is_twin = |found: &[u8]| {
+        let as_hyphens = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
+        names.iter().any(|known| {
+            let name = known.name().as_bytes();
+            name.len() == found.len() && found.iter().map(as_hyphens).eq(name.iter().copied())
+        })
+    };
+    let twin = |line: FieldLine<'_>| (line.known == Known::Other && is_twin(line.name)).then(|| line.name.to_vec());
+    let twins: Vec<_> = fields.iter().filter_map(twin).collect();
+    for name in twins {
+        fields.remove_named(&name);
+    }
+}
+
+/// What becomes of `x-forwarded-for` in requests to the application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ForwardedFor {
+    /// It passes as it came
+    #[default]
+    Keep,
+    /// The client's address is added to it
+    Append,
+    /// It has the client's address and nothing else
+    Set,
+}
+
+impl ForwardedFor {
+    /// One field line, since applications often read only the first.
+    fn write(self, client: IpAddr, request: &mut FieldSection) {
+        let mut value = Vec::new();
+        match self {
+            Self::Keep => return,
+            Self::Append => {
+                for line in request.iter().filter(|line| line.known == Known::XForwardedFor && !line.value.is_empty()) {
+                    value.extend_from_slice(line.value);
+                    value.extend_from_slice(b", ");
+                }
+            }
+            Self::Set => {}
+        }
+        value.extend_from_slice(client.to_canonical().to_string().as_bytes());
+        request.remove(Known::XForwardedFor);
+        remove_twins(request, &[Known::XForwardedFor]);
+        request.push(b"x-forwarded-for", &value);
+    }
 }
 
 /// Tells the application in a request who its client is.
-pub(super) fn tell_identity(client: &Client, request: &mut FieldSection) {
+pub(super) fn tell_client(client: &Client, forwarded_for: ForwardedFor, request: &mut FieldSection) {
     if client.origin.door.direction() == Direction::Outbound {
         return;
     }
+    forwarded_for.write(client.origin.peer.ip(), request);
     strip_identities(request);
     if let Some(told) = &client.told {
         request.push_prepared(&told.id);

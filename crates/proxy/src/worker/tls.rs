@@ -71,6 +71,11 @@ impl Tls {
         Self { role, partial: Vec::new(), pending: Vec::new(), pending_start: 0, ended: false, failed: false }
     }
 
+    /// Bytes of records that have not come whole or that the socket has not taken.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.partial.capacity() + self.pending.capacity()
+    }
+
     /// Whether both sides have proved who they are.
     pub fn is_established(&self) -> bool {
         match &self.role {

@@ -14,7 +14,7 @@ use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
-use leno_proxy::worker::{ClusterExplanation, Door, Usage, WorkerConfig, WorkerHandle};
+use leno_proxy::worker::{ClusterExplanation, Door, ForwardedFor, Usage, WorkerConfig, WorkerHandle};
 
 use tokio::sync::mpsc;
 
@@ -87,6 +87,7 @@ impl Proxy {
             opaque_ports: PortRanges::default(),
             http_ports: PortRanges::default(),
             forwarded_client_cert: false,
+            forwarded_for: ForwardedFor::Keep,
             probes: Probes::default(),
             access_log: AccessLog::off(),
             limits: Arc::new(set),

@@ -1,0 +1,146 @@
+//! Requests to the identity service while they arrive: how long that may take, and how much memory.
+//!
+//! tonic calls a method once its request is whole, and waits for that without a limit. Any client in the cluster can
+//! send requests, so a request that is not whole in time ends together with its connection.
+
+use std::convert::Infallible;
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use hyper::body::{Body, Bytes, Frame};
+use hyper::{Request, Response};
+use leno_wire::identity::REQUEST_MAX_BYTES;
+use leno_wire::identity::v1::identity_server::IdentityServer;
+use tokio::time::{Sleep, sleep};
+use tonic::server::NamedService;
+use tonic::{Status, body};
+
+use super::service::Service;
+use crate::accept::{Peer, Presence, WHOLE_REQUEST_MAX};
+use crate::publish::accounts::{Accounts, Held, Holder};
+
+/// Bytes of a request that its connection's fixed share of memory covers. Requests with Kubernetes' tokens have about
+/// 2,000.
+pub(super) const SMALL_BYTES: usize = 8 << 10;
+/// Memory for each byte of a longer request: the decoder's buffer, which grows by doubling, and the message.
+const COPIES: usize = 3;
+/// Bytes before a message: the compressed flag and the length.
+const PREFIX_BYTES: usize = 5;
+
+/// The identity service behind the limits on requests.
+#[derive(Clone)]
+pub(super) struct Intake {
+    service: IdentityServer<Service>,
+    /// Memory for requests longer than [`SMALL_BYTES`], until they are answered.
+    accounts: Arc<Accounts>,
+}
+
+impl Intake {
+    pub(super) fn new(service: IdentityServer<Service>, accounts: Arc<Accounts>) -> Self {
+        Self { service, accounts }
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<body::Body>, Infallible>> + Send>>;
+
+/// The answer to a call that is not passed on.
+fn refused(status: Status) -> Answering {
+    let response: Response<body::Body> = status.into_http();
+    Box::pin(ready(Ok(response)))
+}
+
+impl NamedService for Intake {
+    const NAME: &'static str = <IdentityServer<Service> as NamedService>::NAME;
+}
+
+impl tower_service::Service<Request<body::Body>> for Intake {
+    type Response = Response<body::Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<body::Body>) -> Answering {
+        let Some(peer) = request.extensions().get::<Peer>().cloned() else {
+            return refused(Status::internal("a connection without a peer"));
+        };
+        let address = peer.address.ip().to_canonical();
+        let account = match self.accounts.open(Holder::of(&peer), address, Instant::now()) {
+            Ok(account) => account,
+            Err(exhausted) => return refused(Status::resource_exhausted(exhausted.to_string())),
+        };
+        let held = Arc::new(Mutex::new(account.hold(0)));
+        let request = request.map(|body| Arriving::new(body, held.clone(), peer.presence));
+        let answering = self.service.call(request);
+        Box::pin(async move {
+            let answer = answering.await;
+            // While it waits for its review, the message takes as much memory as while it arrived.
+            drop(held);
+            drop(account);
+            answer
+        })
+    }
+}
+
+/// The body of one request.
+struct Arriving {
+    body: body::Body,
+    latest: Pin<Box<Sleep>>,
+    /// Bytes so far.
+    bytes: usize,
+    held: Arc<Mutex<Held>>,
+    presence: Presence,
+    has_ended: bool,
+}
+
+impl Arriving {
+    fn new(body: body::Body, held: Arc<Mutex<Held>>, presence: Presence) -> Self {
+        Self { body, latest: Box::pin(sleep(WHOLE_REQUEST_MAX)), bytes: 0, held, presence, has_ended: false }
+    }
+
+    fn count(&mut self, more: usize) -> Result<(), Status> {
+        self.bytes = self.bytes.saturating_add(more);
+        if self.bytes > REQUEST_MAX_BYTES + PREFIX_BYTES {
+            return Err(Status::out_of_range(format!("send one request of at most {REQUEST_MAX_BYTES} bytes")));
+        }
+        if self.bytes <= SMALL_BYTES {
+            return Ok(());
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow(self.bytes * COPIES).map_err(|exhausted| Status::resource_exhausted(exhausted.to_string()))
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        if this.has_ended {
+            return Poll::Ready(None);
+        }
+        // First the time, so that frames without bytes cannot hold it up.
+        if this.latest.as_mut().poll(cx).is_ready() {
+            this.has_ended = true;
+            this.presence.stalled();
+            let told = format!("the request was not whole within {} s; send it again", WHOLE_REQUEST_MAX.as_secs());
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(told))));
+        }
+        let arrived = match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                Some(this.count(bytes).map(|()| frame))
+            }
+            Poll::Ready(end) => end,
+            Poll::Pending => return Poll::Pending,
+        };
+        this.has_ended = !matches!(arrived, Some(Ok(_)));
+        Poll::Ready(arrived)
+    }
+}
