@@ -48,7 +48,7 @@ impl<'a> Control<'a> {
                 let length =
                     parse_content_length(header.value).ok_or(ConnectionError::bad("content-length is not a number"))?;
                 if control.content_length.replace(length).is_some() {
-                    return Err(ConnectionError::bad("content-length stands twice"));
+                    return Err(ConnectionError::bad("two content-length fields"));
                 }
             } else if is_named(header, "transfer-encoding") {
                 check_coding(header.value, minor, control.chunked)?;
@@ -139,7 +139,7 @@ pub(crate) fn is_named(header: &Header<'_>, name: &str) -> bool {
 /// RFC 9112 section 6.1: `chunked`, once, and not in HTTP/1.0.
 fn check_coding(value: &[u8], minor: u8, again: bool) -> Result<(), ConnectionError> {
     if again {
-        return Err(ConnectionError::bad("transfer-encoding stands twice"));
+        return Err(ConnectionError::bad("two transfer-encoding fields"));
     }
     if minor == 0 {
         return Err(ConnectionError::bad("HTTP/1.0 has no transfer-encoding"));
