@@ -92,7 +92,7 @@ impl<'a> Control<'a> {
         if wanted.is_empty() { None } else { Some(wanted.join(&b", "[..])) }
     }
 
-    /// Appends the fields that go on, with names in lower case, to `fields`.
+    /// Appends the fields that go on, with names in lower case, to `fields`. The names as they were written are their notes.
     pub(crate) fn push_fields(
         &self,
         headers: &[Header<'_>],
@@ -109,7 +109,8 @@ impl<'a> Control<'a> {
             if known == Known::Te {
                 te_trailers |= list::contains(header.value, b"trailers");
             } else if !is_for_one_hop(known) && !drops(known) && !self.is_nominated(known, name) {
-                fields.push(name, header.value);
+                let spelled: &[u8] = if *name == *header.name.as_bytes() { b"" } else { header.name.as_bytes() };
+                fields.push_with_note(name, header.value, spelled);
             }
         }
         if te_trailers && !drops(Known::Te) {

@@ -47,3 +47,14 @@ fn a_malformed_response_is_named_with_its_defect() {
         assert!(content.ends_with(&format!(" is malformed: {why}; correct the server\n")), "{content}");
     }
 }
+
+#[test]
+fn names_and_reason_phrases_stay_as_they_are_written_between_http1_and_http1() {
+    let request = "GET / HTTP/1.1\r\nHost: echo.default\r\nX-REQUEST-Id: 7\r\nplain: 8\r\nConnection: close\r\n\r\n";
+    let response = "HTTP/1.1 200 Everything Is Fine\r\nX-Served-BY: me\r\nlower: 1\r\nContent-Length: 2\r\n\r\nhi";
+    let (seen, answer) = exchange(request, response);
+    assert_eq!(seen, "GET / HTTP/1.1\r\nHost: echo.default\r\nX-REQUEST-Id: 7\r\nplain: 8\r\n\r\n");
+    let expected = "HTTP/1.1 200 Everything Is Fine\r\nX-Served-BY: me\r\nlower: 1\r\nContent-Length: 2\r\n\
+                    Connection: close\r\n\r\nhi";
+    assert_eq!(answer, expected);
+}
