@@ -19,8 +19,8 @@ fn grpc_go_behind_proxy(max_streams: u32) -> (Server, Proxy) {
     (server, Proxy::start(&[Service::echo(&[address])]))
 }
 
-/// Runs a client on grpc-go (`streams`), grpcio (`streams-grpcio`) or grpc-java (`streams-grpc-java`); returns the numbers that
-/// it prints.
+/// Runs a client on grpc-go (`streams`), grpcio (`streams-grpcio`), grpc-java (`streams-grpc-java`) or grpc-js
+/// (`streams-grpc-js`); returns the numbers that it prints.
 fn run(client: &str, order: &str, proxy: &Proxy, arguments: &[&str]) -> HashMap<String, u64> {
     let address = proxy.outbound().to_string();
     let printed = programs::run_well(client, &[&[order, &address, ECHO], arguments].concat(), PATIENCE);
@@ -38,24 +38,56 @@ fn five_thousand_streams_of_one_channel_are_answered_and_a_call_beside_them_does
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
-fn open_five_thousand_streams(client: &str) {
+fn open_streams(client: &str, count: u64) {
     let (_server, proxy) = grpc_go_behind_proxy(0);
-    let went = run(client, "open", &proxy, &["5000"]);
-    assert_eq!((went["answered"], went["failed"]), (5_000, 0));
-    // Without the proxy it is 0.5 s with grpcio, and 0.8 s with grpc-java.
+    let went = run(client, "open", &proxy, &[&count.to_string()]);
+    assert_eq!((went["answered"], went["failed"]), (count, 0));
+    // 5,000 streams without the proxy: 0.5 s with grpcio, 0.8 s with grpc-java.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
 #[test]
 fn five_thousand_streams_of_a_grpcio_channel_are_answered_and_a_call_beside_them_does_not_wait() {
-    open_five_thousand_streams("streams-grpcio");
+    open_streams("streams-grpcio", 5_000);
 }
 
 #[test]
 fn five_thousand_streams_of_a_grpc_java_channel_are_answered_and_a_call_beside_them_does_not_wait() {
     if is_grpc_java_there() {
-        open_five_thousand_streams("streams-grpc-java");
+        open_streams("streams-grpc-java", 5_000);
     }
+}
+
+#[test]
+fn two_thousand_streams_of_a_grpc_js_channel_are_answered_and_a_call_beside_them_does_not_wait() {
+    if is_grpc_js_there() {
+        // grpc-js alone needs seconds for 5,000, on its one thread.
+        open_streams("streams-grpc-js", 2_000);
+    }
+}
+
+#[test]
+fn every_kind_of_call_of_grpc_js_is_answered_and_its_deadline_is_kept() {
+    if !is_grpc_js_there() {
+        return;
+    }
+    let address = free_address();
+    let _server = Server::start("leno", &["echo", "--listen", &address.to_string()]);
+    wait_for("the server listens", Duration::from_secs(20), || TcpStream::connect(address).ok());
+    let went = run("streams-grpc-js", "kinds", &Proxy::start(&[Service::echo(&[address])]), &[]);
+    assert_eq!((went["unary"], went["server_stream"], went["bidi"], went["bidi_status"]), (1, 5, 3, 0), "{went:?}");
+    // DEADLINE_EXCEEDED, after the 300 ms that the client gave the call.
+    assert_eq!(went["late_status"], 4, "{went:?}");
+    assert!((250..5_000).contains(&went["late_ms"]), "{went:?}");
+}
+
+/// Whether `./test install` found what grpc-js needs; says so where it did not.
+fn is_grpc_js_there() -> bool {
+    let is_there = programs::program("streams-grpc-js").is_file();
+    if !is_there {
+        eprintln!("SKIPPED: there is no client on grpc-js; ./test install makes it where there is npm");
+    }
+    is_there
 }
 
 /// Whether `./test install` found what grpc-java needs; says so where it did not.
@@ -111,5 +143,12 @@ fn two_hundred_quick_cancels_a_second_of_a_grpcio_channel_cost_no_call_beside_th
 fn two_hundred_quick_cancels_a_second_of_a_grpc_java_channel_cost_no_call_beside_them() {
     if is_grpc_java_there() {
         cancel_two_hundred_calls_a_second("streams-grpc-java");
+    }
+}
+
+#[test]
+fn two_hundred_quick_cancels_a_second_of_a_grpc_js_channel_cost_no_call_beside_them() {
+    if is_grpc_js_there() {
+        cancel_two_hundred_calls_a_second("streams-grpc-js");
     }
 }

@@ -75,6 +75,16 @@ fn a_proxy_that_dies_is_started_again() {
 }
 
 #[test]
+fn a_proxy_that_dies_is_started_again_after_leno_was_upgraded() {
+    namespaces::run_test_inside("run::proxy_dies_after_an_upgrade", &[]);
+}
+
+#[test]
+fn a_program_that_does_not_listen_is_named_and_joins_once_it_does() {
+    namespaces::run_test_inside("run::listens_late", &[]);
+}
+
+#[test]
 fn whoever_is_not_root_is_told_so_in_one_line() {
     let leno = programs::program("leno");
     let mut command = Command::new("unshare");
@@ -273,6 +283,47 @@ fn proxy_dies() {
     wait_for("another proxy", PATIENCE, || proxy_in("leno0-2").filter(|pid| *pid != first));
     fs::write("/run/done", "").expect("it is written");
     assert_eq!(run.wait(), Some(0));
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn proxy_dies_after_an_upgrade() {
+    let installed = Path::new("/run/installed-leno");
+    fs::copy(programs::program("leno"), installed).expect("there is room");
+    let waits = "touch /run/started; until [ -e /run/done ]; do sleep 0.05; done";
+    let arguments = ["run", "--service", "web", "--", "sh", "-c", waits];
+    let child = Command::new(installed).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+    let mut run = Run(child.expect("leno starts"));
+    wait_for("the program", PATIENCE, || Path::new("/run/started").exists().then_some(()));
+    let first = proxy_in("leno0-2").expect("programs start after it");
+    // As package managers do: another file takes the name.
+    fs::write("/run/new-leno", "another version").expect("there is room");
+    fs::rename("/run/new-leno", installed).expect("it is there");
+    kill_process(first, Signal::KILL).expect("it runs");
+    wait_for("another proxy", PATIENCE, || proxy_in("leno0-2").filter(|pid| *pid != first));
+    fs::write("/run/done", "").expect("it is written");
+    assert_eq!(run.wait(), Some(0));
+    assert_nothing_is_left();
+}
+
+#[ignore = "runs inside the namespaces that another test makes"]
+#[test]
+fn listens_late() {
+    let server = format!("import os, time\nwhile not os.path.exists('/run/go'): time.sleep(0.05)\n{SHOUTING_SERVER}");
+    let errors = fs::File::create("/run/errors").expect("there is room");
+    let options = ["--service", "shouter", "--port", "7000"];
+    let child = leno(&options, &["python3", "-c", &server]).stdout(Stdio::null()).stderr(errors).spawn();
+    let run = Run(child.expect("leno starts"));
+    let said = "after 5 s python3 does not listen on port 7000 yet";
+    wait_for("a line about the port", PATIENCE, || {
+        fs::read_to_string("/run/errors").is_ok_and(|text| text.contains(said)).then_some(())
+    });
+    assert!(!endpoint(2).exists(), "it does not serve yet");
+    fs::write("/run/go", "").expect("it is written");
+    wait_for_endpoint(2);
+    assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n");
+    drop(run);
     assert_nothing_is_left();
 }
 

@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod exposition;
 pub mod logging;
 mod server;
 
+pub use exposition::Exposition;
 pub use server::{CONNECTIONS_MAX, serve};

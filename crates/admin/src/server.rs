@@ -22,6 +22,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use crate::answer::{Answer, for_this_machine};
+use crate::exposition::Exposition;
 
 /// Most connections at once.
 pub const CONNECTIONS_MAX: usize = 128;
@@ -67,11 +68,20 @@ where
     }
 }
 
+/// When a scrape was written, and what.
+type Written = Option<(Instant, Answer)>;
+
+#[derive(Default)]
+struct Scrapes {
+    text: Written,
+    open_metrics: Written,
+}
+
 struct Server<P> {
     pages: P,
-    /// The latest response for clients on other machines. Only one scrape is written at a time, so that a probe waits
-    /// for at most one.
-    scrape: Mutex<Option<(Instant, Answer)>>,
+    /// The latest response for clients on other machines, in each form. Only one scrape is written at a time, so that a probe
+    /// waits for at most one.
+    scrape: Mutex<Scrapes>,
 }
 
 impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
@@ -103,11 +113,15 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
     }
 
     async fn scrape(&self, request: Request<Incoming>, is_local: bool) -> Answer {
-        let mut latest = self.scrape.lock().await;
+        let mut scrapes = self.scrape.lock().await;
         if is_local || request.method() != Method::GET {
             return (self.pages)(request).await;
         }
-        match &*latest {
+        let latest = match Exposition::asked_for(request.headers()) {
+            Exposition::Text => &mut scrapes.text,
+            Exposition::OpenMetrics => &mut scrapes.open_metrics,
+        };
+        match latest {
             Some((written, answer)) if written.elapsed() < SCRAPE_AGE_MAX => answer.clone(),
             _ => latest.insert((Instant::now(), (self.pages)(request).await)).1.clone(),
         }

@@ -53,8 +53,13 @@ async fn connect(from: IpAddr, to: IpAddr, port: u16) -> TcpStream {
 }
 
 async fn get(from: IpAddr, to: IpAddr, port: u16, path: &str) -> String {
+    get_with(from, to, port, path, "").await
+}
+
+/// The same with these header lines more.
+async fn get_with(from: IpAddr, to: IpAddr, port: u16, path: &str, lines: &str) -> String {
     let mut stream = connect(from, to, port).await;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
     let mut answer = String::new();
     let exchange = async {
         stream.write_all(request.as_bytes()).await?;
@@ -164,6 +169,9 @@ fn a_flood_of_scrapes_from_elsewhere_is_written_once_a_second() {
         // One scrape at the beginning, and one for each second that the loop took.
         let most = 1 + began.elapsed().as_secs() as usize;
         assert!(written.len() <= most, "{} scrapes in {:?}", written.len(), began.elapsed());
+        let open_metrics = "Accept: application/openmetrics-text\r\n";
+        let other = get_with(outer, outer, port, METRICS, open_metrics).await;
+        assert!(!written.contains(&other), "a scrape in another form was answered with {other}");
         let local = async || get(loopback(1), loopback(1), port, METRICS).await;
         assert_ne!(local().await, local().await, "this machine gets the numbers of the moment");
     });

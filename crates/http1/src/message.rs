@@ -48,7 +48,7 @@ impl<'a> Control<'a> {
                 let length =
                     parse_content_length(header.value).ok_or(ConnectionError::bad("content-length is not a number"))?;
                 if control.content_length.replace(length).is_some() {
-                    return Err(ConnectionError::bad("content-length stands twice"));
+                    return Err(ConnectionError::bad("two content-length fields"));
                 }
             } else if is_named(header, "transfer-encoding") {
                 check_coding(header.value, minor, control.chunked)?;
@@ -92,7 +92,7 @@ impl<'a> Control<'a> {
         if wanted.is_empty() { None } else { Some(wanted.join(&b", "[..])) }
     }
 
-    /// Appends the fields that go on, with names in lower case, to `fields`.
+    /// Appends the fields that go on, with names in lower case, to `fields`. The names as they were written are their notes.
     pub(crate) fn push_fields(
         &self,
         headers: &[Header<'_>],
@@ -109,7 +109,8 @@ impl<'a> Control<'a> {
             if known == Known::Te {
                 te_trailers |= list::contains(header.value, b"trailers");
             } else if !is_for_one_hop(known) && !drops(known) && !self.is_nominated(known, name) {
-                fields.push(name, header.value);
+                let spelled: &[u8] = if *name == *header.name.as_bytes() { b"" } else { header.name.as_bytes() };
+                fields.push_with_note(name, header.value, spelled);
             }
         }
         if te_trailers && !drops(Known::Te) {
@@ -139,7 +140,7 @@ pub(crate) fn is_named(header: &Header<'_>, name: &str) -> bool {
 /// RFC 9112 section 6.1: `chunked`, once, and not in HTTP/1.0.
 fn check_coding(value: &[u8], minor: u8, again: bool) -> Result<(), ConnectionError> {
     if again {
-        return Err(ConnectionError::bad("transfer-encoding stands twice"));
+        return Err(ConnectionError::bad("two transfer-encoding fields"));
     }
     if minor == 0 {
         return Err(ConnectionError::bad("HTTP/1.0 has no transfer-encoding"));

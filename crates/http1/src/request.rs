@@ -107,7 +107,7 @@ fn host<'a>(headers: &[httparse::Header<'a>], minor: u8) -> Result<&'a [u8], Con
         None => return Err(ConnectionError::bad("the request has no host field")),
     };
     if hosts.next().is_some() {
-        return Err(ConnectionError::bad("the host field stands twice"));
+        return Err(ConnectionError::bad("two host fields"));
     }
     if target::is_host(host) { Ok(host) } else { Err(ConnectionError::bad("the host field is not a host")) }
 }

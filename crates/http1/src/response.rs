@@ -9,6 +9,7 @@ use crate::error::ConnectionError;
 use crate::limits::{Limits, MAX_FIELDS};
 use crate::list;
 use crate::message::{Content, Control};
+use crate::reason;
 
 /// What was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +68,8 @@ pub(crate) fn parse(
 
     fields.clear();
     let shown_status = if upgrade.is_some() { 200 } else { status };
-    fields.push(b":status", shown_status.to_string().as_bytes());
+    let phrase = response.reason.filter(|phrase| *phrase != reason::phrase(status)).unwrap_or_default();
+    fields.push_with_note(b":status", shown_status.to_string().as_bytes(), phrase.as_bytes());
     let lengthless = content == Content::Tunnel || status == 204;
     // `te` is a request's (RFC 9110 section 10.1.4).
     let dropped = |known| known == Known::Te || (lengthless && known == Known::ContentLength);

@@ -1,5 +1,8 @@
 //! Field sections out: request and status lines, header fields, trailers (RFC 9112 sections 3 to 5).
 //!
+//! What came from HTTP/1 is written as it was: a name in its spelling, a status with its reason phrase. Both are the notes of
+//! their fields ([`FieldSection::iter_with_notes`]). The fields that are made here are spelled as those beside them.
+//!
 //! HTTP/2 allows more bytes in some places than HTTP/1 does; nothing is written here that a reader could take for more
 //! than one line or one field.
 
@@ -76,9 +79,10 @@ pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing
     out.push(b' ');
     out.extend_from_slice(if method == b"CONNECT" { authority } else { fields.get(Known::Path).unwrap_or_default() });
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    write_field(out, b"host", authority);
-    write_fields(out, fields, framing, |known| known == Known::Host);
-    write_connection(out, Persistence::Implied, upgrade, fields.contains(Known::Te));
+    let names = Names::of(fields);
+    write_field(out, names.host, authority);
+    write_fields(out, fields, framing, names, |known| known == Known::Host);
+    write_connection(out, Persistence::Implied, upgrade, fields.contains(Known::Te), names);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -91,15 +95,17 @@ pub(crate) fn response(
     persistence: Persistence,
     upgrade: Option<&[u8]>,
 ) {
-    write_status_line(out, status);
-    write_fields(out, fields, framing, |known| known == Known::Te);
-    write_connection(out, persistence, upgrade, false);
+    let of_status = fields.iter_with_notes().next().filter(|(line, _)| line.known == Known::Status);
+    write_status_line(out, status, of_status.map_or(b"", |(_, note)| note));
+    let names = Names::of(fields);
+    write_fields(out, fields, framing, names, |known| known == Known::Te);
+    write_connection(out, persistence, upgrade, false, names);
     out.extend_from_slice(b"\r\n");
 }
 
 /// Writes the answer to what cannot be understood, after which the connection ends.
 pub(crate) fn refusal(out: &mut Vec<u8>, status: u16, why: &str, with_content: bool) {
-    write_status_line(out, status);
+    write_status_line(out, status, b"");
     write_field(out, b"content-type", b"text/plain");
     write_field(out, b"content-length", (why.len() + 1).to_string().as_bytes());
     write_field(out, b"leno-proxy-error", b"malformed-request");
@@ -113,9 +119,9 @@ pub(crate) fn refusal(out: &mut Vec<u8>, status: u16, why: &str, with_content: b
 /// Writes the last chunk and the trailers that may stand there (RFC 9112 section 7.1).
 pub(crate) fn last_chunk(out: &mut Vec<u8>, trailers: Option<&FieldSection>) {
     out.extend_from_slice(b"0\r\n");
-    for line in trailers.iter().flat_map(|trailers| trailers.iter()) {
+    for (line, note) in trailers.iter().flat_map(|trailers| trailers.iter_with_notes()) {
         if may_be_trailer(line.known) {
-            write_field(out, line.name, line.value);
+            write_field(out, spelled(line.name, note), line.value);
         }
     }
     out.extend_from_slice(b"\r\n");
@@ -131,30 +137,86 @@ pub(crate) fn content_length(fields: &FieldSection) -> Option<u64> {
     fields.get(Known::ContentLength).and_then(parse_content_length)
 }
 
-fn write_status_line(out: &mut Vec<u8>, status: u16) {
-    out.extend_from_slice(format!("HTTP/1.1 {status} {}\r\n", reason::phrase(status)).as_bytes());
+/// The server's phrase, or else the standard one.
+fn write_status_line(out: &mut Vec<u8>, status: u16, phrase: &[u8]) {
+    out.extend_from_slice(format!("HTTP/1.1 {status} ").as_bytes());
+    let phrase = if phrase.is_empty() { reason::phrase(status).as_bytes() } else { phrase };
+    out.extend(phrase.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
+    out.extend_from_slice(b"\r\n");
 }
 
-fn write_fields(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, drops: impl Fn(Known) -> bool) {
+/// How the fields are spelled that are not copied from a section.
+#[derive(Clone, Copy)]
+struct Names {
+    host: &'static [u8],
+    cookie: &'static [u8],
+    content_length: &'static [u8],
+    transfer_encoding: &'static [u8],
+    connection: &'static [u8],
+    upgrade: &'static [u8],
+}
+
+impl Names {
+    const LOWER: Self = Self {
+        host: b"host",
+        cookie: b"cookie",
+        content_length: b"content-length",
+        transfer_encoding: b"transfer-encoding",
+        connection: b"connection",
+        upgrade: b"upgrade",
+    };
+    const TITLE: Self = Self {
+        host: b"Host",
+        cookie: b"Cookie",
+        content_length: b"Content-Length",
+        transfer_encoding: b"Transfer-Encoding",
+        connection: b"Connection",
+        upgrade: b"Upgrade",
+    };
+
+    /// Capitals where the first field with a name has one.
+    fn of(fields: &FieldSection) -> Self {
+        let first = fields.iter_with_notes().find(|(line, _)| !line.known.is_pseudo());
+        match first {
+            Some((_, note)) if note.first().is_some_and(u8::is_ascii_uppercase) => Self::TITLE,
+            _ => Self::LOWER,
+        }
+    }
+}
+
+/// A name as it came, if that was in HTTP/1, or as HTTP/2 has it.
+fn spelled<'a>(name: &'a [u8], note: &'a [u8]) -> &'a [u8] {
+    if note.eq_ignore_ascii_case(name) { note } else { name }
+}
+
+fn write_fields(
+    out: &mut Vec<u8>,
+    fields: &FieldSection,
+    framing: Framing,
+    names: Names,
+    drops: impl Fn(Known) -> bool,
+) {
     // Every line counts 32 bytes more than its name and value.
     out.reserve(fields.list_size());
     let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
-    for line in fields.iter().filter(|line| !line.known.is_pseudo() && !drops(line.known)) {
-        write_field(out, line.name, line.value);
+    for (line, note) in fields.iter_with_notes() {
+        if !line.known.is_pseudo() && !drops(line.known) {
+            write_field(out, spelled(line.name, note), line.value);
+        }
     }
     // HTTP/2 may cut the field in pieces, HTTP/1 has it whole (RFC 9113 section 8.2.3).
     let cookies: Vec<&[u8]> = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value).collect();
     if !cookies.is_empty() {
-        write_field(out, b"cookie", &cookies.join(&b"; "[..]));
+        write_field(out, names.cookie, &cookies.join(&b"; "[..]));
     }
     match framing {
         Framing::Unframed => {}
-        Framing::Length(length) => write_field(out, b"content-length", length.to_string().as_bytes()),
-        Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Framing::Length(length) => write_field(out, names.content_length, length.to_string().as_bytes()),
+        Framing::Chunked => write_field(out, names.transfer_encoding, b"chunked"),
     }
 }
 
-fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option<&[u8]>, te: bool) {
+fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option<&[u8]>, te: bool, names: Names) {
     let persistence: &[u8] = match persistence {
         Persistence::Implied => b"",
         Persistence::KeepAlive => b"keep-alive",
@@ -163,10 +225,10 @@ fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option
     let options = [persistence, if upgrade.is_some() { b"upgrade" } else { b"" }, if te { b"te" } else { b"" }];
     let options: Vec<&[u8]> = options.into_iter().filter(|option| !option.is_empty()).collect();
     if !options.is_empty() {
-        write_field(out, b"connection", &options.join(&b", "[..]));
+        write_field(out, names.connection, &options.join(&b", "[..]));
     }
     if let Some(protocols) = upgrade {
-        write_field(out, b"upgrade", protocols);
+        write_field(out, names.upgrade, protocols);
     }
 }
 
@@ -175,7 +237,6 @@ fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
         return;
     }
-    let is_control = |byte: u8| byte.is_ascii_control() && byte != b'\t';
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     // Without an early exit, so that the compiler makes it a vector loop.
@@ -185,6 +246,11 @@ fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
         out.extend_from_slice(value);
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// What may stand neither in a value nor in a reason phrase.
+fn is_control(byte: u8) -> bool {
+    byte.is_ascii_control() && byte != b'\t'
 }
 
 /// RFC 9110 section 5.6.2.

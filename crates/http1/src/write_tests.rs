@@ -99,3 +99,18 @@ fn a_refusal_says_why_and_ends_the_connection() {
     assert!(text.contains("connection: close\r\n") && text.contains("content-length: 10\r\n"), "{text}");
     assert!(text.ends_with("\r\n\r\ntoo large\n"), "{text}");
 }
+
+#[test]
+fn what_came_from_http1_is_written_as_it_was() {
+    let mut fields = FieldSection::new();
+    fields.push_with_note(b":status", b"200", b"Well, fine\r\nX: 1");
+    fields.push_with_note(b"x-id", b"1", b"X-ID");
+    fields.push_with_note(b"etag", b"2", b"");
+    // No note that is another name.
+    fields.push_with_note(b"server", b"3", b"Content-Length");
+    let mut out = Vec::new();
+    response(&mut out, 200, &fields, Framing::Length(0), Persistence::Close, None);
+    let expected = "HTTP/1.1 200 Well, fine  X: 1\r\nX-ID: 1\r\netag: 2\r\nserver: 3\r\n\
+                    Content-Length: 0\r\nConnection: close\r\n\r\n";
+    assert_eq!(String::from_utf8(out).expect("text"), expected);
+}

@@ -2,7 +2,8 @@
 //!
 //! All names and values lie in one vector of bytes and all lines in another, so that a section that is cleared
 //! and used again allocates nothing. What is wrong with a section is noted while it is filled.
-//! Invariant: every line's range lies within `bytes`, and its name directly precedes its value.
+//! Invariant: every line's range lies within `bytes`, its name directly precedes its value, and its note, if it has one,
+//! directly follows.
 
 mod defects;
 mod known;
@@ -35,6 +36,9 @@ struct Line {
     value_len: u32,
     facts: Facts,
     never_indexed: bool,
+    /// Bytes after the value that are no part of the field. They fit where the line had padding, and no section without notes
+    /// looks at them.
+    note_len: u8,
 }
 
 /// One field of a section.
@@ -116,6 +120,18 @@ impl FieldSection {
         self.push_with(name, value, false);
     }
 
+    /// Appends a field with a note on how it was written where it came from, which only [`FieldSection::iter_with_notes`] gives. A
+    /// note of more than 255 bytes is left out. It counts in no size of the section, as it is no longer than what came in.
+    pub fn push_with_note(&mut self, name: &[u8], value: &[u8], note: &[u8]) {
+        let count = self.lines.len();
+        self.push(name, value);
+        let Ok(note_len) = u8::try_from(note.len()) else { return };
+        if let Some(line) = self.lines.get_mut(count) {
+            line.note_len = note_len;
+            self.bytes.extend_from_slice(note);
+        }
+    }
+
     /// Appends a field that no hop may put in a compression table (RFC 7541 section 7.1.3).
     pub fn push_never_indexed(&mut self, name: &[u8], value: &[u8]) {
         self.push_with(name, value, true);
@@ -129,6 +145,11 @@ impl FieldSection {
     /// The fields in order.
     pub fn iter(&self) -> impl Iterator<Item = FieldLine<'_>> {
         self.lines.iter().map(|line| self.line(line))
+    }
+
+    /// The fields in order, each with its note; most have an empty one.
+    pub fn iter_with_notes(&self) -> impl Iterator<Item = (FieldLine<'_>, &[u8])> {
+        self.lines.iter().map(|line| (self.line(line), self.note_of(line)))
     }
 
     /// The value of the first field of that name; none for [`Known::Other`] and [`Known::UnknownPseudo`].
@@ -303,6 +324,11 @@ impl FieldSection {
         self.names |= bit;
     }
 
+    fn note_of(&self, line: &Line) -> &[u8] {
+        let start = line.start as usize + line.name_len as usize + line.value_len as usize;
+        self.bytes.get(start..start + usize::from(line.note_len)).unwrap_or_default()
+    }
+
     fn line(&self, line: &Line) -> FieldLine<'_> {
         let start = line.start as usize;
         let name_len = line.name_len as usize;
@@ -328,6 +354,7 @@ impl Line {
             value_len: value_len as u32,
             facts,
             never_indexed: false,
+            note_len: 0,
         }
     }
 

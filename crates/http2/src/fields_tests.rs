@@ -147,3 +147,32 @@ fn a_prepared_field_is_the_same_as_one_that_is_pushed() {
     let hashes = |section: &FieldSection| section.iter().map(|field| field.hash).collect::<Vec<_>>();
     assert_eq!(hashes(&prepared), hashes(&pushed));
 }
+
+#[test]
+fn notes_follow_their_fields_and_are_part_of_nothing_else() {
+    let mut noted = FieldSection::new();
+    noted.push_with_note(b":status", b"200", b"Fine");
+    noted.push(b"x", b"1");
+    noted.push_with_note(b"accept", b"a", b"ACCEPT");
+    noted.push_with_note(b"y", b"2", &[b'Y'; 256]);
+    let notes: Vec<_> = noted.iter_with_notes().map(|(line, note)| (line.name, line.value, note)).collect();
+    let expected: [(&[u8], &[u8], &[u8]); 4] =
+        [(b":status", b"200", b"Fine"), (b"x", b"1", b""), (b"accept", b"a", b"ACCEPT"), (b"y", b"2", b"")];
+    assert_eq!(notes, expected);
+
+    let plain = section(&[(":status", "200"), ("x", "1"), ("accept", "a"), ("y", "2")]);
+    assert_eq!(lines(&noted), lines(&plain));
+    assert!(noted.iter().zip(plain.iter()).all(|(noted, plain)| noted == plain));
+    assert_eq!((noted.list_size(), noted.defects()), (plain.list_size(), plain.defects()));
+    // A field that gets another value is another's, and so is how it is written.
+    noted.set(Known::Status, b"404");
+    noted.remove_named(b"x");
+    let notes: Vec<_> = noted.iter_with_notes().map(|(line, note)| (line.value, note)).collect();
+    let expected: [(&[u8], &[u8]); 3] = [(b"404", b""), (b"a", b"ACCEPT"), (b"2", b"")];
+    assert_eq!(notes, expected);
+}
+
+#[test]
+fn a_line_is_no_longer_for_its_note() {
+    assert_eq!(size_of::<Line>(), 24);
+}

@@ -87,6 +87,11 @@ pub(crate) enum ConnectionFailure {
         /// What decided, and how.
         reason: String,
     },
+    /// The server broke the protocol.
+    Violation {
+        /// What it did.
+        error: String,
+    },
     /// The connection to the server was not established, or is not of use.
     Connect {
         /// What the system says.
@@ -114,6 +119,7 @@ impl ConnectionFailure {
             Self::NoLongerTrusted(_) => "no-longer-trusted",
             Self::Withdrawn { .. } => "withdrawn",
             Self::Denied { .. } => "denied",
+            Self::Violation { .. } => "protocol-error",
             Self::Connect { .. } => "connect-failed",
         }
     }
@@ -193,6 +199,9 @@ impl fmt::Display for ConnectionFailure {
                 OrUnknown(server.as_ref(), "this workload"),
                 Quoted(reason)
             ),
+            Self::Violation { error } => {
+                write!(f, "the server broke the protocol: {}; correct the server", Quoted(error))
+            }
             Self::Connect { error } => write!(
                 f,
                 "{}; look whether anything listens there and whether the network lets connections through",

@@ -38,6 +38,7 @@ pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
             location /healthz {{ return 200 \"well\"; }}
             location /forwarded {{ return 200 \"$http_x_forwarded_for\n\"; }}
             location /told {{ return 200 \"$http_leno_client_id|$http_x_forwarded_client_cert|$http_l5d_client_id\\n\"; }}
+            location /host {{ return 200 \"$host $http_host\n\"; }}
             location /protocol {{ return 200 \"$server_protocol $request_method $http_connection\\n\"; }}
           }}
           {}
@@ -135,6 +136,23 @@ fn http_1_0_clients_and_virtual_hosts_are_served() {
     pair.assert_encrypted();
     let line = pair.server.wait_for_access(&[("authority", "two.example"), ("protocol", "HTTP/1.1")]);
     assert_eq!(line["client_id"], pair.client.spiffe_id(), "{line}");
+}
+
+#[test]
+fn a_request_without_a_host_gets_the_name_of_its_target() {
+    let Some((pair, _nginx)) = curl_and_nginx() else { return };
+    // HTTP/1.1 must have a Host, and nginx answers 400 to an empty one.
+    let answer = curl(&pair, "-0 -i -H Host: http://web:8080/host");
+    let name = "web.default.svc.cluster.local";
+    assert!(answer.ends_with(&format!("\r\n\r\n{name} {name}:8080\n")), "{answer}");
+    pair.assert_encrypted();
+
+    // A caller that no proxy stands before: the server's own names the address that was called.
+    let stranger = pair.mesh.workload("stranger");
+    let url = format!("http://{}:8080/host", pair.server.address());
+    let answer = stranger.run_well("curl", &["-sS", "-0", "-i", "-H", "Host:", &url]);
+    let address = pair.server.address();
+    assert!(answer.ends_with(&format!("\r\n\r\n{address} {address}:8080\n")), "{answer}");
 }
 
 #[test]

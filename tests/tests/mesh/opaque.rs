@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leno_tests::mesh::{MeshService, Program, is_installed};
+use leno_tests::mesh::{MeshService, Program, Workload, is_installed};
 use leno_tests::proxy::wait_for;
 
 use super::Pair;
@@ -161,4 +161,69 @@ fn the_applications_own_tls_passes_through_and_its_certificate_is_theirs() {
         .run_well("curl", &["-sSk", "--tls-max", "1.2", &format!("https://{}:9000/", pair.server.address())]);
     assert!(old.contains("TLSv1.2"), "{old}");
     pair.assert_encrypted();
+}
+
+/// Connects, says something that is no HTTP, and prints how the connection ends.
+const END_OF_CONNECTION: &str = r#"
+import socket, sys
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+connection.settimeout(20)
+try:
+    connection.sendall(b"\x00hello")
+    answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    print("end after", answer)
+except ConnectionResetError:
+    print("reset")
+"#;
+
+/// Reads a byte of each connection, and resets it.
+const RESETTING_SERVER: &str = r#"
+import socket, struct, sys
+listener = socket.create_server(("", int(sys.argv[1])))
+while True:
+    connection, _ = listener.accept()
+    connection.recv(1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+"#;
+
+/// How a connection from `workload` to the port of `host` ends.
+fn end_of_connection(workload: &Workload, host: &str) -> String {
+    workload.run_well("python3", &["-c", END_OF_CONNECTION, host, &PORT.to_string()])
+}
+
+#[test]
+fn a_client_whose_server_refuses_the_connection_sees_a_reset() {
+    let Some(pair) = Pair::new(|server| MeshService::new("silent", PORT).at(server)) else { return };
+    // Nothing listens there.
+    assert_eq!(end_of_connection(&pair.client, "silent"), "reset\n");
+    pair.client.wait_for_access(&[("protocol", "TCP"), ("direction", "outbound")]);
+
+    let plain = pair.mesh.workload("plain");
+    assert_eq!(end_of_connection(&pair.client, &plain.address().to_string()), "reset\n");
+    assert_eq!(end_of_connection(&plain, &pair.server.address().to_string()), "reset\n");
+}
+
+#[test]
+fn a_client_whose_server_resets_the_connection_sees_a_reset() {
+    let Some(pair) = Pair::new(|server| MeshService::new("rude", PORT).at(server)) else { return };
+    let _server = pair.server.start("python3", &["-c", RESETTING_SERVER, &PORT.to_string()]);
+    pair.server.wait_for_port(PORT);
+    let plain = pair.mesh.workload("plain");
+    for (caller, host) in [(&pair.client, "rude".to_owned()), (&plain, pair.server.address().to_string())] {
+        assert_eq!(end_of_connection(caller, &host), "reset\n", "{}", caller.name());
+    }
+}
+
+#[test]
+fn a_client_that_a_policy_denies_sees_a_reset() {
+    let deny = ["--default-inbound-policy", "deny"];
+    let Some(pair) = Pair::with(&deny, |server| MeshService::new("private", PORT).at(server)) else { return };
+    let _server = pair.server.start("python3", &["-m", "http.server", &PORT.to_string()]);
+    pair.server.wait_for_port(PORT);
+    let plain = pair.mesh.workload("plain");
+    for (caller, host) in [(&pair.client, "private".to_owned()), (&plain, pair.server.address().to_string())] {
+        assert_eq!(end_of_connection(caller, &host), "reset\n", "{}", caller.name());
+    }
+    pair.server.wait_for_access(&[("protocol", "TCP"), ("proxy_error", "denied")]);
 }

@@ -107,7 +107,7 @@ fn a_stranger_gets_no_further_than_the_ports_of_the_application() {
     // Who takes the application for a proxy to the admin listener is answered by the application.
     let admin = "http://127.0.0.1:4191/metrics";
     let (_, answer) = get(&format!("-x http://{address}:{PORT} {admin}"));
-    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nserver: nginx"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nServer: nginx"), "{answer}");
     let (connected, answer) = get(&format!("-p -x http://{address}:{PORT} {admin}"));
     assert!(!connected && !answer.contains("HTTP/1.1 200"), "{answer}");
 

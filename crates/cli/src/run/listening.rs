@@ -5,12 +5,13 @@ use std::fs;
 /// The state of a listening socket in proc_pid_net(5): TCP_LISTEN.
 const LISTEN: &str = "0A";
 
-/// Whether the network namespace of a process listens on every one of these TCP ports.
-pub(super) fn listens_on(pid: u32, ports: &[u16]) -> bool {
+/// Those of the TCP ports on which the network namespace of a process does not listen.
+pub(super) fn unserved(pid: u32, ports: &[u16]) -> Vec<u16> {
     // A kernel without IPv6 has only the first.
     let tables =
         ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
-    ports.iter().all(|port| tables.iter().any(|table| has_listener(table, *port)))
+    let is_served = |port: &u16| tables.iter().any(|table| has_listener(table, *port));
+    ports.iter().copied().filter(|port| !is_served(port)).collect()
 }
 
 fn has_listener(table: &str, port: u16) -> bool {

@@ -150,6 +150,11 @@ impl<'a> Member<'a> {
         &self.options.proxy_args
     }
 
+    /// What the caller calls the program.
+    pub(super) fn program(&self) -> &str {
+        self.options.program.first().and_then(|program| program.to_str()).unwrap_or("the program")
+    }
+
     /// The ports that the program serves.
     pub(super) fn ports(&self) -> Vec<u16> {
         self.options.ports.iter().map(|port| port.get()).collect()

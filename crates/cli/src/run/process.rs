@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -148,10 +148,15 @@ fn enter_command(
         proxy: hosts.is_none(),
         args,
     };
-    let leno = std::env::current_exe().map_err(io_error("finding leno's own executable"))?;
-    let mut command = Command::new(leno);
+    let mut command = Command::new(executable());
     command.args(options.to_args());
     Ok(command)
+}
+
+/// Our own program. An upgrade may have replaced its file since we started: the kernel still has the one that runs.
+fn executable() -> PathBuf {
+    let file = std::env::current_exe().ok().filter(|path| path.exists());
+    file.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
 /// Whether GET /ready is answered with 200; to be asked within the namespace.

@@ -12,14 +12,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{interval, sleep, timeout};
 
 use super::error::{Result, io};
-use super::listening::listens_on;
+use super::listening::unserved;
 use super::member::{Member, NOTICE_TIME};
 use super::process::Proxy;
 
 /// How often changes are looked for.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
 /// After how long a program that does not listen is worth a line.
-const LISTEN_PATIENCE: Duration = Duration::from_secs(10);
+const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Longest pause between two looks at the ports. A look costs milliseconds: the kernel walks all its TCP connections.
+const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// What ends a program, unless it thinks otherwise.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
@@ -108,34 +110,51 @@ pub(super) async fn supervise(
 struct Readiness {
     ports: Vec<u16>,
     waits: bool,
-    /// When to say that it takes long.
-    complain_at: Option<Instant>,
+    began: Instant,
+    look_at: Instant,
+    has_complained: bool,
 }
 
 impl Readiness {
     fn new(ports: Vec<u16>) -> Self {
-        let waits = !ports.is_empty();
-        Self { ports, waits, complain_at: Some(Instant::now() + LISTEN_PATIENCE) }
+        let now = Instant::now();
+        Self { waits: !ports.is_empty(), ports, began: now, look_at: now, has_complained: false }
     }
 
     fn look(&mut self, member: &Member<'_>, proxy: &Proxy) -> Result<()> {
-        if !self.waits {
+        let now = Instant::now();
+        if !self.waits || now < self.look_at {
             return Ok(());
         }
         // The proxy is in the namespace already; a program that was just started may not be.
-        if listens_on(proxy.pid(), &self.ports) {
+        let unserved = unserved(proxy.pid(), &self.ports);
+        if unserved.is_empty() {
             self.waits = false;
             return member.publish();
         }
-        if self.complain_at.take_if(|at| *at < Instant::now()).is_some() {
-            let seconds = LISTEN_PATIENCE.as_secs();
-            eprintln!(
-                "leno: after {seconds} s the program does not listen on {:?} yet; until then nobody calls it",
-                self.ports
-            );
+        let waited = now - self.began;
+        self.look_at = now + look_interval(waited);
+        if waited >= LISTEN_PATIENCE && !std::mem::replace(&mut self.has_complained, true) {
+            eprintln!("leno: {}", complaint(member.program(), &unserved));
         }
         Ok(())
     }
+}
+
+/// When to look again at the ports of a program that has not listened for so long: calls reach it at most a tenth later than
+/// they could.
+fn look_interval(waited: Duration) -> Duration {
+    (waited / 10).min(LOOK_INTERVAL_MAX)
+}
+
+/// What to say of a program that takes long to listen.
+fn complaint(program: &str, unserved: &[u16]) -> String {
+    let ports: Vec<String> = unserved.iter().map(u16::to_string).collect();
+    let (word, ports) = (if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "));
+    format!(
+        "after {} s {program} does not listen on {word} {ports} yet; the mesh sends it calls once it listens on every --port",
+        LISTEN_PATIENCE.as_secs()
+    )
 }
 
 /// Whether a signal is one that the terminal sends to the program as well: Ctrl-C while both are in the foreground.

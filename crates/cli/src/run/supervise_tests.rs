@@ -7,3 +7,24 @@ fn a_program_that_was_killed_ends_as_a_shell_would_say() {
     assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
     assert_eq!(exit_code_of(Signal::INT), 130);
 }
+
+#[test]
+fn a_program_that_takes_long_to_listen_is_looked_at_ever_more_rarely() {
+    assert_eq!(look_interval(Duration::ZERO), Duration::ZERO);
+    assert_eq!(look_interval(Duration::from_secs(10)), Duration::from_secs(1));
+    assert_eq!(look_interval(Duration::from_secs(3_600)), LOOK_INTERVAL_MAX);
+    // A look took 12 ms on a machine with a large table of connections: less than 1 % of a core in the first minute.
+    let (mut waited, mut looks) = (Duration::ZERO, 0);
+    while waited < Duration::from_secs(60) {
+        waited += look_interval(waited).max(REFRESH_INTERVAL);
+        looks += 1;
+    }
+    assert!(looks < 50, "{looks} looks in a minute");
+}
+
+#[test]
+fn a_program_that_does_not_listen_is_named_with_the_ports_that_it_lacks() {
+    let text = complaint("./server", &[8080]);
+    assert!(text.starts_with("after 5 s ./server does not listen on port 8080 yet; "), "{text}");
+    assert!(complaint("./server", &[80, 81]).contains(" on ports 80, 81 yet"));
+}

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
+use leno_admin::Exposition;
 use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::shared::{Phase, Shared};
-use crate::metrics;
 use crate::worker::{ClusterExplanation, WorkerHandle};
 
 /// How long workers have to tell what their balancers see.
@@ -33,7 +33,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     let path = request.uri().path().to_owned();
     match (path.as_str(), method) {
         ("/log-level", Method::PUT) => set_log_level(request, &shared.log).await,
-        (path, Method::GET | Method::HEAD) => show(path, shared).await,
+        (path, Method::GET | Method::HEAD) => show(path, Exposition::asked_for(request.headers()), shared).await,
         ("/log-level", _) => wrong_method("GET, HEAD, PUT"),
         ("/" | "/live" | "/ready" | "/metrics" | "/config" | "/balancer" | "/limits", _) => wrong_method("GET, HEAD"),
         _ => not_found(),
@@ -49,12 +49,15 @@ pub(super) fn answer_early(request: &Request<Incoming>) -> Answer {
     }
 }
 
-async fn show(path: &str, shared: &Shared) -> Answer {
+async fn show(path: &str, exposition: Exposition, shared: &Shared) -> Answer {
     match path {
         "/" => text(StatusCode::OK, CONTENTS),
         "/live" => text(StatusCode::OK, "live\n"),
         "/ready" => ready(shared),
-        "/metrics" => typed(StatusCode::OK, metrics::CONTENT_TYPE, shared.scrape().into_text()),
+        "/metrics" => {
+            let metrics = exposition.of_open_metrics(shared.scrape().into_open_metrics());
+            typed(StatusCode::OK, exposition.content_type(), metrics)
+        }
         "/config" => json(&*shared.configuration.borrow()),
         "/balancer" => json(&explain_balancers(shared).await),
         "/limits" => json(&shared.limits.list()),

@@ -77,6 +77,11 @@ impl Admin {
     async fn get(&self, path: &str) -> String {
         self.send("GET", path, "").await
     }
+
+    /// The same with these header lines more.
+    async fn get_with(&self, path: &str, lines: &str) -> String {
+        self.exchange(format!("GET {path} HTTP/1.1\r\nhost: admin\r\n{lines}\r\n").as_bytes()).await
+    }
 }
 
 /// Runs a test with an admin endpoint.
@@ -130,17 +135,23 @@ fn ready_comes_when_it_is_known_who_may_call() {
 }
 
 #[test]
-fn metrics_come_as_openmetrics() {
+fn metrics_come_in_the_form_that_is_asked_for() {
     with_admin(|admin| async move {
         admin.shared.worker_metrics[0].count_abuse("rapid_reset");
-        let answer = admin.get("/metrics").await;
+        let sample = "\nleno_abuse_closed_total{kind=\"rapid_reset\"} 1\n";
+        for accept in ["", "Accept: */*\r\n", "Accept: text/plain;version=0.0.4\r\n"] {
+            let answer = admin.get_with("/metrics", accept).await;
+            assert_status(&answer, 200);
+            assert!(answer.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{answer}");
+            assert!(answer.contains("\n# TYPE leno_abuse_closed_total counter\n"), "{answer}");
+            assert!(answer.contains(sample) && !answer.contains("# EOF"), "{answer}");
+        }
+        let answer = admin.get_with("/metrics", "Accept: application/openmetrics-text; version=1.0.0\r\n").await;
         assert_status(&answer, 200);
-        assert!(
-            answer.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"),
-            "{answer}"
-        );
-        assert!(answer.contains("\nleno_abuse_closed_total{kind=\"rapid_reset\"} 1\n"), "{answer}");
-        assert!(answer.ends_with("# EOF\n"), "{answer}");
+        let content_type = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+        assert!(answer.contains(content_type), "{answer}");
+        assert!(answer.contains("\n# TYPE leno_abuse_closed counter\n"), "{answer}");
+        assert!(answer.contains(sample) && answer.ends_with("# EOF\n"), "{answer}");
     });
 }
 

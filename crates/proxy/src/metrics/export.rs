@@ -26,9 +26,6 @@ use super::{
     TrafficLabels, TrafficMetrics, WorkerMetrics,
 };
 
-/// What to send as `content-type`, so that Prometheus takes the text for OpenMetrics.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 type TcpCounter = (&'static str, &'static str, fn(&TcpTotals) -> u64);
 type DecisionCounter = (&'static str, &'static str, fn(&AuthorizationTotals) -> u64);
 type WorkerCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &Counter);
@@ -109,8 +106,8 @@ impl Scrape {
         }
     }
 
-    /// The text.
-    pub(crate) fn into_text(self) -> String {
+    /// The text, which ends with `# EOF`.
+    pub(crate) fn into_open_metrics(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use leno_admin::Exposition;
 use leno_identity::upkeep::IdentityMetrics;
 
 use super::Scrape;
@@ -15,7 +16,7 @@ const ECHO: &str = r#"direction="outbound",authority="echo.default.svc.cluster.l
 const WEB: &str = r#"target_port="8080",srv_port="8080",tls="true",client_id="spiffe://example.org/ns/shop/sa/web""#;
 
 fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
-    Scrape::new(workers, ConfigMetrics::default(), None, ProcessMetrics::default(), Instant::now()).into_text()
+    Scrape::new(workers, ConfigMetrics::default(), None, ProcessMetrics::default(), Instant::now()).into_open_metrics()
 }
 
 #[track_caller]
@@ -128,7 +129,7 @@ fn configuration_identity_and_process_are_exported() {
 
     let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
 
-    let text = Scrape::new(&[], config, Some(identity), ProcessMetrics::read(now), Instant::now()).into_text();
+    let text = Scrape::new(&[], config, Some(identity), ProcessMetrics::read(now), Instant::now()).into_open_metrics();
     assert_line(&text, r#"leno_config_reloads_total{result="success"} 1"#);
     assert_line(&text, r#"leno_config_reloads_total{result="failure"} 1"#);
     assert_line(&text, r#"control_identity_cert_refreshes_total{result="ok"} 1"#);
@@ -142,18 +143,52 @@ fn configuration_identity_and_process_are_exported() {
     assert_line(&text, &format!("leno_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")));
 }
 
-/// Prometheus's own checker, where it is installed, must read the text. It knows the older format only, where
-/// OpenMetrics' `# HELP request` does not describe `request_total`; and it dislikes Linkerd's milliseconds.
-#[test]
-fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
-    use std::process::{Command, Stdio};
-
+/// What a proxy with all kinds of series answers, in the older form.
+fn text_of_everything() -> String {
     let worker = WorkerMetrics::new();
     let cluster = worker.traffic(&outbound(50051));
     cluster.request();
     cluster.response(200, Some(0), false, Duration::from_millis(1));
     worker.connections(&ConnectionLabels { peer: Peer::Destination, traffic: outbound(50051) }).opened();
+    let policy = Some(DecidedBy::AuthorizationPolicy("shop/carts".into()));
+    worker.authorizations(&AuthorizationLabels { traffic: inbound(8080, "web"), policy }).http.allowed.add(1);
     worker.count_abuse("rapid_reset");
+    worker.count_proxy_error(Direction::Outbound, "no-endpoint");
+    worker.count_failed_connection(Direction::Inbound, "unknown-anchor");
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
+    let scrape =
+        Scrape::new(&[worker], ConfigMetrics::default(), Some(identity), ProcessMetrics::read(now), Instant::now());
+    Exposition::Text.of_open_metrics(scrape.into_open_metrics())
+}
+
+#[test]
+fn every_sample_is_described_in_the_older_form_too() {
+    let text = text_of_everything();
+    let is_name = |name: &str| {
+        let of_names = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+        name.chars().all(of_names) && !name.starts_with(|c: char| c.is_ascii_digit())
+    };
+    for sample in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = sample.split(['{', ' ']).next().expect("a name");
+        assert!(is_name(name), "{sample}");
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let kinds: Vec<&str> = [Some(name), of_histogram]
+            .into_iter()
+            .flatten()
+            .filter(|name| text.lines().any(|line| line.starts_with(&format!("# HELP {name} "))))
+            .filter_map(|name| text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))))
+            .collect();
+        let [kind] = kinds[..] else { panic!("{sample} is described {} times", kinds.len()) };
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{sample}");
+    }
+    assert!(!text.contains("# EOF"), "{text}");
+}
+
+/// Prometheus's own checker, where it is installed, must read the text; it dislikes Linkerd's milliseconds.
+#[test]
+fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
+    use std::process::{Command, Stdio};
 
     let promtool =
         Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -162,15 +197,12 @@ fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
         return;
     };
     let mut stdin = promtool.stdin.take().expect("it is piped");
-    std::io::Write::write_all(&mut stdin, scrape(&[worker]).as_bytes()).expect("promtool reads");
+    std::io::Write::write_all(&mut stdin, text_of_everything().as_bytes()).expect("promtool reads");
     drop(stdin);
     let output = promtool.wait_with_output().expect("promtool ends");
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-    let meant = |line: &&str| {
-        line.ends_with("_total no help text")
-            || line.starts_with("response_latency_ms ")
-            || line.starts_with("tcp_connection_duration_ms ")
-    };
+    let meant =
+        |line: &&str| line.starts_with("response_latency_ms ") || line.starts_with("tcp_connection_duration_ms ");
     let unmeant: Vec<_> = complaints.lines().filter(|line| !meant(line)).collect();
     assert!(unmeant.is_empty(), "{unmeant:#?}");
 }

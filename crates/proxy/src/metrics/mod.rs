@@ -37,5 +37,5 @@ pub use traffic::TrafficMetrics;
 pub use worker::WorkerMetrics;
 
 pub(crate) use config::ConfigMetrics;
-pub(crate) use export::{CONTENT_TYPE, Scrape};
+pub(crate) use export::Scrape;
 pub(crate) use process::ProcessMetrics;

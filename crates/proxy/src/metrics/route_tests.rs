@@ -19,7 +19,7 @@ fn labels(kind: RouteKind, route: &str, backend: Option<&str>) -> RouteLabels {
 }
 
 fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
-    Scrape::new(workers, ConfigMetrics::default(), None, ProcessMetrics::default(), Instant::now()).into_text()
+    Scrape::new(workers, ConfigMetrics::default(), None, ProcessMetrics::default(), Instant::now()).into_open_metrics()
 }
 
 #[track_caller]

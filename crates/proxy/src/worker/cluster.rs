@@ -32,6 +32,25 @@ pub(super) enum TargetKey {
     Local(SocketAddr),
 }
 
+/// The port that a `Host` leaves out (RFC 9110 section 4.2.1).
+const HTTP_PORT: u16 = 80;
+
+impl TargetKey {
+    /// What a client would write in `Host`.
+    pub(super) fn host(&self) -> String {
+        let (host, port) = match self {
+            Self::Service(ClusterKey { namespace, service, port }) => {
+                (format!("{service}.{namespace}.svc.cluster.local"), *port)
+            }
+            Self::Address(SocketAddr::V6(address)) | Self::Local(SocketAddr::V6(address)) => {
+                (format!("[{}]", address.ip()), address.port())
+            }
+            Self::Address(address) | Self::Local(address) => (address.ip().to_string(), address.port()),
+        };
+        if port == HTTP_PORT { host } else { format!("{host}:{port}") }
+    }
+}
+
 impl fmt::Display for TargetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -235,3 +254,7 @@ pub(super) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) 
         unready_endpoints: Vec::new(),
     })
 }
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

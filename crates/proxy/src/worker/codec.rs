@@ -276,6 +276,14 @@ impl Codec {
         }
     }
 
+    /// Whether a failed connection may have been the stream's doing: over HTTP/1, only once its answer has begun.
+    pub(super) fn is_taken_up(&self, stream: StreamKey) -> bool {
+        match self {
+            Self::Http1(http1) => http1.is_taken_up(stream),
+            Self::Http2(_) | Self::Opaque(_) => true,
+        }
+    }
+
     /// The engine of a protocol with many streams.
     pub(super) fn http2(&mut self) -> Option<&mut Connection> {
         match self {

@@ -156,13 +156,16 @@ impl Opaque {
         self.token
     }
 
-    /// An answer other than success means that there is no connection: what was opened is closed.
+    /// An answer other than success means that there is no connection. The client learns so from a TCP reset, or from an alert
+    /// where it waits for a TLS handshake; an orderly end would look like an answer.
     pub(super) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let is_refused = fields.get(Known::Status).is_some_and(|status| status != b"200");
+        if is_refused && !self.carries_tls() {
+            self.aborted = true;
+            return;
+        }
         if is_refused {
-            if self.carries_tls() {
-                self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
-            }
+            self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
             self.received_end = true;
         }
         self.sent_end |= end_stream || is_refused;

@@ -72,7 +72,7 @@ fn room_for_what_exceeds_the_high_water_mark_comes_when_the_socket_has_taken_it(
 }
 
 #[test]
-fn a_reset_cuts_the_connection_and_a_refusal_ends_it() {
+fn a_reset_and_a_refusal_cut_the_connection_unless_an_alert_tells_of_it() {
     let mut opaque = accepted();
     opaque.send_data(b"half", false);
     opaque.reset(ErrorCode::CANCEL);
@@ -82,10 +82,11 @@ fn a_reset_cuts_the_connection_and_a_refusal_ends_it() {
     fields.push(b":status", b"503");
     refused.send_headers(&fields, false);
     refused.send_data(b"why", true);
-    assert!(refused.is_drained() && !refused.is_aborted() && refused.output().is_empty());
+    assert!(refused.is_aborted() && !refused.ends_output() && refused.output().is_empty() && !refused.is_open());
     let mut refused = Opaque::accepted("example.org:443".to_owned(), Contents::Tls(Some("example.org".into())));
     refused.receive(&mut &b""[..], &mut FieldSection::new()).expect("the request");
     refused.send_headers(&fields, true);
+    assert!(!refused.is_aborted() && refused.is_drained());
     assert_eq!(refused.output(), [21, 3, 3, 0, 2, 2, 112]);
 }
 

@@ -1,9 +1,15 @@
 //! The pool: a worker's connections to endpoints, opened on demand, closed when idle, shared by all clients.
 
+use std::net::SocketAddr;
+
 use super::Worker;
+use super::call::Response;
+use super::codec::CodecError;
 use super::hop::PoolKey;
+use super::reply::ProxyError;
 use super::upstream::CallSize;
-use crate::failure::ConnectionFailure;
+use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::metrics::{Direction, Peer};
 
 impl Worker {
     /// A connection of the pool that can take a call now.
@@ -65,6 +71,32 @@ impl Worker {
     /// A connection has ended: its calls are answered or sent elsewhere.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.end_upstream(index, &ConnectionFailure::Connect { error: why.to_owned() });
+    }
+
+    /// Ends the connection of a server that broke the protocol: the calls that it was answering fail with the reason.
+    pub(super) fn end_violator(&mut self, index: usize, error: &CodecError) {
+        let Some(upstream) = self.upstreams.get(index) else { return };
+        let (address, codec) = (upstream.address, &upstream.link.codec);
+        let mut answering = codec.open_streams();
+        answering.retain(|(stream, _)| codec.is_taken_up(*stream));
+        let direction =
+            self.clusters.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
+        self.report_server(direction, address, ConnectionFailure::Violation { error: error.to_string() });
+        for (stream, token) in answering {
+            if self.call_on(index, stream, token).is_some_and(|call| call.response != Response::Ended) {
+                self.fail(token, &ProxyError::violation(address, error));
+            }
+        }
+        self.close_upstream(index, &error.to_string());
+    }
+
+    /// Counts and logs a failure of a server's connection.
+    fn report_server(&mut self, direction: Direction, address: SocketAddr, why: ConnectionFailure) {
+        self.metrics.count_failed_connection(direction, why.label());
+        let failed = FailedConnection { direction, peer: Peer::Destination, address, why };
+        if let Some(line) = self.failures.line(&failed, self.now) {
+            tracing::warn!("{line}");
+        }
     }
 
     /// A connection has ended, or cannot be of use.

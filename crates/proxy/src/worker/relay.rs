@@ -169,7 +169,7 @@ impl Worker {
     fn response_broken(&mut self, upstream: usize, stream: StreamKey, token: u32, why: &'static str) {
         let Some(endpoint) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
         if self.call_on(upstream, stream, token).is_some() {
-            self.fail(token, &ProxyError::Protocol { endpoint, why });
+            self.fail(token, &ProxyError::Protocol { endpoint, why: why.to_owned() });
         }
     }
 

@@ -10,6 +10,7 @@ use leno_model::route::RouteName;
 use super::Worker;
 use super::accept::Door;
 use super::call::Response;
+use super::codec::CodecError;
 use super::grpc::{self, Status};
 use super::link::LinkId;
 use super::record::Ending;
@@ -56,7 +57,9 @@ pub(super) enum ProxyError {
     #[error("{endpoint} closed the connection before it answered")]
     ConnectionClosed { endpoint: SocketAddr },
     #[error("{endpoint} broke the protocol: {why}")]
-    Protocol { endpoint: SocketAddr, why: &'static str },
+    Protocol { endpoint: SocketAddr, why: String },
+    #[error("the response of {endpoint} is malformed: {why}; correct the server")]
+    Malformed { endpoint: SocketAddr, why: &'static str },
     #[error("{endpoint} refused the call, and so did the others tried; look whether the applications there run")]
     Refused { endpoint: SocketAddr },
     #[error("the call was given to {attempts} endpoints, its limit, and none took it; try again later")]
@@ -74,6 +77,14 @@ pub(super) enum ProxyError {
 }
 
 impl ProxyError {
+    /// What a call hears whose server broke the rules of the connection.
+    pub(super) fn violation(endpoint: SocketAddr, error: &CodecError) -> Self {
+        match error {
+            CodecError::Http1(error) => Self::Malformed { endpoint, why: error.why },
+            CodecError::Http2(error) => Self::Protocol { endpoint, why: error.why.to_string() },
+        }
+    }
+
     /// What `leno-proxy-error` says, and the label in metrics.
     pub(super) fn why(&self) -> &'static str {
         match self {
@@ -95,6 +106,7 @@ impl ProxyError {
             Self::Connect { .. } => "connect-failed",
             Self::ConnectionClosed { .. } => "connection-closed",
             Self::Protocol { .. } => "protocol-error",
+            Self::Malformed { .. } => "malformed-response",
             Self::Refused { .. } => "refused",
             Self::TooManyAttempts { .. } => "too-many-attempts",
             Self::DeadlineExceeded => "deadline-exceeded",
@@ -112,7 +124,13 @@ impl ProxyError {
 
     /// Whether it is a failure of the endpoint that had the call.
     fn is_endpoints(&self) -> bool {
-        matches!(self, Self::ConnectionClosed { .. } | Self::Protocol { .. } | Self::BackendTimeout { .. })
+        matches!(
+            self,
+            Self::ConnectionClosed { .. }
+                | Self::Protocol { .. }
+                | Self::Malformed { .. }
+                | Self::BackendTimeout { .. }
+        )
     }
 
     fn statuses(&self) -> (u16, Status) {
@@ -130,7 +148,9 @@ impl ProxyError {
             | Self::PoliciesUnknown { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
-            Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } => (502, Status::Unavailable),
+            Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } | Self::Malformed { .. } => {
+                (502, Status::Unavailable)
+            }
             Self::ContentLate { .. } => (408, Status::DeadlineExceeded),
             Self::Loop { .. } => (508, Status::Aborted),
             Self::Denied(_) => (403, Status::PermissionDenied),

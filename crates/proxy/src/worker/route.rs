@@ -88,6 +88,7 @@ impl Worker {
             Ok(Routed::Later(subject)) => return self.wait_for_answer(id, &subject),
             Err(error) => return self.fail(id.slot, &error),
         };
+        self.name_host(id.slot, cluster);
         self.count_inbound(client, id.slot, cluster);
         match self.authorize(client, id.slot) {
             Ok(()) => self.follow(id, cluster),

@@ -55,6 +55,19 @@ impl Worker {
         Ok(Routed::To(cluster))
     }
 
+    /// Names the target in an HTTP/1 request without a host: it leaves here as HTTP/1.1, where servers answer 400 to that.
+    pub(super) fn name_host(&mut self, slot: u32, cluster: usize) {
+        let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.protocol == Protocol::Http1) else {
+            return;
+        };
+        if call.request.contains(Known::Authority) || call.request.contains(Known::Host) {
+            return;
+        }
+        if let Some(state) = self.clusters.get(cluster) {
+            call.request.set(Known::Authority, state.target.host().as_bytes());
+        }
+    }
+
     fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
         let local = client.origin.local.ip();
         let unanswered = match (client.origin.door, client.target) {

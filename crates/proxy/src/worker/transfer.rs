@@ -259,7 +259,7 @@ impl Worker {
                 if let Some(upstream) = self.upstreams.get_mut(id.index) {
                     let _ = upstream.link.flush(self.now, &mut self.buffers);
                 }
-                self.close_upstream(id.index, &error.to_string());
+                self.end_violator(id.index, error);
             }
             Side::Client => self.dismiss_client(id.index, error),
         }

@@ -6,6 +6,7 @@ mod closing;
 mod discovery;
 mod dismissal;
 mod fairness;
+mod http1;
 mod limits;
 mod mirrors;
 mod peer;

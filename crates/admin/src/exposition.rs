@@ -1,0 +1,74 @@
+//! The two forms in which Prometheus and its kin read metrics, and which of them a request asks for.
+
+use std::fmt::Write;
+
+use hyper::header::{ACCEPT, HeaderMap};
+
+/// A form of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus' own text format, version 0.0.4: what every reader knows.
+    Text,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Exposition {
+    /// What `Accept` asks for: OpenMetrics only where it is named, and no less wanted than plain text.
+    pub fn asked_for(headers: &HeaderMap) -> Self {
+        let (mut open_metrics, mut text) = (0.0, 0.0);
+        let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default();
+            let quality = parts.find_map(|parameter| parameter.strip_prefix("q="));
+            let quality = quality.map_or(1.0, |quality| quality.parse().unwrap_or(0.0));
+            if media_type.eq_ignore_ascii_case("application/openmetrics-text") {
+                open_metrics = f32::max(open_metrics, quality);
+            } else if media_type.eq_ignore_ascii_case("text/plain") {
+                text = f32::max(text, quality);
+            }
+        }
+        if open_metrics > 0.0 && open_metrics >= text { Self::OpenMetrics } else { Self::Text }
+    }
+
+    /// What to send as `content-type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// Brings OpenMetrics text into this form.
+    ///
+    /// OpenMetrics describes a counter `request` whose samples are `request_total`. The older format takes the description
+    /// only under the samples' name, and knows neither units nor the mark at the end.
+    pub fn of_open_metrics(self, text: String) -> String {
+        if self == Self::OpenMetrics {
+            return text;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut help: Option<(&str, &str)> = None;
+        for line in text.lines() {
+            if let Some(described) = line.strip_prefix("# HELP ") {
+                help = described.split_once(' ');
+            } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|typed| typed.split_once(' ')) {
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                let kind = if kind == "unknown" { "untyped" } else { kind };
+                if let Some((_, help)) = help.take_if(|(of, _)| *of == name) {
+                    let _ = writeln!(out, "# HELP {name}{suffix} {help}");
+                }
+                let _ = writeln!(out, "# TYPE {name}{suffix} {kind}");
+            } else if !line.starts_with("# ") {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+#[path = "exposition_tests.rs"]
+mod tests;

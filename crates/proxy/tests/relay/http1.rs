@@ -1,0 +1,60 @@
+//! HTTP/1 clients and servers, byte by byte.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::peer::PATIENCE;
+use crate::proxy::Proxy;
+
+/// What a client of HTTP/1.1 reads until the end of the connection, where a server answers `response` to the first request.
+/// Returns the request as the server saw it, too.
+fn exchange(request: &str, response: &str) -> (String, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
+    let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
+    client.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+    client.write_all(request.as_bytes()).expect("the proxy reads");
+
+    let (mut server, _) = listener.accept().expect("the proxy connects");
+    server.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        server.read_exact(&mut byte).expect("a request");
+        seen.push(byte[0]);
+    }
+    server.write_all(response.as_bytes()).expect("the proxy reads");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer, and the end of the connection");
+    (String::from_utf8(seen).expect("text"), answer)
+}
+
+/// A request after whose answer the connection ends.
+const GET: &str = "GET / HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn a_malformed_response_is_named_with_its_defect() {
+    let two = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi";
+    for (response, why) in [
+        (two, "two content-length fields"),
+        ("220 mail.example ESMTP\r\n\r\n", "this is no HTTP/1 response"),
+        ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line does not end with CR LF"),
+    ] {
+        let (_, answer) = exchange(GET, response);
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        assert!(answer.contains("\r\nleno-proxy-error: malformed-response\r\n"), "{answer}");
+        let content = answer.split_once("\r\n\r\n").expect("a head").1;
+        assert!(content.ends_with(&format!(" is malformed: {why}; correct the server\n")), "{content}");
+    }
+}
+
+#[test]
+fn names_and_reason_phrases_stay_as_they_are_written_between_http1_and_http1() {
+    let request = "GET / HTTP/1.1\r\nHost: echo.default\r\nX-REQUEST-Id: 7\r\nplain: 8\r\nConnection: close\r\n\r\n";
+    let response = "HTTP/1.1 200 Everything Is Fine\r\nX-Served-BY: me\r\nlower: 1\r\nContent-Length: 2\r\n\r\nhi";
+    let (seen, answer) = exchange(request, response);
+    assert_eq!(seen, "GET / HTTP/1.1\r\nHost: echo.default\r\nX-REQUEST-Id: 7\r\nplain: 8\r\n\r\n");
+    let expected = "HTTP/1.1 200 Everything Is Fine\r\nX-Served-BY: me\r\nlower: 1\r\nContent-Length: 2\r\n\
+                    Connection: close\r\n\r\nhi";
+    assert_eq!(answer, expected);
+}
