@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use leno_tests::manifests::{ECHO, Service};
+use leno_tests::mesh::skipped;
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
@@ -62,7 +63,7 @@ fn five_thousand_streams_of_a_grpc_java_channel_are_answered_and_a_call_beside_t
 fn is_grpc_java_there() -> bool {
     let is_there = programs::program("streams-grpc-java").is_file();
     if !is_there {
-        eprintln!("SKIPPED: there is no client on grpc-java; ./test install builds it where there are a JDK and Maven");
+        skipped("there is no client on grpc-java; ./test install builds it where there are a JDK and Maven");
     }
     is_there
 }
