@@ -12,5 +12,5 @@
 mod seed;
 mod skip;
 
-pub use seed::{Seeds, seed, seeds};
+pub use seed::{Seeds, is_repeated, seed, seeds};
 pub use skip::skipped;

@@ -29,6 +29,11 @@ pub fn seeds(range: Range<u64>) -> Seeds {
     }
 }
 
+/// Whether `LENO_SEED` is set: then a test cannot expect that its one seed shows all that a whole range would.
+pub fn is_repeated() -> bool {
+    chosen().is_some()
+}
+
 /// Iterates over seeds, and shows the last one when a test panics.
 #[derive(Debug)]
 pub struct Seeds {

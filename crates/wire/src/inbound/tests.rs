@@ -147,7 +147,7 @@ fn an_engine_of_rbac_decides_as_the_mesh_does() {
             assert_eq!((allows(&filter.rules), allows(&filter.shadow_rules)), expected, "seed {seed}: {call:?}");
         }
     }
-    assert!(met.iter().all(|met| *met > 1_000), "{met:?}");
+    assert!(met.iter().all(|met| *met > 1_000) || leno_testing::is_repeated(), "{met:?}");
 }
 
 #[test]
