@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::wire::{self, Frame, PREFACE, kind};
+use crate::wire::{self, Frame, PREFACE, flag, kind};
 
 /// How long one write may wait before the attacker looks at its clock again.
 const WRITE_PATIENCE: Duration = Duration::from_millis(100);
@@ -22,6 +22,8 @@ pub struct Heard {
     pub headers: u64,
     /// Bytes of DATA.
     pub data_bytes: u64,
+    /// The proxy acknowledged SETTINGS.
+    pub settings_acknowledged: bool,
     /// The proxy closed the connection.
     pub closed: bool,
 }
@@ -32,6 +34,7 @@ impl Heard {
             (kind::GOAWAY, Some(code)) => self.goaways.push(code),
             (kind::RST_STREAM, Some(code)) if self.resets.len() < 1000 => self.resets.push((frame.stream, code)),
             (kind::HEADERS, _) => self.headers += 1,
+            (kind::SETTINGS, _) => self.settings_acknowledged |= frame.has(flag::ACK),
             (kind::DATA, _) => self.data_bytes += frame.payload.len() as u64,
             _ => {}
         }

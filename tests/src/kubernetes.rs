@@ -6,7 +6,7 @@
 
 mod capture;
 
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub use capture::Capture;
 
+use crate::mesh::skipped;
 use crate::programs::{program, text};
 use crate::proxy::{free_address, wait_for};
 
@@ -92,8 +93,7 @@ impl Cluster {
         };
         let place = PLACE.get_or_init(place).as_ref();
         if place.is_none() {
-            // Not by eprintln, which shows nothing in a test that passes.
-            writeln!(io::stderr(), "SKIPPED: there is no Kubernetes with {nodes} nodes; type {build}").ok();
+            skipped(&format!("there is no Kubernetes with {nodes} nodes; type {build}"));
         }
         let cluster = Self { place: place?, _turn: turn };
         if cluster.is_ours() {

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 pub use capture::{Capture, Frames};
 pub(crate) use capture::{LAST, TCPDUMP};
+pub use leno_testing::skipped;
 pub use namespace::{Namespace, Program};
 pub use service::MeshService;
 pub use workload::Workload;
@@ -159,14 +160,6 @@ pub fn give_to_proxies(authority: &Path) {
     for path in files.chain([authority.to_owned()]) {
         chown(path, Some(PROXY_UID), Some(PROXY_UID)).expect("root may");
     }
-}
-
-/// Says, even where the output of good tests is not shown, that a test did not run and why.
-pub fn skipped(why: &str) {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Printed by other means than eprintln, whose output the test harness keeps to itself.
-    let mut out = std::io::stderr();
-    out.write_all(format!("SKIPPED: {test}: {why}\n").as_bytes()).expect("standard error takes it");
 }
 
 /// Whether a program is there; says that the test is skipped if it is not.

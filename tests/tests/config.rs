@@ -1,5 +1,7 @@
 //! The configuration directory is watched: edits take effect, mistakes do no harm.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use leno_tests::backend::Backend;
@@ -18,14 +20,14 @@ async fn endpoints_come_and_go_without_a_failed_call() {
     let proxy = Proxy::start(&[Service::echo(&[a])]);
     let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
 
-    let edits = async {
-        for endpoints in [&[a, b][..], &[b, c], &[a, b, c], &[c], &[a, c], &[b]] {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            proxy.directory().put(&Service::echo(endpoints));
-        }
-    };
-    let (report, ()) = tokio::join!(clients.paced(500, Duration::from_secs(4)), edits);
-    report.assert_nothing_lost();
+    let load = clients.keep_calling(8);
+    load.wait_for_more(100, SOON).await;
+    for endpoints in [&[a, b][..], &[b, c], &[a, b, c], &[c], &[a, c], &[b]] {
+        proxy.directory().put(&Service::echo(endpoints));
+        wait_until_endpoints_are(&proxy, endpoints);
+        load.wait_for_more(100, SOON).await;
+    }
+    load.finish().await.assert_nothing_lost();
     assert!(backends.iter().all(|backend| backend.calls() > 0), "some server was never used");
 
     // Soon only b is left, and takes everything.
@@ -37,12 +39,13 @@ async fn a_call_in_flight_to_a_removed_endpoint_finishes() {
     let (stays, goes) = (Backend::start().await, Backend::start().await);
     let proxy = Proxy::start(&[Service::echo(&[goes.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
-    let call = Call::new("Echo").with("delay-ms", "2000");
-    let edit = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        proxy.directory().put(&Service::echo(&[stays.address()]));
-    };
-    let (answer, ()) = tokio::join!(client.call(&call, b"hello"), edit);
+    let call = Call::new("Echo").with("delay-ms", "5000");
+    let in_flight = tokio::spawn(async move { client.call(&call, b"hello").await });
+    wait_for("the server has the call", SOON, || (goes.calls() == 1).then_some(()));
+    proxy.directory().put(&Service::echo(&[stays.address()]));
+    wait_until_endpoints_are(&proxy, &[stays.address()]);
+    assert!(!in_flight.is_finished(), "the edit took longer than the call");
+    let answer = in_flight.await.expect("the call does not panic");
     assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
     assert_eq!((stays.calls(), goes.calls()), (0, 1));
 }
@@ -121,9 +124,15 @@ async fn a_directory_that_takes_the_place_of_the_first_is_watched_too() {
     let path = proxy.directory().path();
     let aside = path.with_extension("aside");
     std::fs::rename(path, &aside).and_then(|()| std::fs::create_dir(path)).expect("the directory is ours");
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);
+    let before = reloads();
     proxy.directory().put(&Service::echo(&[backend.address()]));
     wait_until_served(&proxy).await;
+    // That may have been found with the new directory. Only the watch finds what changes later.
+    let (after, another) = (reloads(), Service::new("another", &[backend.address()]));
+    assert!(after > before, "the new directory is read");
+    proxy.directory().put(&another);
+    wait_for("a change in the new directory is read", SOON, || (reloads() > after).then_some(()));
     std::fs::remove_dir(&aside).expect("it is empty");
 }
 
@@ -138,6 +147,23 @@ async fn what_is_loaded_can_be_asked_for() {
         serde_json::from_str::<serde_json::Value>(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"));
         assert!(body.contains(&backend.address().to_string()), "{path} does not know the endpoint: {body}");
     }
+}
+
+/// Waits until every worker chooses among exactly these endpoints of the Service `echo`.
+fn wait_until_endpoints_are(proxy: &Proxy, endpoints: &[SocketAddr]) {
+    let expected: BTreeSet<String> = endpoints.iter().map(ToString::to_string).collect();
+    wait_for(&format!("the endpoints are {expected:?}"), SOON, || {
+        let (_, body) = proxy.get("/balancer").expect("the admin listener answers");
+        let balancer: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+        let clusters = balancer["clusters"].as_array().expect("a list");
+        let of_echo = clusters.iter().filter(|cluster| cluster["cluster"] == ECHO);
+        let known = of_echo.map(|cluster| {
+            let endpoints = cluster["endpoints"].as_array().expect("a list").iter();
+            endpoints.map(|endpoint| endpoint["address"].as_str().expect("an address").to_owned()).collect()
+        });
+        let known: Vec<BTreeSet<String>> = known.collect();
+        (!known.is_empty() && known.iter().all(|known| *known == expected)).then_some(())
+    });
 }
 
 /// Waits until calls to the Service `echo` succeed.

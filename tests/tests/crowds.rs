@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use leno_tests::manifests::{ECHO, Service};
+use leno_tests::mesh::skipped;
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
@@ -94,7 +95,7 @@ fn is_grpc_js_there() -> bool {
 fn is_grpc_java_there() -> bool {
     let is_there = programs::program("streams-grpc-java").is_file();
     if !is_there {
-        eprintln!("SKIPPED: there is no client on grpc-java; ./test install builds it where there are a JDK and Maven");
+        skipped("there is no client on grpc-java; ./test install builds it where there are a JDK and Maven");
     }
     is_there
 }

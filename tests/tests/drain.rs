@@ -55,8 +55,10 @@ fn an_idle_client_is_told_goaway_without_an_error() {
     let mut proxy = Proxy::start(&[]);
     let mut idle = Attacker::connect(proxy.outbound(), Instant::now() + Duration::from_secs(20)).expect("a connection");
     idle.greet(&[]).expect("the proxy listens");
-    // So that the proxy has seen the connection before it is told to end.
-    std::thread::sleep(Duration::from_millis(200));
+    // Then the proxy has read what the client sent, before it is told to end.
+    wait_for("the client's settings are acknowledged", Duration::from_secs(20), || {
+        idle.heard().settings_acknowledged.then_some(())
+    });
     proxy.signal(Signal::TERM);
     let heard = idle.leave(Duration::from_secs(20));
     assert!(heard.closed, "{heard:?}");

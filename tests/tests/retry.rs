@@ -8,11 +8,12 @@ use leno_tests::backend::{Backend, Settings};
 use leno_tests::client::{Call, Client};
 use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::proxy::Proxy;
+use leno_tests::proxy::{Proxy, wait_for};
 use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::wire::{self, code};
 
 const UNAVAILABLE: u8 = 14;
+const SOON: Duration = Duration::from_secs(20);
 
 /// Takes turns, so that the servers under test are certain to be chosen.
 fn in_turns(endpoints: &[SocketAddr]) -> Service {
@@ -100,16 +101,15 @@ async fn a_server_that_restarts_gracefully_costs_no_call() {
     let mut restarts = Backend::start().await;
     let proxy = Proxy::start(&[in_turns(&[stays.address(), restarts.address()])]);
     let clients = Clients::connect(proxy.outbound(), ECHO, 4).await;
-    let load = clients.paced(500, Duration::from_secs(3));
-    let restart = async {
-        for _ in 0..5 {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            let address = restarts.address();
-            restarts.stop_gracefully().await;
-            restarts = Backend::start_on(address, Settings::default()).await;
-        }
-        restarts
-    };
-    let (report, _restarts) = tokio::join!(load, restart);
-    report.assert_nothing_lost();
+    let load = clients.keep_calling(8);
+    for _ in 0..5 {
+        load.wait_for_more(100, SOON).await;
+        // Without calls of its own it would end without a GOAWAY that a call could miss.
+        wait_for("the server is used", SOON, || (restarts.calls() > 0).then_some(()));
+        let address = restarts.address();
+        restarts.stop_gracefully().await;
+        restarts = Backend::start_on(address, Settings::default()).await;
+    }
+    load.wait_for_more(100, SOON).await;
+    load.finish().await.assert_nothing_lost();
 }

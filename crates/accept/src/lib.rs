@@ -5,6 +5,19 @@
 //! endpoint, the probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio;
 //! [`Places`], [`Source`] and [`Turns`] know no sockets and no clock. Limits in bytes are fractions of
 //! [`container_memory`].
+//!
+//! When all places are taken, a new connection replaces one of the client that holds the most:
+//!
+//! ```
+//! use leno_accept::{Entry, Places};
+//!
+//! let mut places = Places::new(3);
+//! for connection in [1, 2, 3] {
+//!     assert_eq!(places.enter("flooder", connection), Entry::Free);
+//! }
+//! assert_eq!(places.enter("kubelet", 4), Entry::Replaces(1));
+//! assert_eq!((places.held_by(&"flooder"), places.held_by(&"kubelet")), (2, 1));
+//! ```
 #![forbid(unsafe_code)]
 
 mod container;

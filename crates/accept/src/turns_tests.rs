@@ -27,9 +27,7 @@ fn the_account_with_the_most_work_makes_room_and_gets_none_itself() {
 
 #[test]
 fn no_sequence_of_steps_loses_count() {
-    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
-    println!("SEED={seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     let mut turns: Turns<u8, u32> = Turns::new(16);
     for work in 0..20_000 {
         match random.u8(..3) {

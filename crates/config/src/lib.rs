@@ -1,6 +1,23 @@
 //! The configuration directory: manifests on disk are read, watched, and joined into a mesh.
 //!
 //! Both planes read one where there is no Kubernetes, so this is a crate of its own: the model knows no files.
+//!
+//! ```
+//! use leno_config::Directory;
+//!
+//! let directory = tempfile::tempdir()?;
+//! let service = "{apiVersion: v1, kind: Service, metadata: {name: cart}, spec: {ports: [{port: 50051}]}}";
+//! std::fs::write(directory.path().join("cart.yaml"), service)?;
+//! let mut manifests = Directory::open(directory.path())?;
+//! assert_eq!(manifests.configuration().mesh.clusters().len(), 1);
+//!
+//! // A mistake leaves the last valid version in force.
+//! std::fs::write(directory.path().join("cart.yaml"), service.replace("50051", "70000"))?;
+//! assert!(manifests.refresh());
+//! let configuration = manifests.configuration();
+//! assert_eq!((configuration.mesh.clusters().len(), configuration.problems.len()), (1, 1));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod directory;

@@ -6,6 +6,26 @@
 //!
 //! A byte that two programs could take in two ways is refused: that is what request smuggling lives on (RFC 9112
 //! section 11.2).
+//!
+//! A server that reads a request and answers it:
+//!
+//! ```
+//! # use std::{sync::Arc, time::Instant};
+//! use leno_http1::{Connection, Event, FieldSection, Limits, Role, Section};
+//!
+//! let now = Instant::now();
+//! let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);
+//! let (mut input, mut fields) = (&b"GET /cart HTTP/1.1\r\nhost: shop\r\n\r\n"[..], FieldSection::new());
+//! let Some(Event::Headers { stream, .. }) = server.receive(now, &mut input, &mut fields)? else { panic!() };
+//! // The same fields as in HTTP/2.
+//! assert!(fields.iter().any(|field| (field.name, field.value) == (b":path", b"/cart")));
+//!
+//! let mut answer = FieldSection::new();
+//! answer.push(b":status", b"204");
+//! server.send_headers(stream, Section::Response, &answer, true);
+//! assert!(server.output().starts_with(b"HTTP/1.1 204 "));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -3,6 +3,31 @@
 //! Bytes and `now` in, events and bytes out; no sockets, no clock, no threads, no unsafe. A [`Connection`] of either
 //! role is fed with [`Connection::receive`] and emptied with [`Connection::output`]; see `connection/` for the flow,
 //! `limits` for everything a peer is kept from doing.
+//!
+//! A client and a server that exchange a request in memory:
+//!
+//! ```
+//! # use std::{sync::Arc, time::Instant};
+//! use leno_http2::{Connection, Event, FieldSection, Limits, Role};
+//!
+//! let now = Instant::now();
+//! let mut client = Connection::new(Role::Client, Arc::new(Limits::client()), now);
+//! let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);
+//! let mut request = FieldSection::new();
+//! for (name, value) in [(":method", "GET"), (":scheme", "http"), (":authority", "echo"), (":path", "/")] {
+//!     request.push(name.as_bytes(), value.as_bytes());
+//! }
+//! let stream = client.open(now, 0, &request, true)?;
+//!
+//! // In a program these bytes go through a socket.
+//! let bytes = client.output().to_vec();
+//! client.advance_output(bytes.len());
+//! let (mut input, mut fields) = (&bytes[..], FieldSection::new());
+//! assert_eq!(server.receive(now, &mut input, &mut fields)?, Some(Event::Settings));
+//! let Some(Event::Headers { stream: same, .. }) = server.receive(now, &mut input, &mut fields)? else { panic!() };
+//! assert_eq!((same.id, fields.iter().count()), (stream.id, 4));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -4,6 +4,23 @@
 //! becomes an [`svid::Svid`]. Together with the trust bundle it becomes a [`TlsIdentity`], which is all that the data
 //! plane needs. [`upkeep`] renews it for as long as a program runs. After a handshake, [`peer_id`] gives the peer's
 //! SPIFFE id; after a failed one, [`explain()`] gives the reason.
+//!
+//! ```
+//! # use std::time::{Duration, SystemTime};
+//! use leno_identity::{Validity, authority::Authority, bundle::TrustBundle, svid::Request};
+//!
+//! let now = SystemTime::now();
+//! let authority = Authority::create("example.org".parse()?, now)?;
+//! let bundle = TrustBundle::from_pem(authority.certificate_pem().as_bytes())?;
+//!
+//! // The key stays with the workload; only the request goes to the authority.
+//! let request = Request::new("spiffe://example.org/ns/shop/sa/cart".parse()?)?;
+//! let validity = Validity::starting(now, Duration::from_secs(86_400));
+//! let certificate = authority.sign(request.id(), request.csr(), validity)?;
+//! let svid = request.accept(vec![certificate], &bundle, now)?;
+//! svid.verify(&bundle, now)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod authority;

@@ -32,7 +32,7 @@ fn an_svid_is_renewed_between_two_thirds_and_five_sixths_of_its_life() {
 
 #[test]
 fn an_svid_of_seconds_is_renewed_in_its_life_too() {
-    for seed in 0..100 {
+    for seed in leno_testing::seeds(0..100) {
         let due = due_s(&Schedule::new(start(), start() + Duration::from_secs(6), seed));
         assert!((4.0..5.0).contains(&due), "seed {seed}: {due} s");
     }
@@ -40,7 +40,7 @@ fn an_svid_of_seconds_is_renewed_in_its_life_too() {
 
 #[test]
 fn whatever_fails_there_are_tries_until_the_svid_expires() {
-    for seed in 0..300 {
+    for seed in leno_testing::seeds(0..300) {
         let mut schedule = Schedule::new(start(), start() + DAY, seed);
         let expiry = start() + DAY;
         let (mut now, mut tries) = (schedule.due, 0);
@@ -89,7 +89,7 @@ fn tries_go_on_after_the_end_and_however_many_failed() {
 
 #[test]
 fn another_signer_is_used_soon_and_not_at_once() {
-    for seed in 0..100 {
+    for seed in leno_testing::seeds(0..100) {
         let mut schedule = Schedule::new(start(), start() + DAY, seed);
         schedule.signer_changed(start());
         assert!(!schedule.is_due(start() + SIGNER_DELAY - Duration::from_millis(1)), "seed {seed}");

@@ -5,6 +5,20 @@
 //! - [`chart`]: the objects of an installation, from the templates that Helm renders too.
 //! - [`names`], [`annotations`]: the names, labels and annotations that all programs share.
 //! - [`yaml`]: the text of objects, read as kubectl reads it.
+//!
+//! ```
+//! use leno_install::{inject::Options, manifest::inject_file};
+//!
+//! let pod = "
+//! apiVersion: v1
+//! kind: Pod
+//! metadata: {name: cart, namespace: shop}
+//! spec: {containers: [{name: cart, image: cart}]}
+//! ";
+//! let injected = inject_file(pod, "default", &Options::default(), None).expect("it is YAML");
+//! assert!(injected.text.contains("name: leno-proxy"));
+//! assert!(injected.reports[0].to_string().ends_with(": injected"));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod annotations;

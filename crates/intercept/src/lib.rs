@@ -3,6 +3,16 @@
 //! [`Redirection`] has the options. [`transaction`] turns them into one transaction of nf_tables, in the kernel's
 //! message format, and [`load`](kernel::load) sends it. So `leno-init`, which an init container runs, needs no other
 //! program in its image.
+//!
+//! ```
+//! use leno_intercept::{Redirection, transaction};
+//!
+//! let redirection = Redirection::new(2102);
+//! redirection.check().expect("the proxy's ports differ");
+//! // What the kernel gets; to send it takes CAP_NET_ADMIN.
+//! let (messages, _) = transaction(&redirection);
+//! assert!(!messages.is_empty());
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod kernel;

@@ -2,7 +2,6 @@
 //!
 //! Needs root and nft, as the system tests do; otherwise it reports that it is skipped.
 
-use std::io::{self, Write};
 use std::process::Command;
 
 const INIT: &str = env!("CARGO_BIN_EXE_leno-init");
@@ -11,8 +10,7 @@ const INIT: &str = env!("CARGO_BIN_EXE_leno-init");
 fn in_namespace(script: &str) -> Option<(bool, String)> {
     let can = Command::new("unshare").args(["--net", "nft", "list", "ruleset"]).output();
     if !can.is_ok_and(|output| output.status.success()) {
-        // Straight to stderr: the harness shows no output of a test that passes.
-        writeln!(io::stderr(), "SKIPPED: what the kernel makes of leno-init's rules: needs root, unshare and nft").ok();
+        leno_testing::skipped("what the kernel makes of leno-init's rules: needs root, unshare and nft");
         return None;
     }
     let output =

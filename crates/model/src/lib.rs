@@ -3,6 +3,25 @@
 //! [`manifest`] reads Kubernetes manifests into [`object`]s, [`typed`] what the Kubernetes API gives, [`translate`] joins the
 //! objects into a [`mesh::Mesh`], [`route`] finds the rule that a request meets, [`balance`] chooses among the endpoints of a
 //! cluster, [`policy`] says who may call a workload.
+//!
+//! A Service's manifest becomes a mesh, in which its calls are looked up:
+//!
+//! ```
+//! use leno_model::manifest::{SourceFile, parse_file};
+//! use leno_model::translate::translate;
+//!
+//! let text = "
+//! apiVersion: v1
+//! kind: Service
+//! metadata: {name: cart, namespace: shop}
+//! spec: {ports: [{port: 50051}]}
+//! ".to_owned();
+//! let manifest = parse_file(&SourceFile { path: "cart.yaml".to_owned(), text }, "default").expect("no mistakes");
+//! let mesh = translate(&manifest.objects, "default").mesh;
+//! let cluster = mesh.cluster_by_authority(b"cart.shop:50051").expect("the Service");
+//! assert_eq!(cluster.key.to_string(), "cart.shop:50051");
+//! assert!(cluster.endpoints.is_empty());
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod authority;

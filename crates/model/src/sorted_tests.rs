@@ -30,7 +30,8 @@ fn random(state: &mut u64, limit: u32) -> u32 {
 
 #[test]
 fn it_holds_what_a_set_holds_after_any_changes() {
-    let mut seed = 7;
+    // Zero would stay zero.
+    let mut seed = leno_testing::seed() | 1;
     let mut random = |limit| random(&mut seed, limit);
     for _ in 0..20 {
         let first: BTreeSet<u32> = (0..random(500)).map(|_| random(1_000)).collect();

@@ -8,6 +8,23 @@
 //! understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file that xDS clients start with.
 //! Each module writes for one [`View`]. It also reads the resources of a control plane, which may contain anything: the
 //! result is a value or an [`Unreadable`], within [`limits`].
+//!
+//! ```
+//! use leno_model::{manifest::read_object, translate::translate};
+//! use leno_wire::{Dialect, View, cluster};
+//! use prost::Message;
+//!
+//! let service = serde_json::json!({
+//!     "apiVersion": "v1", "kind": "Service", "metadata": {"name": "cart", "namespace": "shop"},
+//!     "spec": {"ports": [{"port": 50051}]},
+//! });
+//! let objects = read_object(&service).expect("no mistakes").objects;
+//! let mesh = translate(&objects, "default").mesh;
+//! let cart = mesh.cluster_by_authority(b"cart.shop:50051").expect("the Service");
+//!
+//! let sent = cluster::write(cart, View { dialect: Dialect::Envoy, mutual_tls: None }).encode_to_vec();
+//! assert_eq!(cluster::read(&sent).expect("ours").key, cart.key);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;

@@ -41,7 +41,7 @@ fn received_address(address: SocketAddr, cluster: &Cluster) -> (SocketAddr, Clus
 fn a_mesh_is_the_same_after_its_way_over_the_wire() {
     let trust_domain: TrustDomain = "cluster.local".parse().expect("a trust domain");
     let secure = |dialect| View { dialect, mutual_tls: Some(&trust_domain) };
-    for seed in 0..MESHES {
+    for seed in leno_testing::seeds(0..MESHES) {
         let mesh = random_mesh(&mut Rng::with_seed(seed));
         for view in [ENVOY, GRPC, secure(Dialect::Envoy), secure(Dialect::Grpc)] {
             let received = received(&mesh, view);
@@ -53,7 +53,7 @@ fn a_mesh_is_the_same_after_its_way_over_the_wire() {
 
 #[test]
 fn equal_resources_are_equal_bytes() {
-    for seed in 0..MESHES {
+    for seed in leno_testing::seeds(0..MESHES) {
         let mesh = random_mesh(&mut Rng::with_seed(seed));
         for cluster in mesh.clusters() {
             let bytes = || {
@@ -70,7 +70,7 @@ fn equal_resources_are_equal_bytes() {
 
 #[test]
 fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
-    for seed in 0..MESHES {
+    for seed in leno_testing::seeds(0..MESHES) {
         let mut random = Rng::with_seed(seed);
         let mesh = random_mesh(&mut random);
         for cluster in mesh.clusters() {

@@ -1,7 +1,6 @@
 //! What goes over the wire between the nodes of a cluster, recorded with tcpdump on the bridge that joins them.
 
 use std::fs::File;
-use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Cluster;
-use crate::mesh::{Frames, LAST, TCPDUMP, is_installed};
+use crate::mesh::{Frames, LAST, TCPDUMP, is_installed, skipped};
 use crate::proxy::wait_for;
 
 /// The bridge of tests/kube, and an address of a node behind it, where nobody listens.
@@ -33,8 +32,7 @@ impl Capture {
     /// When tcpdump does not start.
     pub fn start(cluster: &Cluster) -> Option<Self> {
         if !cluster.is_ours() {
-            writeln!(io::stderr(), "SKIPPED: nobody here can listen between the nodes of LENO_KUBECONFIG's cluster")
-                .ok();
+            skipped("nobody here can listen between the nodes of LENO_KUBECONFIG's cluster");
             return None;
         }
         if !is_installed("tcpdump", "tcpdump") {

@@ -6,11 +6,12 @@ use leno_tests::attacker::Attacker;
 use leno_tests::backend::{Backend, Settings};
 use leno_tests::client::{Call, Client};
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::proxy::Proxy;
+use leno_tests::proxy::{Proxy, wait_for};
 use leno_tests::siege::{Plan, Siege};
 use leno_tests::wire::{self, call_block, code, flag, kind};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rapid_resets_in_the_same_write() {
@@ -145,8 +146,8 @@ async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
     for client in clients.iter().cycle().take(60) {
         calls.push(client.open(&Call::new("Hang")).await.expect("the call begins"));
     }
-    // By now the connection to the server is open and the calls are in its queue.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // The server is slow to accept: when it has accepted two, the others are in its queue.
+    wait_for("the server accepts calls", SOON, || (backend.calls() >= 2).then_some(()));
     drop(calls);
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());

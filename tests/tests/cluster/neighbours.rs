@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use leno_tests::kubernetes::{Cluster, given};
+use leno_tests::mesh::skipped;
 use leno_tests::programs::text;
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
@@ -44,8 +45,7 @@ spec:
 #[test]
 fn neighbours_attacks_cost_nothing() {
     if given().is_some() {
-        eprintln!("SKIPPED: neighbours attack only clusters of tests/kube");
-        return;
+        return skipped("neighbours attack only clusters of tests/kube");
     }
     let Some(cluster) = cluster_with_images() else { return };
     let cluster = &cluster;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leno_tests::kubernetes::{Cluster, given};
+use leno_tests::mesh::skipped;
 use leno_tests::programs::{program, text};
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
@@ -121,7 +122,7 @@ pub(super) fn cluster_with_images() -> Option<Cluster> {
         None => images(),
     };
     let Some(images) = images else {
-        eprintln!("SKIPPED: there are no images; type images/build");
+        skipped("there are no images; type images/build");
         return None;
     };
     let cluster = Cluster::with_nodes()?;
@@ -219,8 +220,7 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
 
 fn calls_go_on_without_an_api_server(cluster: &Cluster) {
     if !cluster.is_ours() {
-        eprintln!("SKIPPED: the API server of LENO_KUBECONFIG's cluster is not ours to kill");
-        return;
+        return skipped("the API server of LENO_KUBECONFIG's cluster is not ours to kill");
     }
     // What ghz says is lost with the API server that it came through, so the proxy is asked.
     let sent = |class: &str| metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", class]);

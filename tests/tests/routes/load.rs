@@ -5,7 +5,7 @@ use std::time::Duration;
 use leno_tests::backend::{Backend, Settings};
 use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::proxy::Proxy;
+use leno_tests::proxy::{Proxy, wait_for};
 
 /// In which anything that must happen soon has happened, on a machine with other things to do.
 const SOON: Duration = Duration::from_secs(30);
@@ -31,8 +31,10 @@ async fn a_canary_is_rolled_out_under_load_without_a_failed_call() {
     let load = clients.keep_calling(20);
     let direct = Service::echo(&[v1.address()]);
     for service in [split(90, 10), split(50, 50), direct, split(10, 90), split(0, 100)] {
+        let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);
+        let before = reloads();
         proxy.directory().put(&service);
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        wait_for("the edit is read", SOON, || (reloads() > before).then_some(()));
         // Whatever connections it takes are there before the next edit.
         load.wait_for_more(100, SOON).await;
     }

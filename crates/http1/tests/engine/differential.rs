@@ -69,7 +69,7 @@ async fn serve(pipe: DuplexStream, seen: &RefCell<Vec<Seen>>) {
 
 #[test]
 fn hyper_reads_the_requests_that_the_engine_writes() {
-    for seed in 0..MESSAGES {
+    for seed in leno_testing::seeds(0..MESSAGES) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let request = Message::request(&mut rng);
         let mut client = Endpoint::new(Role::Client, Limits::client());
@@ -107,7 +107,7 @@ fn hyper_reads_the_requests_that_the_engine_writes() {
 
 #[test]
 fn hyper_reads_the_responses_that_the_engine_writes() {
-    for seed in 0..MESSAGES {
+    for seed in leno_testing::seeds(0..MESSAGES) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let response = Message::response(&mut rng);
         let mut server = Endpoint::server();
@@ -238,7 +238,7 @@ fn engine_sees(bytes: &[u8]) -> Vec<Seen> {
 #[test]
 fn whatever_the_engine_takes_for_a_request_hyper_takes_for_the_same() {
     let (mut taken, mut refused) = (0, 0);
-    for seed in 0..MUTATIONS {
+    for seed in leno_testing::seeds(0..MUTATIONS) {
         let bytes = spoil(&mut fastrand::Rng::with_seed(seed));
         let ours = engine_sees(&bytes);
         let seen = RefCell::default();
@@ -258,5 +258,6 @@ fn whatever_the_engine_takes_for_a_request_hyper_takes_for_the_same() {
         taken += ours.len();
         refused += usize::from(ours.is_empty());
     }
-    assert!(taken > 1_000 && refused > 1_000, "both happen: {taken} taken, {refused} refused");
+    let both = taken > 1_000 && refused > 1_000;
+    assert!(both || leno_testing::is_repeated(), "both happen: {taken} taken, {refused} refused");
 }

@@ -137,7 +137,7 @@ fn cross(request: &[u8], response: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn messages_come_out_as_they_went_in() {
-    for seed in 0..100 {
+    for seed in leno_testing::seeds(0..100) {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut client = Endpoint::new(Role::Client, Limits::client());
         Message::request(&mut rng).send(&mut client, &mut rng);

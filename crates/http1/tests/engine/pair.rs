@@ -151,8 +151,5 @@ fn play(seed: u64) {
 
 #[test]
 fn what_one_side_sends_the_other_reads() {
-    for seed in SEEDS {
-        let played = std::panic::catch_unwind(|| play(seed));
-        assert!(played.is_ok(), "the pair's seed was {seed}");
-    }
+    leno_testing::seeds(SEEDS).for_each(play);
 }

@@ -102,9 +102,7 @@ fn largest_entry_of_the_largest_table_is_kept_whole() {
 
 #[test]
 fn random_insertions_and_sizes_match_a_plain_model_within_bounded_memory() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     for _ in 0..20 {
         let mut max_size = random.usize(..5000);
         let mut table = DynamicTable::new(max_size);

@@ -5,7 +5,7 @@ use leno_http2::{Drained, ErrorCode, Limits, Section};
 
 use crate::endpoint::{Endpoint, Happening, data, headers, request, response, trailers};
 use crate::frames::{self, flag, kind};
-use crate::pair::{Pair, SEEDS};
+use crate::pair::{Pair, seeds};
 
 fn random_bytes(rng: &mut fastrand::Rng, max: usize) -> Vec<u8> {
     let len = rng.usize(0..=max);
@@ -14,7 +14,7 @@ fn random_bytes(rng: &mut fastrand::Rng, max: usize) -> Vec<u8> {
 
 #[test]
 fn bodies_larger_than_small_windows_stream_in_both_directions() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let small = |limits: Limits| Limits { initial_window_bytes: 1_000, max_stream_window_bytes: 3_000, ..limits };
         let mut pair = Pair::with_limits(seed, small(Limits::client()), small(Limits::server()));
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -85,7 +85,7 @@ fn a_servers_answers_may_use_all_of_its_clients_window() {
 
 #[test]
 fn drained_adds_up_to_what_was_not_taken_at_once() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.server.releases = false;
         let mut rng = fastrand::Rng::with_seed(seed);

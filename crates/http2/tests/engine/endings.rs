@@ -6,11 +6,11 @@ use leno_http2::{ErrorCode, Limits, OpenError, Section};
 
 use crate::endpoint::{Endpoint, Happening, data, headers, request, reset, response, section, trailers};
 use crate::frames::{self, flag, kind};
-use crate::pair::{Pair, SEEDS};
+use crate::pair::{Pair, seeds};
 
 #[test]
 fn a_client_cancels_a_call() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         let key = pair.client.open(&request(), false);
         pair.run();
@@ -23,7 +23,7 @@ fn a_client_cancels_a_call() {
 
 #[test]
 fn a_server_breaks_off_an_answer() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), false);
         pair.run();
@@ -38,7 +38,7 @@ fn a_server_breaks_off_an_answer() {
 
 #[test]
 fn frames_that_cross_a_reset_are_ignored() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         let key = pair.client.open(&request(), false);
         pair.run();
@@ -98,7 +98,7 @@ fn late_header_blocks_keep_the_tables_of_both_sides_equal() {
 
 #[test]
 fn a_server_ends_in_two_steps_and_loses_no_request() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), true);
         pair.run();
@@ -122,7 +122,7 @@ fn a_server_ends_in_two_steps_and_loses_no_request() {
 
 #[test]
 fn a_client_ends_in_two_steps_and_hears_its_answers() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), true);
         pair.client.http2.shut_down();
@@ -216,7 +216,7 @@ fn a_reset_of_a_stream_that_has_ended_is_ignored() {
 
 #[test]
 fn pings_are_answered_and_ours_are_asked() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.http2.ping();
         pair.run();

@@ -5,7 +5,7 @@ use leno_http2::{ErrorCode, Limits};
 
 use crate::endpoint::{Endpoint, Happening, data, request, reset, response, section};
 use crate::frames::{self, Frame, flag, kind};
-use crate::pair::{Pair, SEEDS};
+use crate::pair::{Pair, seeds};
 
 fn window_updates(endpoint: &mut Endpoint, stream: u32) -> Vec<u32> {
     let updates =
@@ -25,7 +25,7 @@ fn server_with_request(limits: Limits) -> Endpoint {
 
 #[test]
 fn a_stream_that_is_not_released_gets_no_more_than_its_window() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.server.releases = false;
         pair.client.open(&request(), false);
@@ -44,7 +44,7 @@ fn a_stream_that_is_not_released_gets_no_more_than_its_window() {
 
 #[test]
 fn a_stalled_stream_does_not_hold_up_its_neighbours() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.server.releases = false;
         for stream in [1, 3, 5, 7] {
@@ -219,7 +219,7 @@ fn a_smaller_initial_window_makes_windows_negative_until_enough_comes_back() {
 
 #[test]
 fn initial_windows_that_change_all_the_time_lose_nothing() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut server = Endpoint::server(Limits::server());
         server.feed(&frames::whole_request(1));

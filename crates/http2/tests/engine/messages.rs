@@ -5,11 +5,11 @@ use leno_http2::{FieldSection, Limits, Section};
 
 use crate::endpoint::{Endpoint, Happening, data, headers, request, response, section, trailers};
 use crate::frames::{self, flag, kind};
-use crate::pair::{Pair, SEEDS};
+use crate::pair::{Pair, seeds};
 
 #[test]
 fn a_call_goes_through_with_its_trailers() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), false);
         pair.client.send(1, b"question", true);
@@ -33,7 +33,7 @@ fn a_call_goes_through_with_its_trailers() {
 
 #[test]
 fn interim_responses_precede_the_final_one() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), true);
         pair.run();
@@ -54,7 +54,7 @@ fn interim_responses_precede_the_final_one() {
 
 #[test]
 fn an_answer_may_come_before_the_request_is_complete() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), false);
         pair.run();
@@ -70,7 +70,7 @@ fn an_answer_may_come_before_the_request_is_complete() {
 
 #[test]
 fn stop_receiving_ends_the_request_with_no_error_after_the_answer() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&request(), false);
         pair.run();
@@ -93,7 +93,7 @@ fn header_lists_of_several_frames_arrive_whole_in_both_directions() {
     values.iter().for_each(|value| large_request.push(b"x-large", value.as_bytes()));
     let mut large_response = response();
     (0..4).for_each(|_| values.iter().for_each(|value| large_response.push(b"x-large", value.as_bytes())));
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         pair.client.open(&large_request, true);
         pair.run();
@@ -120,7 +120,7 @@ fn a_large_header_list_leaves_in_frames_that_the_peer_takes() {
 
 #[test]
 fn header_lists_over_the_limit_are_cut_short_and_told() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         let mut fields = request();
         fields.push(b"x-large", &[b'x'; 17_000]);
@@ -263,7 +263,7 @@ fn content_larger_than_a_frame_is_cut() {
 
 #[test]
 fn a_connect_request_makes_a_tunnel() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         let connect = section(&[(":method", "CONNECT"), (":authority", "b.a:1")]);
         let accepted = section(&[(":status", "200")]);
@@ -283,7 +283,7 @@ fn a_connect_request_makes_a_tunnel() {
 
 #[test]
 fn a_response_to_head_has_a_length_and_no_content() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair = Pair::new(seed);
         let mut head = request();
         head.set(Known::Method, b"HEAD");

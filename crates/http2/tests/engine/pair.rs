@@ -8,7 +8,9 @@ use leno_http2::{Limits, Role};
 use crate::endpoint::Endpoint;
 
 /// Seeds that a test goes through; each cuts the bytes on the wire in another way.
-pub(crate) const SEEDS: std::ops::Range<u64> = 0..12;
+pub(crate) fn seeds() -> leno_testing::Seeds {
+    leno_testing::seeds(0..12)
+}
 
 const LATENCY: Duration = Duration::from_millis(1);
 

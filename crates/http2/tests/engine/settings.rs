@@ -6,7 +6,7 @@ use leno_http2::{Connection, Limits, OpenError, PeerSettings, Role};
 
 use crate::endpoint::{Endpoint, Happening, data, headers, request, reset, response, section};
 use crate::frames::{self, flag, kind};
-use crate::pair::{Pair, SEEDS};
+use crate::pair::{Pair, seeds};
 
 const HEADER_TABLE_SIZE: u16 = 1;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
@@ -14,7 +14,7 @@ const MAX_FRAME_SIZE: u16 = 5;
 
 #[test]
 fn each_side_learns_what_the_other_announces() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let server = Limits {
             max_concurrent_streams: 7,
             initial_window_bytes: 100_000,
@@ -58,7 +58,7 @@ fn a_connection_is_established_by_the_peers_settings() {
 
 #[test]
 fn requests_before_the_servers_settings_are_answered() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let server = Limits { header_table_bytes: 0, initial_window_bytes: 500_000, ..Limits::server() };
         let mut pair = Pair::unacquainted(seed, Limits::client(), server);
         for stream in [1, 3, 5, 7] {
@@ -76,7 +76,7 @@ fn requests_before_the_servers_settings_are_answered() {
 
 #[test]
 fn a_table_that_is_smaller_than_the_default_works_from_the_first_request() {
-    for seed in SEEDS {
+    for seed in seeds() {
         for header_table_bytes in [0, 100, 1_000] {
             let server = Limits { header_table_bytes, ..Limits::server() };
             let mut pair = Pair::unacquainted(seed, Limits::client(), server);
@@ -96,7 +96,7 @@ fn a_table_that_is_smaller_than_the_default_works_from_the_first_request() {
 
 #[test]
 fn a_window_that_is_smaller_than_the_default_holds_once_it_is_acknowledged() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let server = Limits { initial_window_bytes: 1_000, max_stream_window_bytes: 1_000, ..Limits::server() };
         let mut pair = Pair::unacquainted(seed, Limits::client(), server);
         pair.client.open(&request(), false);
@@ -117,7 +117,7 @@ fn a_window_that_is_smaller_than_the_default_holds_once_it_is_acknowledged() {
 
 #[test]
 fn a_stream_may_end_while_its_window_is_negative() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let server = Limits { initial_window_bytes: 1_000, max_stream_window_bytes: 1_000, ..Limits::server() };
         let mut pair = Pair::unacquainted(seed, Limits::client(), server);
         pair.server.releases = false;
@@ -132,7 +132,7 @@ fn a_stream_may_end_while_its_window_is_negative() {
 
 #[test]
 fn the_encoder_follows_a_table_size_that_changes_between_requests() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut client = Endpoint::client(Limits::client());
         let mut decoder = leno_http2::hpack::Decoder::new(4_096);
@@ -170,7 +170,7 @@ fn a_larger_frame_size_is_used_when_it_is_announced() {
 
 #[test]
 fn frames_as_large_as_we_announced_are_taken() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let large = |limits: Limits| Limits { max_frame_bytes: 45_000, ..limits };
         let mut pair = Pair::with_limits(seed, large(Limits::client()), large(Limits::server()));
         pair.client.open(&request(), false);
@@ -183,7 +183,7 @@ fn frames_as_large_as_we_announced_are_taken() {
 
 #[test]
 fn the_servers_stream_limit_stops_open_until_a_stream_ends() {
-    for seed in SEEDS {
+    for seed in seeds() {
         let mut pair =
             Pair::with_limits(seed, Limits::client(), Limits { max_concurrent_streams: 2, ..Limits::server() });
         pair.client.open(&request(), true);

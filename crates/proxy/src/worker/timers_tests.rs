@@ -69,9 +69,7 @@ fn deadlines_that_are_far_wake_nobody_until_their_turn_comes() {
 
 #[test]
 fn timers_set_and_cancelled_at_random_fire_when_they_are_due_and_only_then() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(leno_testing::seed());
     let start = Instant::now();
     let mut timers = Timers::new(start);
     let mut set = std::collections::BTreeMap::new();

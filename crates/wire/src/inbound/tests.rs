@@ -85,7 +85,7 @@ fn policies_are_the_same_after_their_way_over_the_wire() {
 
 #[test]
 fn any_policies_are_the_same_after_their_way_over_the_wire_and_equal_ones_are_equal_bytes() {
-    for seed in 0..LISTS {
+    for seed in leno_testing::seeds(0..LISTS) {
         let policies = random_policies(&mut Rng::with_seed(seed));
         let bytes = written(&policies).encode_to_vec();
         assert_eq!(read(&bytes), Ok(policies.clone()), "seed {seed}");
@@ -95,7 +95,7 @@ fn any_policies_are_the_same_after_their_way_over_the_wire_and_equal_ones_are_eq
 
 #[test]
 fn bytes_that_were_changed_on_their_way_are_read_or_refused_in_one_line() {
-    for seed in 0..LISTS {
+    for seed in leno_testing::seeds(0..LISTS) {
         let mut random = Rng::with_seed(seed);
         let mut bytes = written(&random_policies(&mut random)).encode_to_vec();
         for _ in 0..4 {
@@ -127,7 +127,7 @@ fn each_policy_is_an_entry_and_ports_that_none_is_about_are_left_to_the_default(
 fn an_engine_of_rbac_decides_as_the_mesh_does() {
     let workload: SpiffeId = "spiffe://cluster.local/ns/shop/sa/cart".parse().expect("an id");
     let mut met = [0_u32; 3];
-    for seed in 0..LISTS {
+    for seed in leno_testing::seeds(0..LISTS) {
         let mut random = Rng::with_seed(seed);
         let mut policies = random_policies(&mut random);
         policies.retain(|policy| policy.selects_account("cart"));
@@ -147,7 +147,7 @@ fn an_engine_of_rbac_decides_as_the_mesh_does() {
             assert_eq!((allows(&filter.rules), allows(&filter.shadow_rules)), expected, "seed {seed}: {call:?}");
         }
     }
-    assert!(met.iter().all(|met| *met > 1_000), "{met:?}");
+    assert!(met.iter().all(|met| *met > 1_000) || leno_testing::is_repeated(), "{met:?}");
 }
 
 #[test]

@@ -52,8 +52,7 @@ fn their_client_and_our_server_understand_each_other() {
 }
 
 fn each_seed<F: Future<Output = ()>>(run: impl Fn(u64) -> F) {
-    for seed in SEEDS {
-        eprintln!("seed {seed}");
+    for seed in leno_testing::seeds(SEEDS) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         let limit = std::time::Duration::from_secs(60);
         let run = async { tokio::time::timeout(limit, run(seed)).await.expect("the traffic does not stall") };

@@ -1,0 +1,16 @@
+//! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed`] and [`seeds`] make a
+//! random test repeatable. No program depends on this crate.
+//!
+//! ```
+//! // LENO_SEED=7 in the environment makes this loop run once, with 7.
+//! for seed in leno_testing::seeds(0..3) {
+//!     assert!(seed < 3 || std::env::var_os("LENO_SEED").is_some());
+//! }
+//! ```
+#![forbid(unsafe_code)]
+
+mod seed;
+mod skip;
+
+pub use seed::{Seeds, is_repeated, seed, seeds};
+pub use skip::skipped;
