@@ -72,7 +72,9 @@ pub(crate) enum Error {
     #[error("{file}: {fault}")]
     Yaml { file: String, fault: Fault },
     /// A file has the actions of a template, which are not YAML and would be lost.
-    #[error("{file}:{line}: this is a Helm template ({{{{...}}}}), not a Kubernetes object; render it first: helm template CHART | {command} -")]
+    #[error(
+        "{file}:{line}: this is a Helm template ({{{{...}}}}), not a Kubernetes object; render it first: helm template CHART | {command} -"
+    )]
     Template { file: String, line: usize, command: &'static str },
     /// Whoever should read the output does not.
     #[error("standard output: {0}")]
