@@ -35,12 +35,13 @@ pub(crate) const PROXY_LOG_LEVEL: &str = "leno.dev/proxy-log-level";
 pub(crate) const PROXY_LOG_FORMAT: &str = "leno.dev/proxy-log-format";
 pub(crate) const ACCESS_LOG: &str = "leno.dev/access-log";
 pub(crate) const SHUTDOWN_GRACE: &str = "leno.dev/shutdown-grace";
+pub(crate) const EGRESS_CONNECT_TIMEOUT: &str = "leno.dev/egress-connect-timeout";
 pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
 pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, its values, and its meaning.
-pub const ALL: [(&str, &str, &str); 23] = [
+pub const ALL: [(&str, &str, &str); 24] = [
     (INJECT, "enabled, disabled", "whether Pods get a proxy"),
     (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
     (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod where what is no HTTP is rejected"),
@@ -72,6 +73,11 @@ pub const ALL: [(&str, &str, &str); 23] = [
         SHUTDOWN_GRACE,
         "a duration, as 500ms, 30s or 2m, at most 60m",
         "how long calls in flight may take once the Pod ends",
+    ),
+    (
+        EGRESS_CONNECT_TIMEOUT,
+        "a duration of 10ms to 1m, as 500ms or 5s",
+        "how long a connection to an address without a Service may take to be established; without it, 1s",
     ),
     (INBOUND_PORT, "1 to 65535", "where the proxy takes others' connections"),
     (OUTBOUND_PORT, "1 to 65535", "where the proxy takes the application's connections"),

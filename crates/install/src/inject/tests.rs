@@ -111,6 +111,7 @@ fn annotations_change_what_the_containers_are_told() {
         "leno.dev/proxy-memory-limit": "64Mi",
         "leno.dev/proxy-version": "0.9",
         "leno.dev/access-log": "json",
+        "leno.dev/egress-connect-timeout": "5s",
         "leno.dev/forwarded-client-cert": "true",
     }));
     let patched = patched(&template);
@@ -118,7 +119,7 @@ fn annotations_change_what_the_containers_are_told() {
     let has = |container: &Value, arg: &str| container["args"].as_array().expect("a list").contains(&json!(arg));
     assert!(has(init, "--skip-outbound-ports=25,3306") && has(init, "--admin-port=9191"), "{init}");
     assert!(has(proxy, "--admin=[::]:9191") && has(proxy, "--access-log=json"), "{proxy}");
-    assert!(has(proxy, "--forwarded-client-cert"), "{proxy}");
+    assert!(has(proxy, "--forwarded-client-cert") && has(proxy, "--egress-connect-timeout=5s"), "{proxy}");
     assert_eq!(proxy["startupProbe"]["httpGet"]["port"], 9191);
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!((&init["image"], &proxy["image"]), (&json!("leno-proxy:0.9"), &json!("leno-proxy:0.9")));
