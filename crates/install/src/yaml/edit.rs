@@ -118,12 +118,12 @@ impl<'a> Tree<'a, '_> {
             let (event, span) = self.next()?;
             match event {
                 Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
-                event => return self.node(event, &span, 0),
+                event => return self.node(&event, &span, 0),
             }
         }
     }
 
-    fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Option<Node> {
+    fn node(&mut self, event: &Event<'a>, span: &Span, depth: usize) -> Option<Node> {
         let (line, column) = (span.start.line().checked_sub(1)?, span.start.col());
         let begins_flow =
             self.lines.get(line).and_then(|text| text.chars().nth(column)).is_some_and(|c| "{[".contains(c));
@@ -135,7 +135,7 @@ impl<'a> Tree<'a, '_> {
             Event::Scalar(_, style, ..) => {
                 // The place of a value that is not written is that of what comes next.
                 let is_written = span.start.index() != span.end.index();
-                node.last_line = if is_written { self.last_line(style, span) } else { 0 };
+                node.last_line = if is_written { self.last_line(*style, span) } else { 0 };
                 node.is_block = false;
             }
             Event::Alias(_) => node.is_block = false,
@@ -145,7 +145,7 @@ impl<'a> Tree<'a, '_> {
                     node.end(&span);
                     break;
                 }
-                let item = self.node(event, &span, depth + 1)?;
+                let item = self.node(&event, &span, depth + 1)?;
                 if node.children.is_empty() {
                     node.column = self.dash_column(item.first_line).unwrap_or(node.column);
                 }
@@ -167,7 +167,7 @@ impl<'a> Tree<'a, '_> {
                     node.column = span.start.col();
                 }
                 let (event, value_span) = self.next()?;
-                let mut value = self.node(event, &value_span, depth + 1)?;
+                let mut value = self.node(&event, &value_span, depth + 1)?;
                 value.first_line = key_line;
                 value.last_line = value.last_line.max(key_line);
                 node.last_line = node.last_line.max(value.last_line);
