@@ -9,6 +9,11 @@ use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
 use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
 
+/// Warning about a bootstrap configuration without certificates, on standard error: standard output is the configuration.
+const INSECURE: &str = "warning: this configuration is insecure: it has no certificate, so the client calls the control plane and servers \
+                        in clear, and no side proves its identity; add --certificate, --key and --trust (on one machine, leno ca issue \
+                        writes these files)";
+
 /// What to look at
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -50,7 +55,7 @@ pub(crate) struct BootstrapOptions {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9901")]
     admin: SocketAddr,
 
-    /// The client's certificate chain in PEM; without it, all is in clear
+    /// The client's certificate chain in PEM; without it, nothing is encrypted and no side proves its identity
     #[arg(long, value_name = "FILE", requires_all = ["key", "trust"])]
     certificate: Option<PathBuf>,
 
@@ -77,6 +82,9 @@ impl Command {
 
 impl BootstrapOptions {
     fn print(self) -> Result<(), Box<dyn Error>> {
+        if self.certificate.is_none() {
+            eprintln!("leno: {INSECURE}");
+        }
         let certificates = match (self.certificate, self.key, self.trust) {
             (Some(chain), Some(key), Some(bundle)) => Some(Certificates { chain, key, bundle }),
             _ => None,

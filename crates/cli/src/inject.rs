@@ -71,6 +71,11 @@ pub(crate) enum Error {
     /// A file is not YAML.
     #[error("{file}: {fault}")]
     Yaml { file: String, fault: Fault },
+    /// A file has the actions of a template, which are not YAML and would be lost.
+    #[error(
+        "{file}:{line}: this is a Helm template ({{{{...}}}}), not a Kubernetes object; render it first: helm template CHART | {command} -"
+    )]
+    Template { file: String, line: usize, command: &'static str },
     /// Whoever should read the output does not.
     #[error("standard output: {0}")]
     Write(io::Error),
@@ -89,19 +94,23 @@ impl Options {
         given(self.proxy_version, &mut options.proxy.version);
         given(self.cluster_domain, &mut options.cluster_domain);
         given(self.trust_domain, &mut options.trust_domain);
-        self.files.rewrite(|text, format| inject_file(text, &self.namespace, &options, format))
+        self.files.rewrite("leno inject", |text, format| inject_file(text, &self.namespace, &options, format))
     }
 }
 
 impl UninjectOptions {
     /// Writes the files without our proxies.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
-        self.files.rewrite(uninject_file)
+        self.files.rewrite("leno uninject", uninject_file)
     }
 }
 
 impl Files {
-    fn rewrite(&self, rewrite: impl Fn(&str, Option<Format>) -> Result<Rewritten, Fault>) -> Result<ExitCode, Error> {
+    fn rewrite(
+        &self,
+        command: &'static str,
+        rewrite: impl Fn(&str, Option<Format>) -> Result<Rewritten, Fault>,
+    ) -> Result<ExitCode, Error> {
         let format = self.output.map(|output| match output {
             Output::Yaml => Format::Yaml,
             Output::Json => Format::Json,
@@ -109,7 +118,11 @@ impl Files {
         let mut text = String::new();
         let mut reports = Vec::new();
         for file in &self.files {
-            let rewritten = rewrite(&read(file)?, format).map_err(|fault| Error::Yaml { file: name(file), fault })?;
+            let content = read(file)?;
+            if let Some(line) = template_line(&content) {
+                return Err(Error::Template { file: name(file), line, command });
+            }
+            let rewritten = rewrite(&content, format).map_err(|fault| Error::Yaml { file: name(file), fault })?;
             append(&mut text, &rewritten.text, format);
             reports.extend(rewritten.reports);
         }
@@ -152,6 +165,37 @@ fn read(file: &Path) -> Result<String, Error> {
         std::fs::read_to_string(file)
     };
     read.map_err(|source| Error::Read { file: name(file), source })
+}
+
+/// The first line with an action of a Helm template, from 1.
+///
+/// Values of rendered objects may have `{{` too, as the rules of Prometheus and Argo's workflows do. Only a line that YAML would read
+/// as something else counts: one that begins with an action, or whose value does, without quotes.
+fn template_line(text: &str) -> Option<usize> {
+    let is_action = |line: &str| {
+        let line = line.trim_start().trim_start_matches("- ");
+        let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());
+        line.starts_with("{{") || value.starts_with("{{")
+    };
+    // Within a block scalar an action is text. A template without one outside of them is rare.
+    let mut scalar_indent = None;
+    for (number, line) in text.lines().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let is_blank = line.trim().is_empty();
+        if scalar_indent.is_some_and(|outer| indent > outer || is_blank) {
+            continue;
+        }
+        scalar_indent = None;
+        if is_action(line) {
+            return Some(number + 1);
+        }
+        let header = line.rsplit(' ').next().unwrap_or_default();
+        let is_scalar = matches!(header.as_bytes(), [b'|' | b'>', rest @ ..] if rest.iter().all(|byte| b"+-123456789".contains(byte)));
+        if is_scalar && !line.trim_start().starts_with('#') {
+            scalar_indent = Some(indent);
+        }
+    }
+    None
 }
 
 /// What a message calls a file.

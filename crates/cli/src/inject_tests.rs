@@ -27,3 +27,31 @@ fn standard_input_is_called_so() {
     assert_eq!(name(Path::new("-")), "standard input");
     assert_eq!(name(Path::new("./-")), "./-");
 }
+
+#[test]
+fn a_helm_template_is_named_as_such_with_the_command_that_renders_it() {
+    let template = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {{ .Release.Name }}\n";
+    assert_eq!(template_line(template), Some(4));
+    assert_eq!(template_line("{{- if .Values.web }}\nkind: Pod\n{{- end }}\n"), Some(1));
+    assert_eq!(template_line("args:\n- {{ .Values.argument }}\n"), Some(2));
+    let error = Error::Template { file: "web.yaml".to_owned(), line: 4, command: "leno inject" };
+    assert_eq!(
+        error.to_string(),
+        "web.yaml:4: this is a Helm template ({{...}}), not a Kubernetes object; render it first: helm template CHART | leno inject -"
+    );
+}
+
+#[test]
+fn braces_that_yaml_takes_for_text_make_no_helm_template() {
+    for text in [
+        "args: [\"{{ .Name }}\"]\n",
+        "summary: 'of {{ $labels.instance }}'\n",
+        "annotation: value of {{ x }}\n",
+        "# {{ a comment }}\nkind: Pod\n",
+        "data:\n  rules: |\n    {{ range . }}\n\n    name: {{ . }}\n  other: a\n",
+        "data:\n  rules: |-2\n    {{ range . }}\n",
+        "{\"kind\": \"Pod\"}\n",
+    ] {
+        assert_eq!(template_line(text), None, "{text}");
+    }
+}

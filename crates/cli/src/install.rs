@@ -45,7 +45,7 @@ pub(crate) struct Options {
 /// What an installation is told.
 #[derive(Default, clap::Args)]
 pub(crate) struct ValueOptions {
-    /// For production: three replicas of the control plane with a high priority, and limits for the memory of it and of proxies
+    /// For production: three replicas of the control plane with a high priority, a limit for its memory, and larger requests of proxies
     #[arg(long)]
     ha: bool,
     /// A file of values, as charts/leno/values.yaml; may be repeated

@@ -68,5 +68,5 @@ fn what_was_chosen_is_written_down_and_nothing_else() {
     let expected = json!({"image": {"registry": "r.example"}, "control": {"replicas": 4}});
     assert_eq!(chosen(ValueOptions { set, ..ValueOptions::default() }), expected);
     let ha = chosen(ValueOptions { ha: true, ..ValueOptions::default() });
-    assert_eq!((&ha["control"]["replicas"], &ha["proxy"]["memoryLimit"]), (&json!(3), &json!("128Mi")));
+    assert_eq!((&ha["control"]["replicas"], &ha["proxy"]["memoryRequest"]), (&json!(3), &json!("20Mi")));
 }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use leno_lab::{demo, echo, relay_cost};
+use leno_lab::{call, demo, echo, relay_cost};
 
 /// A gRPC service mesh: its demo, its proxy and its lab
 #[derive(Parser)]
@@ -69,6 +69,8 @@ enum Command {
     Authz(cluster::authz::Options),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
+    /// Call a gRPC echo server at a fixed rate, and say how fast which server answered
+    Call(call::Options),
     /// Look into the mesh, and connect other programs to it
     #[command(subcommand)]
     Diagnostics(diagnostics::Command),
@@ -117,6 +119,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Identity(options) => options.run()?,
         Command::Authz(options) => options.run()?,
         Command::Echo(options) => echo::run(&options)?,
+        Command::Call(options) => call::run(&options)?,
         Command::Diagnostics(command) => command.run()?,
         Command::Lab(command) => command.run()?,
         Command::RelayCost(options) => relay_cost::run(&options, &mut io::stdout())?,

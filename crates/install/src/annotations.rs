@@ -36,6 +36,7 @@ pub(crate) const PROXY_LOG_LEVEL: &str = "leno.dev/proxy-log-level";
 pub(crate) const PROXY_LOG_FORMAT: &str = "leno.dev/proxy-log-format";
 pub(crate) const ACCESS_LOG: &str = "leno.dev/access-log";
 pub(crate) const SHUTDOWN_GRACE: &str = "leno.dev/shutdown-grace";
+pub(crate) const EGRESS_CONNECT_TIMEOUT: &str = "leno.dev/egress-connect-timeout";
 pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
 pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
@@ -74,6 +75,11 @@ pub const ALL: [(&str, &str, &str); 24] = [
         SHUTDOWN_GRACE,
         "a duration, as 500ms, 30s or 2m, at most 60m",
         "how long calls in flight may take once the Pod ends",
+    ),
+    (
+        EGRESS_CONNECT_TIMEOUT,
+        "a duration of 10ms to 1m, as 500ms or 5s",
+        "how long a connection to an address without a Service may take to be established; without it, 1s",
     ),
     (INBOUND_PORT, "1 to 65535", "where the proxy takes others' connections"),
     (OUTBOUND_PORT, "1 to 65535", "where the proxy takes the application's connections"),

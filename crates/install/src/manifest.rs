@@ -1,6 +1,7 @@
 //! Adds proxies to files of Kubernetes objects, or removes them.
 //!
-//! An unchanged document is written byte for byte, with its comments. A changed one keeps the comments above it.
+//! An unchanged document is written byte for byte. A changed one keeps its comments, its layout and its line ends, if it is in block style;
+//! otherwise it is written anew, below its leading comments.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -145,24 +146,25 @@ fn rewrite(
 ) -> Rewritten {
     let mut rewritten = Rewritten { text: String::new(), reports: Vec::new() };
     for mut document in documents {
-        let mut is_changed = false;
+        let mut edits = Vec::new();
         for workload in workloads(&document.value) {
             let template = document.value.pointer(&workload.template).unwrap_or(&Value::Null);
             let (patch, mut verdict, warnings) = change(&workload, template);
-            is_changed |= !patch.is_empty();
             let patch: Vec<_> = patch.into_iter().map(|operation| operation.within(&workload.template)).collect();
             if let Err(misfit) = patch::apply(&mut document.value, &patch) {
                 let what = misfit.to_string();
                 verdict = Verdict::Failed(vec![Mistake::Conflict { what, fix: "check its Pod template".to_owned() }]);
             }
+            edits.extend(patch);
             rewritten.reports.push(Report { workload: workload.to_string(), verdict, warnings });
         }
-        append(&mut rewritten.text, &document, is_changed, format);
+        append(&mut rewritten.text, &document, &edits, format);
     }
     rewritten
 }
 
-fn append(text: &mut String, document: &Document<'_>, is_changed: bool, format: Option<Format>) {
+/// Writes a document whose value has had these `edits` already.
+fn append(text: &mut String, document: &Document<'_>, edits: &[Operation], format: Option<Format>) {
     if format == Some(Format::Json) {
         if !document.value.is_null() {
             // Writing to a String cannot fail.
@@ -171,7 +173,9 @@ fn append(text: &mut String, document: &Document<'_>, is_changed: bool, format: 
         return;
     }
     let is_json = document.body.trim_start().starts_with('{');
+    let is_changed = !edits.is_empty();
     let must_write = is_changed || (format == Some(Format::Yaml) && is_json);
+    let edited = (is_changed && !is_json).then(|| yaml::edit(document.body, edits, &document.value)).flatten();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
@@ -184,7 +188,7 @@ fn append(text: &mut String, document: &Document<'_>, is_changed: bool, format: 
     }
     if must_write {
         text.push_str(document.head);
-        text.push_str(&yaml::write(&document.value));
+        text.push_str(&edited.unwrap_or_else(|| yaml::write(&document.value)));
     } else {
         text.push_str(document.head);
         text.push_str(document.body);

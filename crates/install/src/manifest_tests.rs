@@ -131,3 +131,21 @@ fn a_mistake_is_told_in_one_line_and_the_workload_stays_as_it_is() {
     assert!(report.is_failure());
     assert_eq!(rewritten.text, pod);
 }
+
+#[test]
+fn an_injected_manifest_keeps_its_comments_and_its_line_ends() {
+    let pod = "# ours\napiVersion: v1\nkind: Pod\nmetadata:\n  name: p # its name\nspec:\n  containers:\n  - name: app   # it\n    image: app\n";
+    for file in [pod.to_owned(), pod.replace('\n', "\r\n")] {
+        let text = inject_text(&file).text;
+        assert_eq!(
+            text.matches('\n').count(),
+            if file.contains('\r') { text.matches("\r\n").count() } else { text.lines().count() }
+        );
+        let mut rest = file.lines().peekable();
+        for line in text.lines() {
+            let _ = rest.next_if_eq(&line);
+        }
+        assert!(rest.next().is_none(), "every line is there, in order:\n{text}");
+        assert!(text.contains("    name: leno-proxy"), "{text}");
+    }
+}

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod backends;
+pub mod call;
 pub mod chart;
 pub mod child;
 pub mod control_plane;

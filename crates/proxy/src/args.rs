@@ -26,6 +26,9 @@ const MAX_WORKERS: i64 = 64;
 /// Longest grace period.
 const MAX_GRACE: Duration = Duration::from_secs(3_600);
 
+/// How long a connection may take to be established, as a Service's annotation `leno.dev/connect-timeout`.
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
 /// How long a certificate may be asked for. A shorter one could expire between two looks at whether to renew it.
 const SVID_LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 24 * 3_600);
 
@@ -138,6 +141,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_grace)]
     pub(crate) grace: Duration,
 
+    /// How long a connection to an address without a Service may take to be established: 10ms to 1m [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_connect_timeout)]
+    egress_connect_timeout: Option<Duration>,
+
     /// Set a limit; may be repeated; `--limit help` lists them all
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(String, String)>,
@@ -212,6 +219,10 @@ impl Args {
             parse_control(&service.address).map_err(bad)?;
         }
         let mut limits = Limits::default();
+        if let Some(timeout) = args.egress_connect_timeout {
+            // The parser's range fits.
+            limits.relay.egress_connect_timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        }
         for (name, value) in &args.limits {
             limits.set(name, value).map_err(|error| Exit::Usage(format!("--limit {name}={value}: {error}")))?;
         }
@@ -273,6 +284,11 @@ fn parse_grace(text: &str) -> Result<Duration, String> {
     };
     let grace = number.checked_mul(unit_ms).map(Duration::from_millis);
     grace.filter(|grace| *grace <= MAX_GRACE).ok_or_else(|| FORM.to_owned())
+}
+
+fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_duration(text).filter(|timeout| CONNECT_TIMEOUTS.contains(timeout));
+    timeout.ok_or_else(|| "write 10ms to 1m, as 500ms or 5s".to_owned())
 }
 
 fn parse_svid_lifetime(text: &str) -> Result<Duration, String> {

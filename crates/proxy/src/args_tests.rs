@@ -132,3 +132,18 @@ fn an_identity_needs_an_issuer_and_has_a_form() {
     let bad = usage("--config d --issuer ca --identity cart");
     assert!(bad.contains("ns/<namespace>/sa/<service-account>"), "{bad}");
 }
+
+#[test]
+fn the_time_to_connect_to_an_address_without_a_service_can_be_set() {
+    let limits = |line: &str| {
+        let words = ["leno-proxy"].into_iter().chain(line.split_whitespace());
+        Args::read(words.map(OsString::from)).map(|(_, limits)| limits.relay.egress_connect_timeout_ms)
+    };
+    let base = "--config dir --outbound 127.0.0.1:4140";
+    assert_eq!(limits(base), Ok(1_000));
+    assert_eq!(limits(&format!("{base} --egress-connect-timeout 5s")), Ok(5_000));
+    assert_eq!(limits(&format!("{base} --egress-connect-timeout 5s --limit egress_connect_timeout_ms=20")), Ok(20));
+    for wrong in ["9ms", "61s", "5"] {
+        assert!(usage(&format!("{base} --egress-connect-timeout {wrong}")).contains("write 10ms to 1m"), "{wrong}");
+    }
+}

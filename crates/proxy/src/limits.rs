@@ -113,6 +113,9 @@ pub struct RelayLimits {
     pub endpoint_ping_after_ms: u32,
     /// How long the sign of life may take.
     pub endpoint_ping_timeout_ms: u32,
+    /// How long a connection to an address without a Service may take to be established. A Service's own is its annotation
+    /// `leno.dev/connect-timeout`.
+    pub egress_connect_timeout_ms: u32,
     /// First pause after a failed connection; doubled each time, with jitter.
     pub min_backoff_ms: u32,
     /// Longest pause after a failed connection.
@@ -164,6 +167,7 @@ impl Default for RelayLimits {
             client_idle_timeout_ms: 3_600_000,
             endpoint_ping_after_ms: 310_000,
             endpoint_ping_timeout_ms: 20_000,
+            egress_connect_timeout_ms: 1_000,
             min_backoff_ms: 100,
             max_backoff_ms: 10_000,
         }
@@ -324,6 +328,7 @@ static SPECS: &[Spec] = specs! {
     "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may be without a call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
     "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long its answer may take";
+    "egress_connect_timeout_ms" relay.egress_connect_timeout_ms 10..=60_000, "how long a connection to an address without a Service may take to be established";
     "min_backoff_ms" relay.min_backoff_ms TIME, "first pause after a failed connection";
     "max_backoff_ms" relay.max_backoff_ms TIME, "longest pause after a failed connection";
 };

@@ -42,13 +42,33 @@ fn registry() -> Option<String> {
     std::env::var("IMAGE_PREFIX").ok().filter(|prefix| !prefix.is_empty())
 }
 
-/// The example, whose client has ghz and grpcurl as well.
-fn example() -> String {
+/// The example as users apply it, with the images of this test.
+fn example_as_it_is() -> String {
     let text = std::fs::read_to_string(root().join("examples/kubernetes/echo.yaml")).expect("the example is there");
-    let (server, client) = text.split_once("name: web\n        image: leno:0.1.0").expect("the client's container");
+    text.replace("image: leno:0.1.0", &format!("image: {}", image("leno")))
+}
+
+/// The example with a client that has ghz and grpcurl, and calls only when the test does, which counts calls. The slow server is left
+/// out for the same reason.
+fn example() -> String {
     let (leno, tools) = (image("leno"), image("leno-tools"));
-    format!("{server}name: web\n        image: {tools}\n        command: [/leno]{client}")
-        .replace("image: leno:0.1.0", &format!("image: {leno}"))
+    let client = format!("image: {leno}\n        args: [call, \"echo:50051\", --rate=50]");
+    let text = example_as_it_is();
+    assert!(text.contains(&client), "the example's client calls by itself");
+    let quiet = format!("image: {tools}\n        command: [/leno]\n        args: [echo, --listen=127.0.0.1:50051]");
+    let text = text.replace(&client, &quiet);
+    text.split("---\n").filter(|object| !is_slow_server(object)).collect::<Vec<_>>().join("---\n")
+}
+
+/// The slow server of the example, slower still.
+fn slow_server() -> String {
+    let text = example_as_it_is();
+    let slow = text.split("---\n").find(|object| is_slow_server(object)).expect("the example has a slow server");
+    slow.replace("--delay-ms=200", "--delay-ms=1000")
+}
+
+fn is_slow_server(object: &str) -> bool {
+    object.contains("  name: echo-slow\n")
 }
 
 fn install(cluster: &Cluster) -> String {
@@ -158,6 +178,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     calls_go_on_without_a_control_plane(&cluster);
     closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
     calls_go_on_without_an_api_server(&cluster);
+    the_example_carries_traffic_by_itself(&cluster);
     nothing_is_left(&cluster);
 }
 
@@ -173,21 +194,34 @@ fn calls_are_encrypted(cluster: &Cluster) {
 
 /// Much slower than a busy machine makes the others, which an even share of the calls would be a quarter for.
 fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
-    let example = example();
-    let fast = example.split("---\n").find(|object| object.contains("kind: Deployment")).expect("the servers");
-    let slow = fast
-        .replace("name: echo\n  namespace", "name: slow\n  namespace")
-        .replace("replicas: 3", "replicas: 1")
-        .replace("app: echo", "app: echo\n        speed: slow")
-        .replacen("matchLabels:\n      app: echo\n        speed", "matchLabels:\n      app: echo\n      speed", 1)
-        .replace("args: [echo,", "args: [echo, --delay-ms=1000,");
-    cluster.apply(&slow);
-    rolled_out(cluster, "shop", "deploy/slow");
+    cluster.apply(&slow_server());
+    rolled_out(cluster, "shop", "deploy/echo-slow");
     Load::start(cluster, 20).end().assert_well(1_500);
     let came = |pods: &str| metric(cluster, pods, "response_total", &["direction=\"inbound\""]);
     let (slow, all) = (came("speed=slow"), came("app=echo"));
     assert!(slow > 0.0 && slow < all / 20.0, "the slow Pod got {slow} of {all} calls\n{}", state(cluster));
-    cluster.kubectl(&["-n", "shop", "delete", "deploy", "slow"]);
+    cluster.kubectl(&["-n", "shop", "delete", "deploy", "echo-slow"]);
+}
+
+/// What the README has a user type after the installation shows calls, and hardly any at the slow server.
+fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
+    cluster.apply(&example_as_it_is());
+    for deployment in ["deploy/echo", "deploy/echo-slow", "deploy/web"] {
+        rolled_out(cluster, "shop", deployment);
+    }
+    let rate = |rows: &Value, name: &str| {
+        let row = rows.as_array().into_iter().flatten().find(|row| row["name"] == name);
+        row.and_then(|row| row["calls_per_second"].as_f64()).unwrap_or_default()
+    };
+    wait_for("leno stat shows calls, and few at the slow server", PATIENCE, || {
+        let rows: Value =
+            serde_json::from_str(&leno(cluster, &["stat", "deploy", "-n", "shop", "-o", "json"])).expect("JSON");
+        let (echo, slow) = (rate(&rows, "echo"), rate(&rows, "echo-slow"));
+        (echo > 10.0 && slow < echo / 20.0).then_some(())
+    });
+    let rows = leno(cluster, &["stat", "deploy/web", "-n", "shop", "--to", "echo", "-o", "json"]);
+    let rows: Value = serde_json::from_str(&rows).expect("JSON");
+    assert!(rate(&rows, "web") > 10.0, "the client's view has its calls: {rows}");
 }
 
 fn a_rollout_loses_no_call(cluster: &Cluster) {

@@ -173,4 +173,8 @@ fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     shop.apply("  allow: [{identities: [ns/default/sa/cart]}]\n");
     assert_eq!(shop.status(&shop.cart, "/hello"), "200");
     is_let_in(&shop);
+    // Probes count apart from calls, also from those that were denied.
+    let counted = |why: &str| shop.web.scrape().sum("request_total", &[r#"direction="inbound""#, why]);
+    assert_eq!(counted(r#"no_tls_reason="probe""#), 4.0, "{}", shop.web.admin("/metrics"));
+    assert_eq!(counted(r#"no_tls_reason="no_tls_from_remote""#), 12.0, "{}", shop.web.admin("/metrics"));
 }

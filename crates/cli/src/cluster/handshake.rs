@@ -1,17 +1,19 @@
 //! The certificates that a server shows in a TLS handshake, whoever it is.
 
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use leno_identity::explain_io;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// A server name that tells a proxy that the handshake is for itself; of the port in it nothing is asked.
-const SERVER_NAME: &str = "4143.leno.internal";
+/// How long the server may take to finish its part of the handshake, and then to close.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 /// A certificate that is looked at, and believed by nobody.
 #[derive(Debug)]
@@ -20,13 +22,17 @@ struct AnyCertificate {
     chain: Mutex<Vec<CertificateDer<'static>>>,
 }
 
-/// The chain that a server shows. Its signature proves that it has the key; nothing else of it is believed, and nothing is
-/// sent to it.
+/// The chain that a proxy shows at its inbound port, `port`. The signature proves that the proxy has the key; nothing else of the chain
+/// is believed, and no request is sent.
+///
+/// The handshake ends in order, and the connection with it. A client that leaves earlier is a failed connection to the proxy, which
+/// logs a warning.
 ///
 /// # Errors
 /// When it shows none; one line.
 pub(crate) async fn chain(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    port: u16,
 ) -> Result<Vec<CertificateDer<'static>>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let seen = Arc::new(AnyCertificate { provider: provider.clone(), chain: Mutex::default() });
@@ -37,10 +43,20 @@ pub(crate) async fn chain(
         .with_custom_certificate_verifier(seen.clone())
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let name = ServerName::try_from(SERVER_NAME).map_err(|error| error.to_string())?;
-    let shaken: io::Result<_> = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    shaken.map_err(|error| format!("it shows no certificate: {error}"))?;
+    // A proxy finishes a handshake without a client certificate only if the name has its own port: that leads to no application.
+    let name = ServerName::try_from(format!("{port}.leno.internal")).map_err(|error| error.to_string())?;
+    let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    close(shaken.map_err(|error| format!("it shows no certificate: {}", explain_io(&error)))?).await;
     Ok(std::mem::take(&mut *seen.chain.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Ends a connection after its handshake. What the server sends first, its SETTINGS, tells that the handshake is over for it too.
+async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let mut buffer = [0; 1024];
+    // The chain is known: what goes wrong from now on changes nothing.
+    let _ = timeout(CLOSE_MAX, stream.read(&mut buffer)).await;
+    let _ = timeout(CLOSE_MAX, stream.shutdown()).await;
+    let _ = timeout(CLOSE_MAX, async { while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {} }).await;
 }
 
 impl ServerCertVerifier for AnyCertificate {

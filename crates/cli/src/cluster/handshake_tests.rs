@@ -23,22 +23,33 @@ fn the_chain_is_seen_in_a_handshake_that_needs_nobodys_trust() {
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
     let mut config = config.with_no_client_auth().with_single_cert(presented.clone(), key).expect("a certificate");
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let seen = runtime.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (seen, served) = runtime.block_on(async {
         let (mut here, there) = tokio::io::duplex(1 << 16);
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        tokio::join!(chain(&mut here), acceptor.accept(there)).0
+        let serve = async {
+            let mut stream = acceptor.accept(there).await?;
+            let name = stream.get_ref().1.server_name().map(str::to_owned);
+            stream.write_all(b"SETTINGS").await?;
+            // An end without close_notify would be an error.
+            let mut request = Vec::new();
+            stream.read_to_end(&mut request).await?;
+            Ok::<_, std::io::Error>((name, request))
+        };
+        tokio::join!(chain(&mut here, 4999), serve)
     });
     assert_eq!(seen, Ok(presented));
+    let (name, request) = served.expect("the handshake and the connection end in order");
+    assert_eq!((name.as_deref(), request.len()), (Some("4999.leno.internal"), 0));
 }
 
 #[test]
 fn what_shows_no_certificate_is_told() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let seen = runtime.block_on(async {
         let (mut here, there) = tokio::io::duplex(1 << 16);
         drop(there);
-        chain(&mut here).await
+        chain(&mut here, 4143).await
     });
     assert!(seen.is_err_and(|why| why.starts_with("it shows no certificate: ")));
 }

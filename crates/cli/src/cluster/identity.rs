@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::certificate::{Certificate, relative};
 use super::connect::{Cluster, ClusterError, Connect};
-use super::forward::{self, FORWARDS_MAX};
+use super::forward::{self, FORWARDS_MAX, Forwarded};
 use super::handshake;
 use super::plain::line;
 use super::pods;
@@ -44,9 +44,9 @@ pub(crate) struct Options {
 
 /// What a proxy shows.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Shown {
-    namespace: String,
-    pod: String,
+pub(crate) struct Shown {
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
     /// Its SPIFFE id.
     identity: Option<String>,
     /// Who signed it.
@@ -54,7 +54,7 @@ struct Shown {
     not_before: Option<String>,
     not_after: Option<String>,
     /// Why peers do not believe it, or why there is none; nothing if all is well.
-    problem: Option<String>,
+    pub(crate) problem: Option<String>,
     /// For people: how long it is valid.
     #[serde(skip)]
     expires: String,
@@ -72,21 +72,27 @@ impl Options {
     async fn look(&self, selection: &Selection) -> Result<Vec<Shown>, ClusterError> {
         let cluster = self.connect.cluster().await?;
         let groups = selection.groups(&cluster, &self.choice.scope).await?;
-        let bundle: Option<ConfigMap> = cluster.get(cluster.within(CONTROL_NAMESPACE), TRUST_BUNDLE).await?;
-        let bundle = bundle.and_then(|bundle| TrustBundle::from_pem(bundle.data?.get(ANCHORS)?.as_bytes()).ok());
         let progress = sign_of_life("shaking hands");
         let pods = groups.into_iter().flat_map(|group| group.pods).filter(pods::is_meshed).collect::<Vec<_>>();
-        let look = |pod: Pod| look_at(&cluster, pod, bundle.as_ref());
-        let shown = stream::iter(pods).map(look).buffered(FORWARDS_MAX).collect().await;
+        let shown = shown(&cluster, pods.iter()).await;
         progress.finish_and_clear();
-        Ok(shown)
+        shown
     }
+}
+
+/// What the proxies of these Pods show, and whether peers believe it.
+pub(crate) async fn shown(cluster: &Cluster, pods: impl Iterator<Item = &Pod>) -> Result<Vec<Shown>, ClusterError> {
+    let bundle: Option<ConfigMap> = cluster.get(cluster.within(CONTROL_NAMESPACE), TRUST_BUNDLE).await?;
+    let bundle = bundle.and_then(|bundle| TrustBundle::from_pem(bundle.data?.get(ANCHORS)?.as_bytes()).ok());
+    let look = |pod: Pod| look_at(cluster, pod, bundle.as_ref());
+    Ok(stream::iter(pods.cloned().collect::<Vec<_>>()).map(look).buffered(FORWARDS_MAX).collect().await)
 }
 
 async fn look_at(cluster: &Cluster, pod: Pod, bundle: Option<&TrustBundle>) -> Shown {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let port = pods::proxy_port(&pod, "leno-inbound").unwrap_or(INBOUND_PORT);
-    let chain = forward::converse(cluster, &namespace, &name, port, handshake::chain).await;
+    let shake = async |stream: &mut Forwarded| handshake::chain(stream, port).await;
+    let chain = forward::converse(cluster, &namespace, &name, port, shake).await;
     let now = SystemTime::now();
     match chain {
         Ok(chain) => conclude(&pod, &chain, bundle, now),
@@ -123,7 +129,7 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle
 }
 
 impl Shown {
-    fn nothing(namespace: String, pod: String, problem: String) -> Self {
+    pub(crate) fn nothing(namespace: String, pod: String, problem: String) -> Self {
         Self {
             namespace,
             pod,

@@ -10,6 +10,7 @@ mod forward;
 mod handshake;
 pub(crate) mod identity;
 mod metrics;
+mod peer;
 mod plain;
 mod pods;
 mod policies;

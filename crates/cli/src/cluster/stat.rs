@@ -1,4 +1,4 @@
-//! `leno stat`: what proxies measured at their applications, over a few seconds.
+//! `leno stat`: the calls that proxies counted over a few seconds, as servers (inbound) or as clients (outbound, `--to`).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,16 +11,15 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connect::{ClusterError, Connect};
 use super::metrics::{self, Pages};
+use super::peer::{Caller, Destination, View, destinations};
 use super::pods;
-use super::progress::sign_of_life;
-use super::scrape::Scrape;
+use super::progress::sign_of_life_or_line;
+use super::scrape::{Sample, Scrape};
 use super::select::{Group, Scope, Selection};
 use super::table::{Output, Table, show};
 
 /// Longest window.
 const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
-
-const INBOUND: (&str, &str) = ("direction", "inbound");
 
 /// Options of `leno stat`.
 #[derive(Args)]
@@ -33,6 +32,12 @@ pub(crate) struct Options {
     name: Option<String>,
     #[command(flatten)]
     scope: Scope,
+    /// Calls that the workloads make, by destination: to one Service, as echo or echo.shop:50051, or without a value to all
+    #[arg(long, value_name = "SERVICE", num_args = 0..=1, conflicts_with = "from")]
+    to: Option<Option<Destination>>,
+    /// Only calls of clients with this service account, as web or shop/web; - stands for clients without an identity
+    #[arg(long, value_name = "SERVICE-ACCOUNT")]
+    from: Option<Caller>,
     /// For how long calls are counted: 1s to 1h
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_window)]
     window: Duration,
@@ -43,11 +48,14 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
-/// One line: what the proxies of some Pods measured of calls to their applications.
+/// One line: what the proxies of some Pods counted of calls to their applications, or of their applications' calls to one destination.
 #[derive(Debug, Serialize)]
 struct Row {
     namespace: String,
     name: String,
+    /// What is called, in the client's view: a Service's port, or the addresses that are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
     pods: usize,
     /// Those that have a proxy.
     meshed_pods: usize,
@@ -63,7 +71,7 @@ struct Figures {
     success_rate: Option<f64>,
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
-    /// The part of the calls that came over mutual TLS, 0 to 1.
+    /// The part of the calls that went over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
     tcp_connections: f64,
 }
@@ -85,55 +93,97 @@ impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let selection = self.selection.with_name(self.name.as_ref())?;
         let rows = super::block_on(self.measure(&selection))??;
-        show(self.output, &rows, |rows| table(rows, self.window).to_string())?;
+        show(self.output, &rows, |rows| table(rows, &self.view(), self.window))?;
         Ok(())
+    }
+
+    fn view(&self) -> View {
+        match (&self.to, &self.from) {
+            (Some(only), _) => View::Outbound(only.clone()),
+            (None, from) => View::Inbound(from.clone()),
+        }
     }
 
     async fn measure(&self, selection: &Selection) -> Result<Vec<Row>, ClusterError> {
         let cluster = self.connect.cluster().await?;
         let groups = selection.groups(&cluster, &self.scope).await?;
-        let progress = sign_of_life("counting calls");
-        let start = Instant::now();
         let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
+        let waiting = format!("counting the calls of {} proxies for {} s", meshed().count(), self.window.as_secs());
+        let progress = sign_of_life_or_line(&waiting);
+        let start = Instant::now();
         let before = metrics::pages(&cluster, meshed()).await;
         sleep_until(start + self.window).await;
-        // Whoever was silent was told of, and is left out.
+        // A proxy that did not answer has been reported, and is left out.
         let after = metrics::pages(&cluster, meshed().filter(|pod| before.contains_key(&metrics::key(pod)))).await;
         progress.finish_and_clear();
-        Ok(groups.iter().map(|group| row(group, &before, &after, self.window)).collect())
+        let view = self.view();
+        Ok(groups.iter().flat_map(|group| rows(group, &view, &before, &after, self.window)).collect())
     }
 }
 
-fn row(group: &Group, before: &Pages, after: &Pages, window: Duration) -> Row {
-    let pages = group.pods.iter().filter_map(|pod| {
+/// The lines of a group: one of the calls to it, or one for each destination of its own.
+fn rows(group: &Group, view: &View, before: &Pages, after: &Pages, window: Duration) -> Vec<Row> {
+    let of_group = group.pods.iter().filter_map(|pod| {
         let key = metrics::key(pod);
         Some((before.get(&key)?, after.get(&key)?))
     });
-    let traffic = pages.map(|(before, after)| Traffic::between(before, after)).reduce(|sum, next| sum.plus(&next));
-    Row {
+    let grown: Vec<(Scrape, &Scrape)> = of_group.map(|(before, after)| (after.since(before), after)).collect();
+    let row = |to: Option<String>, traffic: Option<Traffic>| Row {
         namespace: group.namespace.clone(),
         name: group.name.clone(),
+        to,
         pods: group.pods.len(),
         meshed_pods: group.pods.iter().filter(|pod| pods::is_meshed(pod)).count(),
         traffic: traffic.map(|traffic| traffic.figures(window)),
+    };
+    let sum = |counts: &dyn Fn(&Sample) -> bool| {
+        let traffic = grown.iter().map(|(grown, now)| Traffic::of(grown, now, counts));
+        traffic.reduce(|sum, next| sum.plus(&next))
+    };
+    match view {
+        View::Inbound(caller) => {
+            vec![row(
+                None,
+                sum(&|sample| {
+                    view.has(sample) && caller.as_ref().is_none_or(|caller| caller.made(sample, &group.namespace))
+                }),
+            )]
+        }
+        View::Outbound(only) => {
+            let is_wanted = |to: &Destination| only.as_ref().is_none_or(|only| only.covers(to, &group.namespace));
+            let found = destinations(grown.iter().map(|(grown, _)| grown)).into_iter().filter(is_wanted);
+            let of_destination = |to: Destination| {
+                row(Some(to.to_string()), sum(&|sample| view.has(sample) && Destination::of(sample) == to))
+            };
+            found.map(of_destination).collect()
+        }
     }
 }
 
 impl Traffic {
-    /// What was counted between two pages of one proxy.
-    fn between(before: &Scrape, after: &Scrape) -> Self {
-        let grown = after.since(before);
+    /// What one proxy counted in the window, in the series that `counts` selects. Of connections, those that are open `now`.
+    fn of(grown: &Scrape, now: &Scrape, counts: impl Fn(&Sample) -> bool) -> Self {
+        let sum = |scrape: &Scrape, name: &str, label: Option<(&str, &str)>| {
+            let labels = label.as_slice();
+            // The sum of nothing would be minus zero.
+            scrape.all(name, labels).filter(|sample| counts(sample)).fold(0.0, |sum, sample| sum + sample.value)
+        };
         let mut latencies = BTreeMap::new();
-        for bucket in grown.all("response_latency_ms_bucket", &[INBOUND]) {
+        for bucket in grown.all("response_latency_ms_bucket", &[]).filter(|bucket| counts(bucket)) {
             *latencies.entry(bound_us(bucket.label("le"))).or_default() += bucket.value;
         }
+        // The connections of clients, or those to servers: on the side that is not the own application's.
+        let peer = now.all("tcp_open_connections", &[]).filter(|sample| {
+            let far = if sample.label("direction") == "inbound" { "src" } else { "dst" };
+            sample.label("peer") == far && counts(sample)
+        });
         Self {
-            calls: grown.sum("request_total", &[INBOUND]),
-            secure_calls: grown.sum("request_total", &[INBOUND, ("tls", "true")]),
-            successes: grown.sum("response_total", &[INBOUND, ("classification", "success")]),
-            responses: grown.sum("response_total", &[INBOUND]),
+            calls: sum(grown, "request_total", None),
+            secure_calls: sum(grown, "request_total", Some(("tls", "true"))),
+            successes: sum(grown, "response_total", Some(("classification", "success"))),
+            responses: sum(grown, "response_total", None),
             latencies,
-            connections: after.sum("tcp_open_connections", &[INBOUND, ("peer", "src")]),
+            connections: peer.fold(0.0, |sum, sample| sum + sample.value),
         }
     }
 
@@ -188,17 +238,18 @@ fn bound_us(milliseconds: &str) -> u64 {
     bound.map_or(u64::MAX, |milliseconds| (milliseconds * 1_000.0) as u64)
 }
 
-fn table(rows: &[Row], window: Duration) -> String {
-    let mut table =
-        Table::new(&["NAMESPACE", "NAME", "MESHED", "#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS", "#TLS", "#TCP"]);
+fn table(rows: &[Row], view: &View, window: Duration) -> String {
+    let figures = ["MESHED", "#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS", "#TLS", "#TCP"];
+    let names: &[&str] = if view.is_outbound() { &["NAMESPACE", "NAME", "TO"] } else { &["NAMESPACE", "NAME"] };
+    let mut table = Table::new(&[names, &figures].concat());
     for row in rows {
         let number = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"));
         let percent =
             |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
         let figures = row.traffic.as_ref();
-        table.row([
-            row.namespace.clone(),
-            row.name.clone(),
+        let mut cells = vec![row.namespace.clone(), row.name.clone()];
+        cells.extend(row.to.clone());
+        cells.extend([
             format!("{}/{}", row.meshed_pods, row.pods),
             number(figures.map(|figures| figures.calls_per_second)),
             percent(figures.and_then(|figures| figures.success_rate)),
@@ -207,11 +258,18 @@ fn table(rows: &[Row], window: Duration) -> String {
             percent(figures.and_then(|figures| figures.tls_share)),
             figures.map_or_else(|| "-".to_owned(), |figures| format!("{:.0}", figures.tcp_connections)),
         ]);
+        table.row(cells);
     }
     if rows.is_empty() {
-        return "nothing runs here; -n NAME or -A looks elsewhere\n".to_owned();
+        return match view {
+            View::Inbound(_) => "nothing runs here; -n NAME or -A looks elsewhere\n".to_owned(),
+            View::Outbound(_) => {
+                "no proxy here has sent a call to such a destination since it started; -n NAME or -A looks elsewhere\n"
+                    .to_owned()
+            }
+        };
     }
-    format!("{table}\nover {} s, calls to these workloads as their proxies counted them\n", window.as_secs())
+    format!("{table}\nover {} s, {}\n", window.as_secs(), view.caption())
 }
 
 fn parse_window(text: &str) -> Result<Duration, String> {

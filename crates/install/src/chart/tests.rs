@@ -328,6 +328,7 @@ fn the_control_planes_proxy_is_as_the_injector_would_make_it() {
                 "proxy.outboundPort=9140",
                 "proxy.workers=2",
                 "proxy.shutdownGrace=5s",
+                "proxy.egressConnectTimeout=3s",
                 "proxy.defaultInboundPolicy=deny",
                 "proxy.logLevel=debug",
                 "proxy.logFormat=json",

@@ -161,6 +161,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     if settings.forwarded_for != "keep" {
         args.push(format!("--forwarded-for={}", settings.forwarded_for));
     }
+    option(&mut args, "--egress-connect-timeout", &settings.egress_connect_timeout);
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     option(&mut args, "--http-ports", &settings.http_ports);
     args.extend(probes::options(probes));

@@ -1,18 +1,25 @@
 //! The settings of one Pod's proxy: from the installation, the namespace's annotations, and the Pod's own.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
 use leno_model::policy::{DefaultInboundPolicy, Network};
 use leno_model::protocol::PortRanges;
+use leno_model::settings::parse_duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::annotations::{
-    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, FORWARDED_CLIENT_CERT, FORWARDED_FOR, HTTP_PORTS,
-    INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT, PROXY_CPU_REQUEST, PROXY_IMAGE,
-    PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT, PROXY_MEMORY_REQUEST,
-    PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS, SKIP_SUBNETS, ours,
+    ACCESS_LOG, ADMIN_PORT, ALL, Bearer, DEFAULT_INBOUND_POLICY, EGRESS_CONNECT_TIMEOUT, FORWARDED_CLIENT_CERT,
+    FORWARDED_FOR, HTTP_PORTS, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT,
+    PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT,
+    PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
+    SKIP_SUBNETS, ours,
 };
 
 const WORKERS_MAX: u16 = 64;
+/// How long a connection may take to be established.
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 /// Longest grace period of a proxy, in seconds.
 const GRACE_MAX_SECONDS: u64 = 3_600;
 
@@ -37,6 +44,8 @@ pub struct Settings {
     pub access_log: String,
     /// How long calls in flight may take after the Pod begins to end.
     pub shutdown_grace: String,
+    /// How long a connection to an address without a Service may take to be established.
+    pub egress_connect_timeout: String,
     /// The policy for ports without an enforced AuthorizationPolicy.
     pub default_inbound_policy: String,
     /// Whether the application gets the verified client in x-forwarded-client-cert too.
@@ -71,12 +80,13 @@ impl Default for Settings {
             cpu_request: "10m".to_owned(),
             cpu_limit: none(),
             memory_request: "16Mi".to_owned(),
-            memory_limit: none(),
+            memory_limit: "128Mi".to_owned(),
             workers: 1,
             log_level: "info".to_owned(),
             log_format: "plain".to_owned(),
             access_log: "off".to_owned(),
             shutdown_grace: "30s".to_owned(),
+            egress_connect_timeout: none(),
             default_inbound_policy: "all-unauthenticated".to_owned(),
             forwarded_client_cert: false,
             forwarded_for: "keep".to_owned(),
@@ -146,6 +156,7 @@ impl Settings {
             PROXY_LOG_FORMAT => self.log_format = one_of(value, &["plain", "json"])?,
             ACCESS_LOG => self.access_log = one_of(value, &["off", "json", "apache"])?,
             SHUTDOWN_GRACE => self.shutdown_grace = grace(value)?,
+            EGRESS_CONNECT_TIMEOUT => self.egress_connect_timeout = connect_timeout(value)?,
             INBOUND_PORT => self.inbound_port = number(value)?,
             OUTBOUND_PORT => self.outbound_port = number(value)?,
             ADMIN_PORT => self.admin_port = number(value)?,
@@ -224,6 +235,12 @@ fn grace(value: &str) -> Option<String> {
         _ => return None,
     };
     (milliseconds <= GRACE_MAX_SECONDS * 1_000).then(|| value.to_owned())
+}
+
+/// As the proxy's option takes it.
+fn connect_timeout(value: &str) -> Option<String> {
+    let timeout = parse_duration(value)?;
+    CONNECT_TIMEOUTS.contains(&timeout).then(|| value.to_owned())
 }
 
 #[cfg(test)]

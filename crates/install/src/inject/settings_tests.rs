@@ -41,6 +41,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
         (PROXY_LOG_FORMAT, "json"),
         (ACCESS_LOG, "apache"),
         (SHUTDOWN_GRACE, "60m"),
+        (EGRESS_CONNECT_TIMEOUT, "5s"),
         (INBOUND_PORT, "1"),
         (OUTBOUND_PORT, "65535"),
         (ADMIN_PORT, "9191"),
@@ -92,6 +93,9 @@ fn values_that_almost_work_do_not() {
         (SHUTDOWN_GRACE, "30"),
         (SHUTDOWN_GRACE, "61m"),
         (SHUTDOWN_GRACE, "s"),
+        (EGRESS_CONNECT_TIMEOUT, "9ms"),
+        (EGRESS_CONNECT_TIMEOUT, "61s"),
+        (EGRESS_CONNECT_TIMEOUT, "5"),
         (INBOUND_PORT, "65536"),
         (OUTBOUND_PORT, ""),
     ];

@@ -109,7 +109,7 @@ async fn serve_on(listener: TcpListener, name: String, work: Arc<Work>, stop: im
         .map_err(|error| io("serving")(std::io::Error::other(error)))
 }
 
-fn until_told_to_stop() -> Result<impl Future<Output = ()>> {
+pub(crate) fn until_told_to_stop() -> Result<impl Future<Output = ()>> {
     let watch = |kind| signal(kind).map_err(io("watching for signals"));
     let mut terminate = watch(SignalKind::terminate())?;
     let mut interrupt = watch(SignalKind::interrupt())?;

@@ -122,6 +122,16 @@ impl PortPolicy {
         Self { probes, ..self }
     }
 
+    /// Whether a kubelet probes this port.
+    pub fn has_probes(&self) -> bool {
+        !self.probes.is_empty()
+    }
+
+    /// Whether the request is one of the kubelet's probes of this port.
+    pub fn is_probe(&self, request: &Request<'_>) -> bool {
+        self.probes.match_any(request)
+    }
+
     /// Whether `caller` may do this. Without a request, whether it may do anything at all on this port, as a
     /// connection whose content is not read does.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {

@@ -68,6 +68,16 @@ struct Admitted<'a> {
     /// The one that goes before all others, whose kind all have.
     first: &'a Route,
     names: HashSet<(&'a str, &'a str)>,
+    /// The routes with matches that an older route has too. Equal matches are equally specific, so the older route gets the requests.
+    shadowed: HashMap<(&'a str, &'a str), Shadow<'a>>,
+}
+
+/// How much of a route older routes take.
+#[derive(Clone, Copy)]
+struct Shadow<'a> {
+    /// The route that has the first of these matches.
+    older: &'a Route,
+    matches: usize,
 }
 
 /// The routes of each group: those of the kind that goes before, in order of precedence as long as there is room for their
@@ -89,13 +99,48 @@ fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'
             bytes += route.size_bytes();
             if first.kind == RouteKind::Tcp { matches <= 1 } else { bytes <= TABLE_MAX_BYTES }
         };
-        let names = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).map(name_of).collect();
-        Some((group, Admitted { first, names }))
+        let admitted: Vec<_> = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).collect();
+        let names = admitted.iter().map(|route| name_of(route)).collect();
+        Some((group, Admitted { first, names, shadowed: shadowed(&admitted) }))
     };
     groups.into_iter().filter_map(admit).collect()
 }
 
-impl Admitted<'_> {
+/// The routes with matches of older ones, among routes in order of seniority.
+fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>> {
+    let mut shadowed: HashMap<_, Shadow<'a>> = HashMap::new();
+    if routes.len() < 2 {
+        return shadowed;
+    }
+    // A match's text has every field of it.
+    let mut owners: HashMap<String, &'a Route> = HashMap::new();
+    for route in routes {
+        for found in route.rules.iter().flat_map(|rule| &rule.matches) {
+            let older = *owners.entry(format!("{found:?}")).or_insert(route);
+            if !std::ptr::eq(older, *route) {
+                shadowed.entry(name_of(route)).or_insert(Shadow { older, matches: 0 }).matches += 1;
+            }
+        }
+    }
+    shadowed
+}
+
+impl<'a> Admitted<'a> {
+    /// What the status of a route says that older routes take calls from; nothing if none does.
+    fn shadow(&self, route: &Route, cluster: &ClusterKey) -> Option<String> {
+        let Shadow { older, matches } = *self.shadowed.get(&name_of(route))?;
+        let (namespace, name) = name_of(older);
+        let older = format!("{} {namespace}/{name}", older.kind.name());
+        let (all, fix) = (route.match_count(), "remove one of the two, or give this route other matches");
+        Some(if matches == all {
+            format!("it gets no calls of {cluster}: {older}, which is older, has the same matches; {fix}")
+        } else {
+            format!(
+                "{matches} of its {all} matches get no calls of {cluster}: {older}, which is older, has the same; {fix}"
+            )
+        })
+    }
+
     fn has(&self, route: &Route) -> bool {
         route.kind == self.first.kind && self.names.contains(&name_of(route))
     }
@@ -234,7 +279,11 @@ impl Attached {
         let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
         let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())
         else {
-            return Ok((has, in_force));
+            let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, &group.0));
+            let Some(shadow) = shadow else { return Ok((has, in_force)) };
+            // Both are accepted, as two TCPRoutes are (GEP-2644).
+            self.notices.push(Notice { place: place_of(route, &parent.spot), what: shadow.clone() });
+            return Ok((has, format!("{in_force}, but {shadow}")));
         };
         let (namespace, name) = name_of(first);
         let before = format!("{cluster} has {} {namespace}/{name}, which goes before", first.kind.name());

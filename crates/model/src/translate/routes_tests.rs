@@ -555,3 +555,40 @@ fn the_examples_of_the_documentation_do_what_they_say() {
         assert_eq!(vault.find_server(Some(name)).is_some(), is_known, "{name}");
     }
 }
+
+/// The message of a route's Accepted condition, which is true.
+fn accepted<'t>(translation: &'t Translation, name: &str) -> &'t str {
+    let status = translation.routes.iter().find(|status| &*status.route.name == name).expect("a status");
+    assert_eq!((status.conditions[0].status, status.conditions[0].reason), ACCEPTED, "{status:?}");
+    &status.conditions[0].message
+}
+
+#[test]
+fn a_route_whose_matches_an_older_one_has_is_accepted_and_says_that_it_gets_no_calls() {
+    let fix = "remove one of the two, or give this route other matches";
+    let translation = with(&[http("shop/a", CART, &to_cart("a")), http("shop/b", CART, &to_cart("b"))]);
+    assert_eq!(found(&translation, "shop", get("/")).as_deref(), Some("a"));
+    assert_eq!(accepted(&translation, "a"), "in force for Service shop/cart");
+    let why =
+        format!("it gets no calls of cart.shop:80: HTTPRoute shop/a, which is older, has the same matches; {fix}");
+    assert_eq!(accepted(&translation, "b"), format!("in force for Service shop/cart, but {why}"));
+    assert!(lines(&translation.notices).iter().any(|line| line.ends_with(&why)), "{:?}", translation.notices);
+    // A consumer route is for the clients of its own namespace, and so shadows no producer route.
+    let translation = with(&[http("bank/a", CART, &to_cart("a")), http("shop/b", CART, &to_cart("b"))]);
+    assert_eq!(accepted(&translation, "b"), "in force for Service shop/cart");
+}
+
+#[test]
+fn a_route_that_shares_some_matches_with_an_older_one_says_how_many() {
+    let matches = |paths: &[&str]| {
+        let paths: Vec<String> = paths.iter().map(|path| format!("{{path: {{value: {path}}}}}")).collect();
+        format!("[{{matches: [{}], backendRefs: [{{name: cart, namespace: shop, port: 80}}]}}]", paths.join(", "))
+    };
+    let translation =
+        with(&[http("shop/a", CART, &matches(&["/x", "/y"])), http("shop/b", CART, &matches(&["/y", "/z"]))]);
+    assert!(
+        accepted(&translation, "b").contains(", but 1 of its 2 matches get no calls of cart.shop:80: HTTPRoute shop/a")
+    );
+    let translation = with(&[http("shop/a", CART, &matches(&["/x"])), http("shop/b", CART, &matches(&["/y"]))]);
+    assert_eq!(accepted(&translation, "b"), "in force for Service shop/cart");
+}

@@ -17,7 +17,7 @@ use leno_wire::identity::v1::{CertifyRequest, CertifyResponse};
 use rustls::pki_types::CertificateDer;
 use tokio::time::sleep;
 
-use super::connect::{ControlPlane, Security, read_trust_bundle};
+use super::connect::{ControlPlane, Security, explain_status, read_trust_bundle};
 use super::retry::Retry;
 use super::workers::random_seed;
 
@@ -79,7 +79,7 @@ impl ServiceIssuer {
         let mut client =
             IdentityClient::new(control_plane.connect().await?).max_decoding_message_size(RESPONSE_MAX_BYTES);
         let answer = client.certify(CertifyRequest { csr: request.csr().to_vec(), token }).await;
-        let CertifyResponse { chain, trust } = answer.map_err(|status| status.message().to_owned())?.into_inner();
+        let CertifyResponse { chain, trust } = answer.map_err(|status| explain_status(&status))?.into_inner();
         let signer = Signer(trust.unwrap_or_default().signer);
         self.signer.replace(Some(signer.clone()));
         let trust = Trust { bundle: read_trust_bundle(&service.trust_bundle)?, signer };

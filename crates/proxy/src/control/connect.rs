@@ -1,5 +1,6 @@
 //! Connections to the control plane: in clear on this machine, else by TLS with somebody whose identity is checked.
 
+use std::error::Error as _;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower_service::Service;
 
@@ -107,6 +109,21 @@ impl Security {
     }
 }
 
+/// Why the control plane gave no answer, and what to look at.
+pub(super) fn explain_status(status: &Status) -> String {
+    match status.source() {
+        // The control plane's own answer, whose message says what to do.
+        None if !status.message().is_empty() => status.message().to_owned(),
+        None => format!("the control plane answered {:?} without a reason; look at its log", status.code()),
+        // The message names a layer of the library ("h2 protocol error"), the innermost source what happened.
+        Some(source) => format!(
+            "the connection to the control plane broke: {}; if this repeats, look whether its Pods restart (kubectl get pods -n leno) and at \
+             the network between",
+            innermost(source)
+        ),
+    }
+}
+
 /// Reads a trust bundle that somebody else keeps up to date.
 ///
 /// # Errors
@@ -136,3 +153,7 @@ impl Service<Uri> for Connector {
         Box::pin(self.0.clone().open())
     }
 }
+
+#[cfg(test)]
+#[path = "connect_tests.rs"]
+mod tests;

@@ -65,6 +65,8 @@ pub enum NoTlsReason {
     NoTlsFromRemote,
     /// The destination has no proxy of the mesh.
     NotInMesh,
+    /// The client is a kubelet that probes the application: it has no identity, and its requests are no calls.
+    Probe,
 }
 
 /// What tells series about calls apart.
@@ -123,6 +125,7 @@ impl NoTlsReason {
             Self::Loopback => "loopback",
             Self::NoTlsFromRemote => "no_tls_from_remote",
             Self::NotInMesh => "not_provided_by_service_discovery",
+            Self::Probe => "probe",
         }
     }
 }

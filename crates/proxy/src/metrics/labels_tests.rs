@@ -41,6 +41,7 @@ fn every_state_of_tls_is_told_apart_as_linkerd_does() {
         none(NoTlsReason::NotInMesh),
         "direction=inbound tls=no_identity no_tls_reason=not_provided_by_service_discovery"
     );
+    assert_eq!(none(NoTlsReason::Probe), "direction=inbound tls=no_identity no_tls_reason=probe");
 }
 
 #[test]

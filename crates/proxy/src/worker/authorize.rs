@@ -39,23 +39,33 @@ impl Gate {
         if is_opaque { &self.metrics.tcp } else { &self.metrics.http }
     }
 
+    /// Whether a call is one of the requests that a kubelet makes of this port. A client with an identity is no kubelet.
+    fn is_probe(&self, client: &Client, call: &Call) -> bool {
+        let can_be = self.policy.has_probes() && client.peer_id.is_none() && call.protocol != Protocol::Opaque;
+        can_be && !call.request.is_empty() && self.policy.is_probe(&request(call))
+    }
+
     /// What is decided of a client's call. A call whose request is not kept is taken for no health check.
     pub(super) fn decide(&self, client: &Client, call: &Call) -> Decision {
         if self.standing == Decision::Allow || call.protocol == Protocol::Opaque || call.request.is_empty() {
             return self.standing.clone();
         }
-        let request = Request {
-            method: call.request.get(Known::Method).unwrap_or_default(),
-            path: call.request.get(Known::Path).unwrap_or_default(),
-            upgrade: call.request.contains(Known::LenoUpgrade),
-            has_content: !call.request_ended,
-        };
-        self.policy.authorize(&caller(client), Some(&request))
+        self.policy.authorize(&caller(client), Some(&request(call)))
     }
 }
 
 fn caller(client: &Client) -> Caller<'_> {
     Caller { identity: client.peer_id.as_deref(), address: client.origin.peer.ip() }
+}
+
+/// What policies look at in a call.
+fn request(call: &Call) -> Request<'_> {
+    Request {
+        method: call.request.get(Known::Method).unwrap_or_default(),
+        path: call.request.get(Known::Path).unwrap_or_default(),
+        upgrade: call.request.contains(Known::LenoUpgrade),
+        has_content: !call.request_ended,
+    }
 }
 
 impl Worker {
@@ -74,6 +84,15 @@ impl Worker {
         let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });
         let standing = policy.authorize(&caller(client), None);
         Some(Gate { policy, port: address.port(), metrics, standing })
+    }
+
+    /// Whether a routed call is a probe of the application, as the Pod's own spec describes it.
+    pub(super) fn is_probe(&self, client: usize, slot: u32) -> bool {
+        let (Some(client), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
+            return false;
+        };
+        let gate = client.latest_route.as_ref().and_then(|route| route.gate.as_ref());
+        gate.is_some_and(|gate| gate.is_probe(client, call))
     }
 
     /// Asks the policy about a call that has been routed.

@@ -14,6 +14,7 @@ use super::accounts::Lane;
 use super::cluster::{ClusterState, Pool, Standing, TargetKey, single};
 use super::hop::{PoolKey, Protocol};
 use super::reply::ProxyError;
+use crate::limits::ms;
 
 impl Worker {
     /// The state of a Service's cluster, made when its first call comes.
@@ -53,7 +54,11 @@ impl Worker {
 
     pub(super) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
         let known = mesh.endpoint_by_address(address);
-        single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)))
+        let mut cluster = single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)));
+        if known.is_none() {
+            Arc::make_mut(&mut cluster).settings.connect_timeout = ms(self.limits.relay.egress_connect_timeout_ms);
+        }
+        cluster
     }
 
     fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> usize {

@@ -11,6 +11,7 @@ use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
 use super::target::{Routed, protocol_of, strip_identities, tell_client};
+use crate::metrics::{NoTlsReason, Tls};
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -96,10 +97,17 @@ impl Worker {
         }
     }
 
-    /// Inbound calls count under the name of who makes them. Outbound ones count when it is known who takes them.
+    /// Inbound calls count under the name of who makes them, and a kubelet's probes apart from calls. Outbound calls count when it is
+    /// known who takes them.
     fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
-        let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
-        if let Some(place) = latest.and_then(|latest| latest.traffic) {
+        let place = if self.is_probe(client, slot) {
+            let state = self.clusters.get_mut(cluster);
+            state.map(|state| state.traffic_place(&self.metrics, Tls::None(NoTlsReason::Probe)))
+        } else {
+            let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
+            latest.and_then(|latest| latest.traffic)
+        };
+        if let Some(place) = place {
             self.count_request(slot, cluster, place);
         }
     }

@@ -1,9 +1,10 @@
 //! `leno check`: whether Leno can be installed, is installed well, and whether its proxies work.
 //!
-//! `read` asks the cluster for all that is needed; the others conclude from it, purely: `kubernetes`, `pre`, `installed`,
-//! `new_pods`, `trust`, `proxies`. A [`report::Checklist`] says which checks depend on which.
+//! `read` asks the cluster for all that is needed; the others conclude from it, purely: `kubernetes`, `pre`, `images`,
+//! `installed`, `new_pods`, `trust`, `proxies`. A [`report::Checklist`] says which checks depend on which.
 
 mod absence;
+mod images;
 mod installed;
 mod kubernetes;
 mod new_pods;
@@ -22,7 +23,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
+use leno_install::chart::{default_values, set_value};
 use leno_model::settings::parse_duration;
+use serde_json::Value;
 
 use super::connect::{Cluster, Connect};
 use super::progress::sign_of_life;
@@ -38,6 +41,9 @@ pub(crate) struct Options {
     /// Before an installation: whether it would work here, and whether you may
     #[arg(long, conflicts_with = "proxy")]
     pre: bool,
+    /// With --pre: a value that you will install with, as image.registry=registry.example/mesh; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", requires = "pre")]
+    set: Vec<String>,
     /// Look at every proxy too, and at Pods that should have one
     #[arg(long)]
     proxy: bool,
@@ -57,17 +63,21 @@ pub(crate) struct Options {
 impl Options {
     /// Checks; fails if a check does.
     pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
-        let list = super::block_on(self.check())??;
+        let mut values = default_values(false)?;
+        for set in &self.set {
+            set_value(&mut values, set)?;
+        }
+        let list = super::block_on(self.check(&values))??;
         show(self.output, &list, |list| list.text(has_colours()))?;
         Ok(if list.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    async fn check(&self) -> Result<Checklist, super::connect::ClusterError> {
+    async fn check(&self, values: &Value) -> Result<Checklist, super::connect::ClusterError> {
         let cluster = self.connect.cluster().await?;
         let until = Instant::now() + self.wait.unwrap_or_default();
         let progress = sign_of_life("asking the cluster");
         loop {
-            let list = self.look(&cluster).await;
+            let list = self.look(&cluster, values).await;
             match list.failure() {
                 Some(failure) if Instant::now() + PAUSE < until => {
                     progress.set_message(format!("waiting: {}: {}", failure.name, failure.why));
@@ -81,9 +91,9 @@ impl Options {
         }
     }
 
-    async fn look(&self, cluster: &Cluster) -> Checklist {
+    async fn look(&self, cluster: &Cluster, values: &Value) -> Checklist {
         if self.pre {
-            return pre::conclude(&pre::read(cluster).await);
+            return pre::conclude(&pre::read(cluster).await, values);
         }
         let installed = read::installed(cluster).await;
         let mut list = installed::conclude(&installed, SystemTime::now());

@@ -7,6 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
 use kube::api::PostParams;
@@ -14,6 +15,7 @@ use leno_install::chart::{default_values, objects};
 use leno_install::names::{CONTROL, CONTROL_NAMESPACE, GUARD, INJECTOR, VALIDATOR, VERSION_LABEL};
 use serde_json::Value;
 
+use super::images;
 use super::kubernetes::{self, API_SERVER};
 use super::read;
 use super::report::{Checklist, Finding};
@@ -37,23 +39,25 @@ pub(super) struct Facts {
     deployment: Result<Option<Deployment>, ClusterError>,
     /// Webhook configurations of ours and the guard, which refuse Pods without a control plane.
     webhooks: Result<Vec<String>, ClusterError>,
+    nodes: Result<Vec<Node>, ClusterError>,
     routes: Result<kubernetes::Routes, ClusterError>,
 }
 
 /// Reads it.
 pub(super) async fn read(cluster: &Cluster) -> Facts {
-    let (version, forbidden, deployment, webhooks, routes) = tokio::join!(
+    let (version, forbidden, deployment, webhooks, nodes, routes) = tokio::join!(
         read::version(cluster),
         forbidden(cluster),
         cluster.get(cluster.within::<Deployment>(CONTROL_NAMESPACE), CONTROL),
         webhooks(cluster),
+        cluster.list(cluster.global(), ""),
         read::routes(cluster),
     );
-    Facts { version, forbidden, deployment, webhooks, routes }
+    Facts { version, forbidden, deployment, webhooks, nodes, routes }
 }
 
-/// Concludes.
-pub(super) fn conclude(facts: &Facts) -> Checklist {
+/// Concludes, for an installation with these values.
+pub(super) fn conclude(facts: &Facts, values: &Value) -> Checklist {
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
     list.section("you");
@@ -63,6 +67,11 @@ pub(super) fn conclude(facts: &Facts) -> Checklist {
     });
     list.section("room for Leno");
     list.check("installation", &[API_SERVER], || installation(facts));
+    list.check("images", &[API_SERVER], || match &facts.nodes {
+        Ok(nodes) => images::conclude(&images::images(values), nodes),
+        // Who may not list nodes can install all the same.
+        Err(error) => Finding::from(error).into_warning(),
+    });
     kubernetes::gateway(&mut list, &facts.routes);
     list
 }

@@ -3,6 +3,16 @@ use serde_json::json;
 use super::super::report::{Check, Verdict};
 use super::*;
 
+/// A node that has the images.
+fn node() -> Node {
+    let images = images::images(&values());
+    serde_json::from_value(json!({"status": {"images": [{"names": images, "sizeBytes": 1}]}})).expect("a Node")
+}
+
+fn values() -> Value {
+    default_values(false).expect("the chart's values")
+}
+
 fn facts() -> Facts {
     let info =
         Info { major: "1".to_owned(), minor: "34".to_owned(), git_version: "v1.34.4".to_owned(), ..Info::default() };
@@ -11,17 +21,18 @@ fn facts() -> Facts {
         forbidden: Ok(Vec::new()),
         deployment: Ok(None),
         webhooks: Ok(Vec::new()),
+        nodes: Ok(vec![node()]),
         routes: Ok(Default::default()),
     }
 }
 
 fn found(facts: &Facts, name: &str) -> Check {
-    conclude(facts).checks().iter().find(|check| check.name == name).expect("the check").clone()
+    conclude(facts, &values()).checks().iter().find(|check| check.name == name).expect("the check").clone()
 }
 
 #[test]
 fn an_empty_cluster_is_ready() {
-    assert!(conclude(&facts()).checks().iter().all(|check| check.verdict == Verdict::Ok));
+    assert!(conclude(&facts(), &values()).checks().iter().all(|check| check.verdict == Verdict::Ok));
 }
 
 #[test]
@@ -77,4 +88,10 @@ fn every_kind_of_the_chart_is_asked_for_where_it_is_created() {
         "roles.rbac.authorization.k8s.io leno",
     ];
     assert_eq!(asked, expected);
+}
+
+#[test]
+fn images_that_no_node_has_are_a_warning_before_pods_wait_for_them() {
+    let check = found(&Facts { nodes: Ok(vec![Node::default()]), ..facts() }, "images");
+    assert_eq!(check.verdict, Verdict::Warning);
 }

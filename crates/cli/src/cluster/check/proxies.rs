@@ -18,6 +18,7 @@ use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
+use crate::cluster::identity::Shown;
 use crate::cluster::plain::line;
 use crate::cluster::pods;
 use crate::cluster::scrape::Scrape;
@@ -34,6 +35,7 @@ const REFUSED: &str = "refused Pods";
 const ANNOTATIONS: &str = "annotations";
 const EXPECTED: &str = "Pods without a proxy";
 const READY: &str = "proxies are ready";
+const BELIEVED: &str = "peers trust them";
 const PROBES: &str = "probes of their applications";
 
 /// Concludes.
@@ -49,7 +51,7 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Err(error) => vec![error.into()],
     });
     list.check(REFUSED, &[API_SERVER], || match &proxies.replica_sets {
-        Ok(sets) => refused(sets),
+        Ok(sets) => refused(sets, &meshed(installed)),
         Err(error) => vec![error.into()],
     });
     list.check(ANNOTATIONS, &[API_SERVER], || match &installed.namespaces {
@@ -66,6 +68,10 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Err(error) => error.into(),
     });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
+    list.check(BELIEVED, &[API_SERVER], || match &proxies.shown {
+        Ok(shown) => believed(shown),
+        Err(error) => error.into(),
+    });
 }
 
 /// As `shop/web-1`.
@@ -128,15 +134,42 @@ fn misspelt(pods: &[&Pod], namespaces: &[Namespace]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("namespaces and Pods have no mistake in theirs")] } else { found }
 }
 
-/// Workloads whose Pods the API server refuses because of the mesh.
-fn refused(replica_sets: &[ReplicaSet]) -> Vec<Finding> {
+/// What to type where a ResourceQuota refuses Pods. A quota for limits wants a limit for each container, those of the proxy included.
+fn for_quota(message: &str, namespace: &str) -> String {
+    const ANNOTATIONS: [(&str, &str); 4] = [
+        ("limits.cpu", "leno.dev/proxy-cpu-limit=1"),
+        ("limits.memory", "leno.dev/proxy-memory-limit=128Mi"),
+        ("requests.cpu", "leno.dev/proxy-cpu-request=10m"),
+        ("requests.memory", "leno.dev/proxy-memory-request=16Mi"),
+    ];
+    let named =
+        ANNOTATIONS.iter().filter(|(resource, _)| message.contains(resource)).map(|(_, annotation)| *annotation);
+    match named.collect::<Vec<_>>().as_slice() {
+        [] => format!("kubectl describe resourcequota -n {namespace}; leno-init and leno-proxy count too"),
+        annotations => format!(
+            "kubectl annotate namespace {namespace} {} gives leno-init and leno-proxy that much; if the sum is too large, raise the quota: \
+             kubectl describe resourcequota -n {namespace}",
+            annotations.join(" ")
+        ),
+    }
+}
+
+/// Workloads whose Pods the API server refuses because of the mesh, in namespaces some of which are `meshed`.
+fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     let finding = |set: &ReplicaSet| {
         let mut conditions = set.status.as_ref()?.conditions.iter().flatten();
         let is_ours = |message: &str| message.contains(GUARD) || message.contains(WEBHOOK);
+        let is_of_quota = |message: &str| message.contains("failed quota") || message.contains("exceeded quota");
         let failure = conditions.find(|one| one.type_ == "ReplicaFailure" && one.status == "True")?;
-        let message = failure.message.as_deref().filter(|message| is_ours(message))?;
+        let message = failure.message.as_deref()?;
         let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
         let why = format!("Pods of replicaset {namespace}/{name} are refused: {}", line(message));
+        if is_of_quota(message) && (message.contains(PROXY) || meshed.contains(&namespace)) {
+            return Some(Finding::failed(why, for_quota(message, &namespace)));
+        }
+        if !is_ours(message) {
+            return None;
+        }
         Some(Finding::failed(
             why,
             "once the control plane answers, the controller tries again within 17 minutes; kubectl rollout restart of its Deployment does \
@@ -145,6 +178,14 @@ fn refused(replica_sets: &[ReplicaSet]) -> Vec<Finding> {
     };
     let found: Vec<Finding> = replica_sets.iter().filter_map(finding).collect();
     if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
+}
+
+/// The namespaces whose Pods get proxies by an annotation.
+fn meshed(installed: &Installed) -> Vec<String> {
+    let is_meshed =
+        |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled");
+    let namespaces = installed.namespaces.iter().flatten();
+    namespaces.filter(is_meshed).map(ResourceExt::name_any).collect()
 }
 
 /// The namespaces that the injector does not look at.
@@ -225,6 +266,22 @@ fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
     let found: Vec<Finding> = proxies.metrics.iter().filter_map(finding).collect();
     let count = proxies.metrics.len();
     if found.is_empty() { vec![Finding::ok(format!("{count} of {count} are valid for hours"))] } else { found }
+}
+
+/// Whether the trust bundle's anchors vouch for the certificate that each proxy shows: a certificate may be valid for hours and be of an
+/// authority that no peer trusts, as after a new installation.
+fn believed(shown: &[Shown]) -> Vec<Finding> {
+    let finding = |one: &Shown| {
+        let Shown { namespace, pod, problem, .. } = one;
+        let fix = format!(
+            "kubectl delete pod -n {namespace} {pod}, so that its proxy gets a new certificate; if that changes nothing, leno check about \
+             the authority and the trust bundles"
+        );
+        Some(Finding::failed(format!("{namespace}/{pod}: {}", line(problem.as_deref()?)), fix))
+    };
+    let found: Vec<Finding> = shown.iter().filter_map(finding).collect();
+    let count = shown.len();
+    if found.is_empty() { vec![Finding::ok(format!("the trust bundle vouches for {count} of {count}"))] } else { found }
 }
 
 #[cfg(test)]

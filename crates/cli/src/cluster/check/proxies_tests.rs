@@ -34,7 +34,13 @@ fn checked(installed: &Installed, proxies: &Proxies, name: &str) -> Vec<Check> {
 }
 
 fn of(pods: Vec<Pod>) -> Proxies {
-    Proxies { pods: Ok(pods), replica_sets: Ok(Vec::new()), metrics: Default::default(), policies: Ok(Vec::new()) }
+    Proxies {
+        pods: Ok(pods),
+        replica_sets: Ok(Vec::new()),
+        metrics: Default::default(),
+        shown: Ok(Vec::new()),
+        policies: Ok(Vec::new()),
+    }
 }
 
 #[test]
@@ -115,7 +121,31 @@ fn a_replica_set_whose_pods_the_guard_refuses_is_named() {
     );
     assert_eq!(check.verdict, Verdict::Failed);
     assert!(check.why.starts_with("Pods of replicaset shop/web-5f are refused: pods"), "{}", check.why);
-    assert_eq!(with("exceeded quota").verdict, Verdict::Ok);
+    assert_eq!(with("serviceaccount \"web\" not found").verdict, Verdict::Ok);
+}
+
+#[test]
+fn a_quota_that_refuses_pods_is_told_with_the_annotations_to_set() {
+    let with = |namespace: &str, message: &str| {
+        let condition = json!({"type": "ReplicaFailure", "status": "True", "message": message});
+        let set = object(json!({
+            "metadata": {"name": "web-5f", "namespace": namespace},
+            "spec": {"selector": {}}, "status": {"replicas": 0, "conditions": [condition]},
+        }));
+        checked(&installed(now()), &Proxies { replica_sets: Ok(vec![set]), ..of(Vec::new()) }, REFUSED).remove(0)
+    };
+    let check = with(
+        "shop",
+        "pods \"web-5f-1\" is forbidden: failed quota: small: must specify limits.cpu for: leno-init,leno-proxy",
+    );
+    assert_eq!(check.verdict, Verdict::Failed);
+    let fix = check.fix.expect("what to type");
+    assert!(fix.starts_with("kubectl annotate namespace shop leno.dev/proxy-cpu-limit=1 gives"), "{fix}");
+    let exceeded =
+        "pods \"web-5f-1\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4";
+    assert!(with("shop", exceeded).fix.is_some_and(|fix| fix.starts_with("kubectl describe resourcequota -n shop")));
+    // A quota in a namespace without proxies is none of ours.
+    assert_eq!(with("other", exceeded).verdict, Verdict::Ok);
 }
 
 #[test]
@@ -149,4 +179,21 @@ fn certificates_that_are_missing_late_or_over_are_told_apart() {
     assert_eq!(verdict(page(-1)), Verdict::Failed);
     assert_eq!(verdict(Ok(String::new())), Verdict::Failed);
     assert_eq!(verdict(Err(ClusterError::new("no", "way"))), Verdict::Failed);
+}
+
+#[test]
+fn a_certificate_that_no_anchor_vouches_for_fails_however_long_it_is_valid() {
+    let shown = |problem: &str| Shown::nothing("shop".to_owned(), "web-1".to_owned(), problem.to_owned());
+    let mut believed = shown("");
+    believed.problem = None;
+    let proxies = Proxies { shown: Ok(vec![believed]), ..of(Vec::new()) };
+    let check = checked(&installed(now()), &proxies, BELIEVED).remove(0);
+    assert_eq!((check.verdict, check.why.as_str()), (Verdict::Ok, "the trust bundle vouches for 1 of 1"));
+    let proxies = Proxies { shown: Ok(vec![shown("no anchor vouches for it: unknown issuer")]), ..of(Vec::new()) };
+    let check = checked(&installed(now()), &proxies, BELIEVED).remove(0);
+    assert_eq!(
+        (check.verdict, check.why.as_str()),
+        (Verdict::Failed, "shop/web-1: no anchor vouches for it: unknown issuer")
+    );
+    assert!(check.fix.is_some_and(|fix| fix.starts_with("kubectl delete pod -n shop web-1")));
 }

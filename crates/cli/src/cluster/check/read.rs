@@ -23,6 +23,7 @@ use leno_model::policy::AuthorizationPolicy;
 use super::kubernetes::Routes;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::forward::{self, Answer, FORWARDS_MAX};
+use crate::cluster::identity::{self, Shown};
 use crate::cluster::metrics::{self, PodKey};
 use crate::cluster::{pods, policies};
 
@@ -70,6 +71,8 @@ pub(super) struct Proxies {
     pub(super) replica_sets: Read<Vec<ReplicaSet>>,
     /// The metrics of each meshed Pod that runs, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
+    /// The certificate that the proxy of each of these Pods shows to its peers, and why they do not believe it.
+    pub(super) shown: Read<Vec<Shown>>,
     /// The policies that can be read; of others the control plane tells.
     pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
 }
@@ -123,12 +126,14 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
         cluster.list(cluster.within_or_all(namespace), ""),
         cluster.list(cluster.within_or_all(namespace), ""),
     );
-    let running = pods
-        .iter()
-        .flatten()
-        .filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY));
-    let (metrics, policies) = tokio::join!(metrics::texts(cluster, running), policies::list(cluster, namespace));
-    Proxies { pods, replica_sets, metrics, policies: policies.map(|found| found.all) }
+    let is_running = |pod: &&Pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY);
+    let running = || pods.iter().flatten().filter(is_running);
+    let (metrics, shown, policies) = tokio::join!(
+        metrics::texts(cluster, running()),
+        identity::shown(cluster, running()),
+        policies::list(cluster, namespace),
+    );
+    Proxies { pods, replica_sets, metrics, shown, policies: policies.map(|found| found.all) }
 }
 
 async fn ask_control(cluster: &Cluster, pod: String, port: u16) -> ControlAnswer {

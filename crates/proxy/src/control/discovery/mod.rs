@@ -32,7 +32,7 @@ use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
 use knowledge::Knowledge;
 use session::Session;
 
-use super::connect::ControlPlane;
+use super::connect::{ControlPlane, explain_status};
 use super::retry::Retry;
 use super::shared::Shared;
 use crate::limits::{RelayLimits, ms};
@@ -124,7 +124,7 @@ impl Discovery {
         let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(RESPONSE_MAX_BYTES);
         let (sender, mut requests) = mpsc::channel::<DeltaDiscoveryRequest>(16);
         let response = client.delta_aggregated_resources(poll_fn(move |cx| requests.poll_recv(cx)));
-        let mut responses = response.await.map_err(|status| status.message().to_owned())?.into_inner();
+        let mut responses = response.await.map_err(|status| explain_status(&status))?.into_inner();
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
         let mut session = Session::new(self.node.clone());
         let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
@@ -143,8 +143,8 @@ impl Discovery {
                     }
                 }
                 response = responses.message() => {
-                    let response = response.map_err(|status| status.message().to_owned())?;
-                    let response = response.ok_or("the control plane has ended the stream")?;
+                    let response = response.map_err(|status| explain_status(&status))?;
+                    let response = response.ok_or("the control plane ended the stream, as it does when it restarts")?;
                     let answer = session.respond(&response, &mut self.knowledge);
                     sender.send(answer).await.map_err(|_| "the stream has ended".to_owned())?;
                     let (mesh, changes) = self.knowledge.take_mesh();

@@ -1,0 +1,84 @@
+//! Whether nodes can find the images of an installation: a Pod whose image is nowhere waits in ImagePullBackOff.
+
+use k8s_openapi::api::core::v1::Node;
+use leno_install::chart::objects;
+use serde_json::Value;
+
+use super::report::Finding;
+
+/// The registry that a node puts before a bare name.
+const DEFAULT_REGISTRY: &str = "docker.io/library/";
+
+/// A kubelet reports so many images and leaves out the smaller ones (nodeStatusMaxImages).
+const REPORTED_MAX: usize = 50;
+
+/// Which images the Pods of an installation with these values run, each once: the proxy's and the control plane's.
+pub(super) fn images(values: &Value) -> Vec<String> {
+    let objects = objects(values).expect("the values were rendered when they were read");
+    let mut images = Vec::new();
+    for object in objects.iter().filter(|object| object["kind"] == "Deployment") {
+        for list in ["initContainers", "containers"] {
+            let containers = object["spec"]["template"]["spec"][list].as_array();
+            let named = containers.into_iter().flatten().filter_map(|container| container["image"].as_str());
+            images.extend(named.map(str::to_owned));
+        }
+    }
+    images.sort();
+    images.dedup();
+    images
+}
+
+/// Whether the nodes have these images, or know where to pull them from.
+pub(super) fn conclude(images: &[String], nodes: &[Node]) -> Finding {
+    let list = images.join(" and ");
+    if images.iter().all(|image| names_registry(image)) {
+        return Finding::ok(format!("nodes pull {list} when they need them; this does not try the registry"));
+    }
+    if nodes.is_empty() {
+        return Finding::warning(
+            format!("the cluster has no node, so no Pod can start, and no node has {list}"),
+            "add a node, then put the images on it; docs/images.md has the command for each kind of cluster",
+        );
+    }
+    let lacks = |node: &&Node| images.iter().any(|image| !has(node, image));
+    let lacking: Vec<&Node> = nodes.iter().filter(lacks).collect();
+    let names = |nodes: &[&Node]| {
+        let names: Vec<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
+        names.join(", ")
+    };
+    if lacking.is_empty() {
+        return Finding::ok(format!("{list} are on every node"));
+    }
+    if lacking.iter().any(|node| reported(node).count() >= REPORTED_MAX) {
+        return Finding::ok(format!(
+            "a node reports {REPORTED_MAX} images only, so this cannot tell whether {} has {list}",
+            names(&lacking)
+        ));
+    }
+    Finding::warning(
+        format!("no registry is set, and these nodes do not have {list}: {}", names(&lacking)),
+        "images/build, then put out/images/*.tar on the nodes (kind load image-archive, k3d image import, minikube image load), or push them \
+         and install with --set image.registry=REGISTRY; docs/images.md has each command",
+    )
+}
+
+/// Whether an image names its registry: what stands before the first slash has a dot or a port, or is localhost.
+fn names_registry(image: &str) -> bool {
+    let first = image.split_once('/').map_or("", |(first, _)| first);
+    first.contains(['.', ':']) || first == "localhost"
+}
+
+fn reported(node: &Node) -> impl Iterator<Item = &String> {
+    let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
+    images.flat_map(|image| image.names.iter().flatten())
+}
+
+/// Whether a node reports an image, under its bare name or the one that the container runtime made of it.
+fn has(node: &Node, image: &str) -> bool {
+    let full = format!("{DEFAULT_REGISTRY}{image}");
+    reported(node).any(|name| name == image || *name == full)
+}
+
+#[cfg(test)]
+#[path = "images_tests.rs"]
+mod tests;

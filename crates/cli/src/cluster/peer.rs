@@ -1,0 +1,189 @@
+//! Whose calls `leno stat` shows: those to workloads, perhaps of one client, or those that workloads make, by destination.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use super::scrape::{Sample, Scrape};
+
+/// What stands for clients without an identity.
+const ANONYMOUS: &str = "-";
+
+/// Which calls are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// Calls to the workloads, perhaps of one client only.
+    Inbound(Option<Caller>),
+    /// Calls that the workloads make, perhaps to one Service only.
+    Outbound(Option<Destination>),
+}
+
+/// A client: a service account, of the server's namespace unless it names another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    ServiceAccount { namespace: Option<String>, name: String },
+    Anonymous,
+}
+
+/// What is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Destination {
+    /// A Service. Without a namespace, that of the client; without a port, all ports.
+    Service { namespace: Option<String>, name: String, port: Option<String> },
+    /// Addresses that belong to no Service, counted together.
+    OtherAddresses,
+}
+
+impl View {
+    pub(super) fn is_outbound(&self) -> bool {
+        matches!(self, Self::Outbound(_))
+    }
+
+    /// Whether a series counts calls of this direction. A kubelet's probes are no calls.
+    pub(super) fn has(&self, sample: &Sample) -> bool {
+        let direction = if self.is_outbound() { "outbound" } else { "inbound" };
+        sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
+    }
+
+    /// What the figures are, below the table.
+    pub(super) fn caption(&self) -> String {
+        match self {
+            Self::Inbound(None) => "calls to these workloads as their proxies counted them".to_owned(),
+            Self::Inbound(Some(caller)) => {
+                format!("calls of {caller} to these workloads as their proxies counted them")
+            }
+            Self::Outbound(_) => "calls that these workloads made, as their own proxies counted them".to_owned(),
+        }
+    }
+}
+
+impl Caller {
+    /// Whether the calls in a series are of this client.
+    pub(super) fn made(&self, sample: &Sample, server_namespace: &str) -> bool {
+        let id = sample.label("client_id");
+        match self {
+            Self::Anonymous => id.is_empty(),
+            Self::ServiceAccount { namespace, name } => {
+                let namespace = namespace.as_deref().unwrap_or(server_namespace);
+                id.starts_with("spiffe://") && id.ends_with(&format!("/ns/{namespace}/sa/{name}"))
+            }
+        }
+    }
+}
+
+impl FromStr for Caller {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let of = |namespace: Option<&str>, name: &str| {
+            let has_letters = !name.is_empty() && namespace.is_none_or(|namespace| !namespace.is_empty());
+            let found = Self::ServiceAccount { namespace: namespace.map(str::to_owned), name: name.to_owned() };
+            has_letters
+                .then_some(found)
+                .ok_or_else(|| "write a service account, as web, shop/web or ns/shop/sa/web".to_owned())
+        };
+        match text.split('/').collect::<Vec<_>>().as_slice() {
+            [ANONYMOUS] => Ok(Self::Anonymous),
+            [name] => of(None, name),
+            [namespace, name] | ["ns", namespace, "sa", name] => of(Some(namespace), name),
+            _ => of(None, ""),
+        }
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("clients without an identity"),
+            Self::ServiceAccount { namespace: Some(namespace), name } => {
+                write!(f, "service account {namespace}/{name}")
+            }
+            Self::ServiceAccount { namespace: None, name } => write!(f, "service account {name}"),
+        }
+    }
+}
+
+impl Destination {
+    /// What the calls in an outbound series are to.
+    pub(super) fn of(sample: &Sample) -> Self {
+        match sample.label("dst_service") {
+            "" => Self::OtherAddresses,
+            name => Self::Service {
+                namespace: Some(sample.label("dst_namespace").to_owned()),
+                name: name.to_owned(),
+                port: Some(sample.label("dst_port").to_owned()),
+            },
+        }
+    }
+
+    /// Whether calls to `other`, which has a namespace and a port, are calls to this, as a client in `client_namespace` names it.
+    pub(super) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
+        match (self, other) {
+            (Self::OtherAddresses, Self::OtherAddresses) => true,
+            (
+                Self::Service { namespace, name, port },
+                Self::Service { namespace: Some(other_namespace), name: other_name, port: other_port },
+            ) => {
+                let namespace = namespace.as_deref().unwrap_or(client_namespace);
+                name == other_name && namespace == other_namespace && (port.is_none() || port == other_port)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Destination {
+    type Err = String;
+
+    /// A Service as clients name it: `echo`, `echo.shop`, `echo.shop.svc.cluster.local`, each perhaps with a port.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = ["svc/", "service/"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
+        let (host, port) = match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        };
+        let mut labels = host.split('.');
+        let name = labels.next().unwrap_or_default();
+        let namespace = labels.next();
+        let is_wrong = name.is_empty()
+            || namespace.is_some_and(str::is_empty)
+            || labels.next().is_some_and(|label| label != "svc")
+            || port.is_some_and(|port| port.parse::<u16>().is_err());
+        if is_wrong {
+            return Err("write a Service, as echo, echo.shop or echo.shop:50051".to_owned());
+        }
+        Ok(Self::Service {
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+            port: port.map(str::to_owned),
+        })
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Service { namespace, name, port } = self else { return f.write_str("other addresses") };
+        f.write_str(name)?;
+        if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_empty()) {
+            write!(f, ".{namespace}")?;
+        }
+        if let Some(port) = port.as_ref().filter(|port| !port.is_empty()) {
+            write!(f, ":{port}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Every destination that proxies have sent calls to, in order.
+pub(super) fn destinations<'a>(pages: impl Iterator<Item = &'a Scrape>) -> BTreeSet<Destination> {
+    let view = View::Outbound(None);
+    let mut found = BTreeSet::new();
+    for page in pages {
+        found.extend(page.all("request_total", &[]).filter(|sample| view.has(sample)).map(Destination::of));
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "peer_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! What calls got, counted for one line.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use crate::load::{histogram, us};
+
+/// Most servers that are told apart in a line; a Service may have thousands.
+const SERVERS_MAX: usize = 16;
+
+/// What a call got.
+pub(super) enum Outcome {
+    Answered {
+        server: String,
+        latency: Duration,
+    },
+    /// No answer, for this reason.
+    Failed(String),
+}
+
+/// The calls since the last line.
+pub(super) struct Count {
+    latencies: Histogram<u64>,
+    servers: BTreeMap<String, u64>,
+    others: u64,
+    failed: u64,
+    /// Why the last of them failed.
+    failure: Option<String>,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self { latencies: histogram(), servers: BTreeMap::new(), others: 0, failed: 0, failure: None }
+    }
+}
+
+impl Count {
+    pub(super) fn note(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Answered { server, latency } => {
+                self.latencies.saturating_record(us(latency));
+                if self.servers.len() < SERVERS_MAX || self.servers.contains_key(&server) {
+                    *self.servers.entry(server).or_default() += 1;
+                } else {
+                    self.others += 1;
+                }
+            }
+            Outcome::Failed(why) => {
+                self.failed += 1;
+                self.failure = Some(why);
+            }
+        }
+    }
+
+    /// What the calls of so much time got, in one line.
+    pub(super) fn line(&self, time: Duration) -> String {
+        let answered = self.latencies.len();
+        let mut parts = vec![format!("{} s: {} calls, {} failed", time.as_secs(), answered + self.failed, self.failed)];
+        if let Some(why) = &self.failure {
+            // The text is a server's: no line of its own.
+            parts.push(format!("the last with {}", why.escape_debug()));
+        }
+        if answered > 0 {
+            let ms = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1_000.0;
+            parts.push(format!("p50 {:.1} ms, p99 {:.1} ms", ms(0.5), ms(0.99)));
+            let share = |count: u64| format!("{:.1} %", count as f64 * 100.0 / answered as f64);
+            let others = (self.others > 0).then(|| format!("others {}", share(self.others)));
+            let servers = self.servers.iter().map(|(name, count)| format!("{} {}", name.escape_debug(), share(*count)));
+            parts.push(servers.chain(others).collect::<Vec<_>>().join(", "));
+        }
+        parts.join("; ")
+    }
+}
