@@ -42,7 +42,7 @@ pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, its values, and its meaning.
-pub const ALL: [(&str, &str, &str); 24] = [
+pub const ALL: [(&str, &str, &str); 25] = [
     (INJECT, "enabled, disabled", "whether Pods get a proxy"),
     (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
     (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod where what is no HTTP is rejected"),
