@@ -6,6 +6,7 @@
 
 mod accept;
 mod cluster;
+mod dns;
 pub mod index;
 mod issuer;
 mod kubernetes;
