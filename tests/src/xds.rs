@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -88,6 +89,11 @@ impl Control {
         fs::read_to_string(self.log.path()).expect("the log is text")
     }
 
+    /// Its address by a name that can be in a certificate.
+    pub fn named(&self) -> String {
+        format!("localhost:{}", self.xds.port())
+    }
+
     /// The bootstrap of a client, in a file.
     fn bootstrap(&self, client: &str, options: &[&str]) -> tempfile::NamedTempFile {
         let control = self.xds.to_string();
@@ -125,7 +131,7 @@ pub struct GoClient {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    _bootstrap: tempfile::NamedTempFile,
+    _bootstrap: Option<tempfile::NamedTempFile>,
 }
 
 impl GoClient {
@@ -137,9 +143,16 @@ impl GoClient {
     /// Starts one whose bootstrap is made with more `options`.
     pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
+        let mut client = Self::on(target, bootstrap.path());
+        client._bootstrap = Some(bootstrap);
+        client
+    }
+
+    /// Starts one with a bootstrap that somebody else wrote.
+    pub fn on(target: &str, bootstrap: &Path) -> Self {
         let mut child = Command::new(program("xds-client"))
             .arg(format!("xds:///{target}"))
-            .env("GRPC_XDS_BOOTSTRAP", bootstrap.path())
+            .env("GRPC_XDS_BOOTSTRAP", bootstrap)
             .env("GRPC_EXPERIMENTAL_XDS_SNI", "true")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -147,7 +160,7 @@ impl GoClient {
             .expect("xds-client starts: ./test builds it");
         let orders = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        Self { child, orders, answers, _bootstrap: bootstrap }
+        Self { child, orders, answers, _bootstrap: None }
     }
 
     /// Makes so many calls of a method; says how often each status was met, as `OK=3 Unavailable=1`.
@@ -163,6 +176,55 @@ impl Drop for GoClient {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+    }
+}
+
+/// A running `leno-proxy grpc` of the workload `shop/web`, which writes the files of a gRPC program.
+#[derive(Debug)]
+pub struct Companion {
+    child: Child,
+    directory: tempfile::TempDir,
+    log: tempfile::NamedTempFile,
+}
+
+impl Companion {
+    /// Starts one with certificates that live so long, and waits until it has written its files.
+    pub fn start(control: &Control, authority: &Authority, node: &str, lifetime: &str) -> Self {
+        let (directory, log) = (tempfile::tempdir(), tempfile::NamedTempFile::new());
+        let (directory, log) = (directory.expect("a directory"), log.expect("a file for the log"));
+        let (at, path) = (free_address(), directory.path().to_str().expect("UTF-8").to_owned());
+        let child = Command::new(program("leno-proxy"))
+            .args(["grpc", "--directory", &path, "--control", &control.named(), "--node", node])
+            .args(["--identity", "ns/shop/sa/web", "--issuer", &authority.path(""), "--svid-lifetime", lifetime])
+            .args(["--admin", &at.to_string()])
+            .stdin(Stdio::null())
+            .stderr(log.reopen().expect("the log's file"))
+            .spawn()
+            .expect("leno-proxy starts");
+        let companion = Self { child, directory, log };
+        wait_for("leno-proxy grpc is ready", START_TIMEOUT, || get(at, "/ready"));
+        companion
+    }
+
+    /// A file of it.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.directory.path().join(file)
+    }
+
+    /// The text of a file.
+    pub fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.path(file)).expect("it is written")
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        if thread::panicking() {
+            let log = fs::read_to_string(self.log.path()).unwrap_or_default();
+            eprintln!("--- leno-proxy grpc's log ---\n{log}\n---");
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 
 #[path = "cluster/closed.rs"]
 mod closed;
+#[path = "cluster/grpc.rs"]
+mod grpc;
 #[path = "cluster/load.rs"]
 mod load;
 #[path = "cluster/meshed.rs"]

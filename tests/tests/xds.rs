@@ -8,7 +8,7 @@ use leno_tests::client::Call;
 use leno_tests::client::Client;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
-use leno_tests::xds::{Authority, Control, Envoy, GoClient};
+use leno_tests::xds::{Authority, Companion, Control, Envoy, GoClient};
 
 /// The method that every backend answers.
 const UNARY: &str = "/leno.echo.v1.Echo/Unary";
@@ -271,4 +271,51 @@ async fn grpc_go_reaches_a_server_behind_a_proxy_by_mutual_tls_with_no_proxy_of_
         assert_eq!(client.call(UNARY, 5), "OK=5");
     });
     assert_eq!(secure_calls(&proxy), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_reaches_the_control_plane_and_a_meshed_server_with_the_files_that_leno_proxy_writes() {
+    let (backend, inbound, authority) = (Backend::start().await, free_address(), Authority::new());
+    let service = meshed(backend.address(), inbound);
+    let proxy = proxy_of(&service, inbound, &authority);
+    let identity = ["--identity", "ns/leno/sa/leno-control", "--issuer", &authority.path("")];
+    let named = [&identity[..], &["--dns-name", "localhost"]].concat();
+    let control = Control::start_with(std::slice::from_ref(&service), &named);
+    tokio::task::block_in_place(|| {
+        let companion = Companion::start(&control, &authority, "shop/web-1", "10s");
+        let first = companion.read("tls.crt");
+        let mut client = GoClient::on(ECHO, &companion.path("bootstrap.json"));
+        assert_eq!(client.call(UNARY, 5), "OK=5");
+        let page = control.client("shop/web-1").expect("it is connected");
+        assert_eq!(page["identity"], "spiffe://cluster.local/ns/shop/sa/web");
+
+        wait_for("a new certificate", SOON, || (companion.read("tls.crt") != first).then_some(()));
+        assert_eq!(client.call(UNARY, 5), "OK=5");
+    });
+    assert_eq!(secure_calls(&proxy), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_go_does_not_believe_a_control_plane_without_its_name_and_is_not_let_in_without_a_certificate() {
+    let (backend, authority) = (Backend::start().await, Authority::new());
+    let identity = ["--identity", "ns/leno/sa/leno-control", "--issuer", &authority.path("")];
+    let nameless = Control::start_with(&[Service::echo(&[backend.address()])], &identity);
+    let named = [&identity[..], &["--dns-name", "localhost"]].concat();
+    let control = Control::start_with(&[Service::echo(&[backend.address()])], &named);
+    tokio::task::block_in_place(|| {
+        let companion = Companion::start(&nameless, &authority, "shop/web-1", "24h");
+        let mut client = GoClient::on(ECHO, &companion.path("bootstrap.json"));
+        assert!(!client.call(UNARY, 1).contains("OK"), "it called by a control plane without its name");
+        assert_eq!(nameless.client("shop/web-1"), None);
+
+        let companion = Companion::start(&control, &authority, "stranger", "24h");
+        let mut bootstrap: serde_json::Value = serde_json::from_str(&companion.read("bootstrap.json")).expect("JSON");
+        let credentials = bootstrap["xds_servers"][0]["channel_creds"][0]["config"].as_object_mut().expect("files");
+        credentials.retain(|name, _| name == "ca_certificate_file" || name == "refresh_interval");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), bootstrap.to_string()).expect("there is room");
+        let mut stranger = GoClient::on(ECHO, file.path());
+        assert!(!stranger.call(UNARY, 1).contains("OK"), "a client without a certificate was answered");
+        assert_eq!(control.client("stranger"), None);
+    });
 }

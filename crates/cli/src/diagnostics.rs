@@ -35,9 +35,9 @@ pub(crate) struct BootstrapOptions {
     #[arg(value_name = "CLIENT")]
     client: Client,
 
-    /// Where the control plane serves xDS
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15010")]
-    control: SocketAddr,
+    /// Where the control plane serves xDS: an address, or a DNS name that is in its certificate, and a port
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:15010", value_parser = parse_control)]
+    control: String,
 
     /// What the client calls itself, in logs and on the control plane's page /clients
     #[arg(long, value_name = "NAME", default_value = "client")]
@@ -66,6 +66,13 @@ pub(crate) struct BootstrapOptions {
     /// The trust bundle
     #[arg(long, value_name = "FILE", requires = "certificate")]
     trust: Option<PathBuf>,
+}
+
+fn parse_control(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+    port.filter(|port: &u16| *port != 0)
+        .map(|_| text.to_owned())
+        .ok_or_else(|| "write a name or an address, and a port, as 127.0.0.1:15010".to_owned())
 }
 
 impl Command {

@@ -26,7 +26,7 @@ struct Door {
 
 async fn identity(signing: &watch::Receiver<Arc<Signing>>, workload: &str) -> Upkeep {
     let workload: Workload = workload.parse().expect("a workload");
-    let issuer = ClusterIssuer::new(signing.clone());
+    let issuer = ClusterIssuer::new(signing.clone(), Vec::new());
     Upkeep::start(Box::new(issuer), workload, 7).await.expect("a certificate")
 }
 

@@ -31,6 +31,7 @@ use crate::webhooks::{CertifiedWebhooks, Webhooks};
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;
+    let dns_names = options.service_names()?;
     let xds = listen("xds", options.xds)?;
     let identity_service = listen("identity-service", options.identity_service)?;
     let admin = listen("admin", options.admin)?;
@@ -59,7 +60,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let served = async {
         let ((), signing) = tokio::join!(source.listed(), keeper.ready());
         let workload = Workload { namespace: namespace.as_str().into(), service_account: CONTROL.into() };
-        let issuer = ClusterIssuer::new(signing.clone());
+        let issuer = ClusterIssuer::new(signing.clone(), dns_names);
         let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;
         let webhooks = webhooks.map(|webhooks| webhooks.certify(&signing)).transpose()?;
         let (mesh, trusting) = (source.mesh(), source.trusting_namespaces());

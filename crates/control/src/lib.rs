@@ -7,6 +7,7 @@
 mod accept;
 mod budget;
 mod cluster;
+mod dns;
 pub mod index;
 mod issuer;
 mod kubernetes;

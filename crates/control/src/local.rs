@@ -8,6 +8,7 @@ use leno_admin::logging::LogLevels;
 use leno_identity::issuer::LocalIssuer;
 use leno_identity::upkeep::Upkeep;
 use leno_model::spiffe::Workload;
+use rustls::pki_types::DnsName;
 
 use crate::options::Options;
 use crate::pages::Pages;
@@ -26,7 +27,7 @@ pub(crate) async fn serve(
     let unreadable = |source| RunError::Config { path: path.to_owned(), source };
     let directory = DirectorySource::open(path).map_err(unreadable)?;
     let identity = match (options.issuer, options.identity) {
-        (Some(path), Some(workload)) => Some(start_identity(path, workload).await?),
+        (Some(path), Some(workload)) => Some(start_identity(path, workload, dns_names(options.dns_name)?).await?),
         _ if options.xds.ip().is_loopback() => None,
         _ => return Err(RunError::InClear(options.xds)),
     };
@@ -52,10 +53,19 @@ pub(crate) async fn serve(
     }
 }
 
-async fn start_identity(path: PathBuf, workload: Workload) -> Result<Upkeep, RunError> {
+async fn start_identity(
+    path: PathBuf,
+    workload: Workload,
+    dns_names: Vec<DnsName<'static>>,
+) -> Result<Upkeep, RunError> {
     let failed = |source| RunError::Issuer { path: path.clone(), source: Box::new(source) };
-    let issuer = LocalIssuer::open(&path).map_err(|error| failed(error.into()))?;
+    let issuer = LocalIssuer::open(&path).map_err(|error| failed(error.into()))?.with_dns_names(dns_names);
     Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(failed)
+}
+
+fn dns_names(names: Vec<String>) -> Result<Vec<DnsName<'static>>, RunError> {
+    let read = |name: String| DnsName::try_from(name.clone()).map_err(|_| RunError::DnsName(name));
+    names.into_iter().map(read).collect()
 }
 
 /// Renews the identity if there is one; never returns.

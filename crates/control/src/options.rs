@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "webhooks", conflicts_with = "config")]
     pub(crate) inject_config: Option<PathBuf>,
 
-    /// The cluster's DNS domain, for the webhooks' certificate
+    /// The cluster's DNS domain, for the names in the control plane's own certificates
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", conflicts_with = "config")]
     pub(crate) cluster_domain: String,
 
@@ -58,6 +58,11 @@ pub(crate) struct Options {
     /// With --config: the issuer of its certificate: a directory made by `leno ca init`
     #[arg(long, value_name = "DIR", requires_all = ["identity", "config"])]
     pub(crate) issuer: Option<PathBuf>,
+
+    /// With --identity: a DNS name in its certificate, for gRPC programs, which compare it with the name that they dial;
+    /// may be repeated
+    #[arg(long, value_name = "NAME", requires = "identity")]
+    pub(crate) dns_name: Vec<String>,
 
     /// Address of the admin endpoint: /ready, /metrics, /clients and more
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15014")]

@@ -38,6 +38,8 @@ pub(crate) enum RunError {
          give each as the cluster has it"
     )]
     NoName { namespace: String, cluster_domain: String },
+    #[error("--dns-name {0:?} is no DNS name; give one such as localhost or control.example.org")]
+    DnsName(String),
     #[error("the webhooks have no certificate: {0}")]
     WebhookCertificate(#[from] SignError),
     #[error("a server ended: {0}")]

@@ -12,7 +12,7 @@ use rcgen::{
     SerialNumber,
 };
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, DnsName};
 use rustls::server::ParsedCertificate;
 use time::OffsetDateTime;
 
@@ -200,6 +200,21 @@ impl Authority {
     /// # Errors
     /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
     pub fn sign(&self, id: &SpiffeId, csr: &[u8], validity: Validity) -> Result<CertificateDer<'static>, SignError> {
+        self.sign_with_names(id, csr, &[], validity)
+    }
+
+    /// Like [`Authority::sign`], with DNS names beside the SPIFFE id: for the control plane's own certificate, whose
+    /// names come from its command line. Never call it for another program's request.
+    ///
+    /// # Errors
+    /// [`SignError`] as [`Authority::sign`].
+    pub fn sign_with_names(
+        &self,
+        id: &SpiffeId,
+        csr: &[u8],
+        dns_names: &[DnsName<'_>],
+        validity: Validity,
+    ) -> Result<CertificateDer<'static>, SignError> {
         if csr.len() > CSR_MAX_BYTES {
             return Err(SignError::TooLong(csr.len()));
         }
@@ -212,7 +227,7 @@ impl Authority {
         if let Some(other) = request.params.subject_alt_names.iter().find(|other| **other != name) {
             return Err(SignError::WrongName { found: shown(other), wanted: id.clone() });
         }
-        Ok(self.certify(id, &request.public_key, validity)?.into())
+        Ok(self.certify(id, dns_names, &request.public_key, validity)?.into())
     }
 
     /// Makes a key pair and a certificate for it, for a program that is not a proxy.
@@ -221,16 +236,23 @@ impl Authority {
     /// [`SignError`] as [`Authority::sign`].
     pub fn issue_key_pair(&self, id: &SpiffeId, validity: Validity) -> Result<KeyPairPem, SignError> {
         let key = KeyPair::generate()?;
-        let certificate = self.certify(id, &key, validity)?.pem();
+        let certificate = self.certify(id, &[], &key, validity)?.pem();
         Ok(KeyPairPem { certificate, private_key: key.serialize_pem() })
     }
 
-    fn certify(&self, id: &SpiffeId, key: &impl PublicKeyData, validity: Validity) -> Result<Certificate, SignError> {
+    fn certify(
+        &self,
+        id: &SpiffeId,
+        dns_names: &[DnsName<'_>],
+        key: &impl PublicKeyData,
+        validity: Validity,
+    ) -> Result<Certificate, SignError> {
         if id.trust_domain != self.trust_domain {
             return Err(SignError::WrongTrustDomain { wanted: id.clone(), ours: self.trust_domain.clone() });
         }
         let purposes = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.certify_names(vec![uri(id)?], purposes, key, validity)
+        let names: Result<Vec<_>, _> = [uri(id)].into_iter().chain(dns_names.iter().map(dns)).collect();
+        self.certify_names(names?, purposes, key, validity)
     }
 
     /// Issues a certificate with these names and key usages and no others.
@@ -267,6 +289,10 @@ impl Validity {
 
 fn uri(id: &SpiffeId) -> Result<SanType, rcgen::Error> {
     Ok(SanType::URI(id.to_string().try_into()?))
+}
+
+pub(crate) fn dns(name: &DnsName<'_>) -> Result<SanType, rcgen::Error> {
+    Ok(SanType::DnsName(name.as_ref().try_into()?))
 }
 
 /// The content of an authority's certificate. `below` is the path length: how many authorities may follow it in a

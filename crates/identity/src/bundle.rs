@@ -9,6 +9,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
 
+use crate::pem::{CERTIFICATE, block};
 use crate::x509;
 
 /// Most anchors in a bundle; a rotation needs two.
@@ -78,6 +79,11 @@ impl TrustBundle {
 
     pub fn anchors(&self) -> &[CertificateDer<'static>] {
         &self.anchors
+    }
+
+    /// The anchors as PEM text.
+    pub fn to_pem(&self) -> String {
+        self.anchors.iter().map(|anchor| block(CERTIFICATE, anchor)).collect()
     }
 
     /// The anchors in the form that chain building uses.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, DnsName};
 
 use crate::authority::{SVID_LIFETIME, SignError};
 use crate::bundle::TrustBundle;
@@ -96,6 +96,7 @@ pub struct LocalIssuer {
     directory: PathBuf,
     trust_domain: TrustDomain,
     lifetime: Duration,
+    dns_names: Vec<DnsName<'static>>,
 }
 
 impl LocalIssuer {
@@ -106,13 +107,19 @@ impl LocalIssuer {
     pub fn open(directory: &Path) -> Result<Self, IssueError> {
         let trust_domain = directory::read_authority(directory)?.trust_domain().clone();
         directory::read_bundle(directory)?;
-        Ok(Self { directory: directory.to_owned(), trust_domain, lifetime: SVID_LIFETIME })
+        Ok(Self { directory: directory.to_owned(), trust_domain, lifetime: SVID_LIFETIME, dns_names: Vec::new() })
     }
 
     /// Changes the lifetime of its SVIDs.
     #[must_use]
     pub fn with_lifetime(self, lifetime: Duration) -> Self {
         Self { lifetime, ..self }
+    }
+
+    /// Adds DNS names to its SVIDs, for clients that compare the server's name: see [`Authority::sign_with_names`].
+    #[must_use]
+    pub fn with_dns_names(self, dns_names: Vec<DnsName<'static>>) -> Self {
+        Self { dns_names, ..self }
     }
 
     fn sign(&self, request: &Request) -> Result<Issued, IssueError> {
@@ -122,7 +129,7 @@ impl LocalIssuer {
             return Err(IssueError::TrustDomainChanged { directory, found, ours: self.trust_domain.clone() });
         }
         let validity = Validity::starting(SystemTime::now(), self.lifetime);
-        let certificate = authority.sign(request.id(), request.csr(), validity)?;
+        let certificate = authority.sign_with_names(request.id(), request.csr(), &self.dns_names, validity)?;
         let bundle = directory::read_bundle(&self.directory)?;
         let signer = Signer(authority.certificate_pem().to_owned());
         Ok(Issued { chain: vec![certificate], trust: Trust { bundle, signer } })

@@ -31,6 +31,7 @@ mod explain;
 mod files;
 pub mod issuer;
 mod peer;
+mod pem;
 pub mod renewal;
 pub mod server;
 pub mod svid;

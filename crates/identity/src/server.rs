@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use rcgen::{ExtendedKeyUsagePurpose, KeyPair, SanType};
+use rcgen::{ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 
-use crate::authority::{Authority, SignError};
+use crate::authority::{Authority, SignError, dns};
 use crate::tls::provider;
 use crate::x509::Validity;
 
@@ -36,8 +36,7 @@ impl Authority {
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
     pub fn certify_server(&self, names: &[DnsName<'_>], validity: Validity) -> Result<ServerCertificate, SignError> {
         let key = KeyPair::generate()?;
-        let name = |name: &DnsName<'_>| Ok(SanType::DnsName(name.as_ref().try_into()?));
-        let names: Result<Vec<_>, rcgen::Error> = names.iter().map(name).collect();
+        let names: Result<Vec<_>, rcgen::Error> = names.iter().map(dns).collect();
         let certificate = self.certify_names(names?, vec![ExtendedKeyUsagePurpose::ServerAuth], &key, validity)?;
         let not_after = validity.not_after.min(self.validity().not_after);
         Ok(ServerCertificate { certificate: certificate.into(), key: key.into(), not_after })

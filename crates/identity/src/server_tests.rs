@@ -2,14 +2,18 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rcgen::{CertificateParams, KeyPair, SanType};
-use rustls::pki_types::{CertificateDer, DnsName};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer};
 use rustls::{CertificateError, ClientConfig, Error, RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{ALPN, ServerCertificate};
+use crate::TlsIdentity;
 use crate::authority::{Authority, SVID_LIFETIME, SignError};
-use crate::fixtures::{HOUR, authority, handshake_with, id};
+use crate::bundle::TrustBundle;
+use crate::fixtures::{HOUR, authority, handshake_with, id, svid_from};
 use crate::peer::{PeerIdError, peer_id};
+use crate::svid::{Request, Svid};
 use crate::tls::provider;
 use crate::x509::Validity;
 
@@ -91,4 +95,44 @@ fn a_server_certificate_ends_with_its_authority() {
     let issuing = anchor().delegate(now, HOUR).expect("an authority");
     assert_eq!(certified(&issuing).not_after, issuing.validity().not_after);
     assert!(certified(&authority("example.org")).not_after > now + HOUR * 23);
+}
+
+#[test]
+fn an_svid_with_dns_names_is_believed_by_clients_of_both_kinds() {
+    let anchor = anchor();
+    let names = [DnsName::try_from(NAME).expect("a DNS name")];
+    let request = Request::new(id("control")).expect("a request");
+    let certificate = anchor.sign_with_names(&id("control"), request.csr(), &names, day()).expect("a certificate");
+    assert_eq!(peer_id(std::slice::from_ref(&certificate)), Ok(id("control")), "proxies see its SPIFFE id alone");
+    let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
+    let svid = request.accept(vec![certificate], &bundle, SystemTime::now()).expect("an SVID");
+    let control = TlsIdentity::new(&svid, &bundle);
+
+    let mut by_name = Arc::unwrap_or_clone(caller(&anchor));
+    by_name.alpn_protocols = vec![b"h2".to_vec()];
+    let by_name = Arc::new(by_name);
+    handshake_with(NAME, &by_name, &control.server).client.expect("it has this name");
+    handshake_with("leno-control.other.svc", &by_name, &control.server).client.expect_err("it has no such name");
+    let proxy = TlsIdentity::new(&svid_of(&anchor, "web"), &bundle);
+    handshake_with("control.leno.internal", &proxy.client, &control.strict_server)
+        .client
+        .expect("it has this identity");
+}
+
+#[test]
+fn a_program_reads_its_key_pair_and_anchors_as_pem() {
+    let anchor = anchor();
+    let svid = svid_of(&anchor, "web");
+    let pair = svid.key_pair_pem();
+    let chain: Vec<_> =
+        CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).map(|read| read.expect("PEM")).collect();
+    assert_eq!(chain, svid.chain());
+    let key = PrivateKeyDer::from_pem_slice(pair.private_key.as_bytes()).expect("PEM");
+    rustls::sign::CertifiedKey::from_der(chain, key, &provider()).expect("the key is the certificate's");
+    let bundle = TrustBundle::new(anchor.certificates().to_vec()).expect("a bundle");
+    assert_eq!(TrustBundle::from_pem(bundle.to_pem().as_bytes()).expect("PEM"), bundle);
+}
+
+fn svid_of(anchor: &Authority, workload: &str) -> Svid {
+    svid_from(anchor, &id(workload), SystemTime::now(), HOUR)
 }

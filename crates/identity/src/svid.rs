@@ -1,4 +1,5 @@
-//! An X.509 SVID and its private key (X509-SVID section 2). The key is made here and never leaves the process.
+//! An X.509 SVID and its private key (X509-SVID section 2). The key is made here. It leaves the process only through
+//! [`Svid::key_pair_pem`], for a program that does its own TLS.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,8 +10,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
 
+use crate::authority::KeyPairPem;
 use crate::bundle::TrustBundle;
 use crate::peer::{PeerIdError, peer_id};
+use crate::pem;
 use crate::tls::provider;
 use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 use crate::x509::validity;
@@ -35,6 +38,8 @@ pub struct Svid {
     /// End of its validity.
     pub not_after: SystemTime,
     certified_key: Arc<CertifiedKey>,
+    /// The key of `certified_key`, which does not give it back.
+    key: Arc<PrivateKeyDer<'static>>,
 }
 
 /// Why there is no SVID. The message names the remedy.
@@ -107,12 +112,14 @@ impl Request {
         }
         let validity = validity(end_entity).ok_or(SvidError::Dates)?;
         let key = PrivateKeyDer::from(self.key);
-        let certified_key = CertifiedKey::from_der(chain, key, &provider()).map_err(SvidError::KeyMismatch)?;
+        let signing_key = key.clone_key();
+        let certified_key = CertifiedKey::from_der(chain, signing_key, &provider()).map_err(SvidError::KeyMismatch)?;
         let svid = Svid {
             id: self.id,
             not_before: validity.not_before,
             not_after: validity.not_after,
             certified_key: Arc::new(certified_key),
+            key: Arc::new(key),
         };
         svid.verify(bundle, now).map_err(SvidError::Refused)?;
         Ok(svid)
@@ -139,6 +146,12 @@ impl Svid {
     /// Its chain, the end-entity's certificate first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified_key.cert
+    }
+
+    /// The chain and the key as PEM text, for a program that does its own TLS.
+    pub fn key_pair_pem(&self) -> KeyPairPem {
+        let blocks = self.chain().iter().map(|certificate| pem::block(pem::CERTIFICATE, certificate));
+        KeyPairPem { certificate: blocks.collect(), private_key: pem::block(pem::PRIVATE_KEY, self.key.secret_der()) }
     }
 
     pub(crate) fn certified_key(&self) -> &Arc<CertifiedKey> {

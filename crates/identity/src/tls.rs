@@ -26,6 +26,7 @@ pub const ALPN: &[u8] = b"h2";
 /// Everything that the data plane needs to connect as a workload of the mesh, until `not_after`.
 #[derive(Debug, Clone)]
 pub struct TlsIdentity {
+    svid: Svid,
     /// Our SPIFFE id; peers must belong to its trust domain.
     pub id: SpiffeId,
     /// For inbound connections where a policy decides about clients without a certificate. A certificate that a client
@@ -52,7 +53,12 @@ impl TlsIdentity {
             client: Arc::new(client_config(svid, bundle, &provider)),
             not_after: svid.not_after,
             bundle: bundle.clone(),
+            svid: svid.clone(),
         }
+    }
+
+    pub fn svid(&self) -> &Svid {
+        &self.svid
     }
 
     /// Whether we still trust every anchor that `before` trusts. Then every peer that `before` accepted would still

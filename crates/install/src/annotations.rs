@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 /// The prefix of our annotations and labels.
 pub const PREFIX: &str = "leno.dev/";
-/// Whether a Pod gets a proxy: `enabled` or `disabled`.
+/// Whether a Pod gets a proxy: `enabled` or `disabled`; `grpc` gives it an identity without a proxy.
 pub const INJECT: &str = "leno.dev/inject";
-/// The label of Pods with a proxy; its value is `true`.
+/// The label of Pods with a proxy, with the value `true`; a Pod for gRPC without a proxy has `grpc`.
 pub const INJECTED_LABEL: &str = "leno.dev/injected";
 
 pub(crate) const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
@@ -43,7 +43,7 @@ pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, its values, and its meaning.
 pub const ALL: [(&str, &str, &str); 25] = [
-    (INJECT, "enabled, disabled", "whether Pods get a proxy"),
+    (INJECT, "enabled, disabled, grpc", "whether Pods get a proxy; grpc: an identity for gRPC's own xDS, and no proxy"),
     (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
     (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod where what is no HTTP is rejected"),
     (SKIP_INBOUND_PORTS, "ports and ranges, as 22,1000-2000", "ports of the Pod that others reach without the proxy"),

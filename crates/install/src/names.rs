@@ -35,6 +35,8 @@ pub const TOKEN_AUDIENCE: &str = "leno.dev";
 pub const PROXY: &str = "leno-proxy";
 /// The init container that redirects connections to the proxy.
 pub const INIT: &str = "leno-init";
+/// The sidecar that gives a gRPC program without a proxy its identity.
+pub const GRPC: &str = "leno-grpc";
 /// The control plane's admin port.
 pub const CONTROL_ADMIN_PORT: u16 = 15_014;
 /// A proxy's default admin port.

@@ -13,10 +13,9 @@ use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::policy::{DefaultInboundPolicy, Probe};
 use leno_model::protocol::PortRanges;
 use leno_model::settings::parse_duration;
-use leno_model::spiffe::{TrustDomain, Workload};
 
 use crate::access_log;
-use crate::control::IdentityService;
+use crate::identity_args::{IdentityArgs, parse_control};
 use crate::limits::Limits;
 use crate::worker::{Door, ForwardedFor};
 
@@ -28,9 +27,6 @@ const MAX_GRACE: Duration = Duration::from_secs(3_600);
 
 /// How long a connection may take to be established, as a Service's annotation `leno.dev/connect-timeout`.
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-
-/// How long a certificate may be asked for. A shorter one could expire between two looks at whether to renew it.
-const SVID_LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 24 * 3_600);
 
 /// Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
 #[derive(Debug, Parser)]
@@ -44,10 +40,6 @@ pub(crate) struct Args {
     #[arg(long, env = "LENO_CONTROL", value_name = "HOST:PORT", conflicts_with = "config", value_parser = parse_control)]
     pub(crate) control: Option<String>,
 
-    /// Who the control plane must be, where this proxy has an identity itself or comes for one
-    #[arg(long, value_name = "WORKLOAD", default_value = "ns/leno/sa/leno-control")]
-    pub(crate) control_identity: Workload,
-
     /// Where the own application's connections arrive; may be repeated [default: 127.0.0.1:4140]
     #[arg(long, value_name = "ADDR")]
     pub(crate) outbound: Vec<SocketAddr>,
@@ -60,29 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) tunnel: Vec<SocketAddr>,
 
-    /// Who the own application is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
-    #[arg(long, value_name = "WORKLOAD", requires = "issuer")]
-    identity: Option<Workload>,
-
-    /// Who issues the certificate that proves it: a directory made by `leno ca init`, or with --token a control plane
-    #[arg(long, value_name = "DIR|HOST:PORT", requires = "identity")]
-    issuer: Option<PathBuf>,
-
-    /// File with the token that the control plane believes: one of the Pod's ServiceAccount for the audience leno.dev
-    #[arg(long, value_name = "FILE", requires_all = ["issuer", "trust_bundle"])]
-    token: Option<PathBuf>,
-
-    /// With --token: file with the certificates, in PEM, of the authorities that vouch for the mesh
-    #[arg(long, value_name = "FILE", requires = "token")]
-    trust_bundle: Option<PathBuf>,
-
-    /// With --token: the trust domain of the mesh
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
-    trust_domain: TrustDomain,
-
-    /// With --issuer DIR: how long each certificate is valid, 10s to 168h; it is renewed after two thirds of that
-    #[arg(long, value_name = "DURATION", requires = "issuer", conflicts_with = "token", default_value = "24h", value_parser = parse_svid_lifetime)]
-    svid_lifetime: Duration,
+    #[command(flatten)]
+    pub(crate) identity: IdentityArgs,
 
     /// Who may call the own application where no AuthorizationPolicy is enforced: all-unauthenticated,
     /// all-authenticated, cluster-authenticated, deny or audit
@@ -150,20 +121,6 @@ pub(crate) struct Args {
     limits: Vec<(String, String)>,
 }
 
-/// Who issues our certificate.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum IssuerPlace {
-    /// An authority on this machine.
-    Directory {
-        /// What `leno ca init` made.
-        path: PathBuf,
-        /// How long each certificate is valid.
-        lifetime: Duration,
-    },
-    /// The control plane of a cluster.
-    Service(IdentityService),
-}
-
 /// Why the process ends before it starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -184,27 +141,11 @@ impl Args {
         }
         let usual = |door, ip: Ipv4Addr, port| (door, SocketAddr::new(ip.into(), port));
         let mut listen = vec![usual(Door::Outbound, Ipv4Addr::LOCALHOST, 4140)];
-        if self.identity.is_some() {
+        if self.identity.identity.is_some() {
             listen.push(usual(Door::Inbound, Ipv4Addr::UNSPECIFIED, 4143));
             listen.push(usual(Door::Tunnel, Ipv4Addr::UNSPECIFIED, 15_008));
         }
         listen
-    }
-
-    /// Who we are and who certifies it; nothing without an identity.
-    pub(crate) fn identity(&self) -> Option<(Workload, IssuerPlace)> {
-        let (workload, issuer) = (self.identity.clone()?, self.issuer.clone()?);
-        let place = match (&self.token, &self.trust_bundle) {
-            (Some(token), Some(trust_bundle)) => IssuerPlace::Service(IdentityService {
-                address: issuer.to_string_lossy().into_owned(),
-                workload: self.control_identity.clone(),
-                trust_domain: self.trust_domain.clone(),
-                trust_bundle: trust_bundle.clone(),
-                token: token.clone(),
-            }),
-            _ => IssuerPlace::Directory { path: issuer, lifetime: self.svid_lifetime },
-        };
-        Some((workload, place))
     }
 
     /// Reads the command line, of which the program's name is the first item.
@@ -214,10 +155,7 @@ impl Args {
             return Err(Exit::Answer(list_limits()));
         }
         let args = Self::try_parse_from(args).map_err(|error| explain(&error))?;
-        if let Some((_, IssuerPlace::Service(service))) = args.identity() {
-            let bad = |error| Exit::Usage(format!("--issuer {}: {error}", service.address));
-            parse_control(&service.address).map_err(bad)?;
-        }
+        args.identity.check().map_err(Exit::Usage)?;
         let mut limits = Limits::default();
         if let Some(timeout) = args.egress_connect_timeout {
             // The parser's range fits.
@@ -247,7 +185,7 @@ fn list_limits() -> String {
 }
 
 /// Turns clap's paragraphs into one line.
-fn explain(error: &clap::Error) -> Exit {
+pub(crate) fn explain(error: &clap::Error) -> Exit {
     let text = error.to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return Exit::Answer(text);
@@ -262,13 +200,6 @@ fn explain(error: &clap::Error) -> Exit {
 fn parse_limit(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE; --limit help lists the names")?;
     Ok((name.to_owned(), value.to_owned()))
-}
-
-fn parse_control(text: &str) -> Result<String, String> {
-    let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
-    port.filter(|port: &u16| *port != 0)
-        .map(|_| text.to_owned())
-        .ok_or_else(|| "write a name or an address, and a port, as leno-control.leno:15010".to_owned())
 }
 
 fn parse_grace(text: &str) -> Result<Duration, String> {
@@ -289,11 +220,6 @@ fn parse_grace(text: &str) -> Result<Duration, String> {
 fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
     let timeout = parse_duration(text).filter(|timeout| CONNECT_TIMEOUTS.contains(timeout));
     timeout.ok_or_else(|| "write 10ms to 1m, as 500ms or 5s".to_owned())
-}
-
-fn parse_svid_lifetime(text: &str) -> Result<Duration, String> {
-    let lifetime = parse_duration(text).filter(|lifetime| SVID_LIFETIMES.contains(lifetime));
-    lifetime.ok_or_else(|| "write 10s to 168h, as 90s, 24h or 1h30m".to_owned())
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Args, Exit, IssuerPlace};
+use super::{Args, Exit};
 use crate::control::IdentityService;
+use crate::identity_args::IssuerPlace;
 use crate::worker::Door;
 
 fn address(text: &str) -> SocketAddr {
@@ -35,7 +36,7 @@ fn a_directory_is_all_that_is_needed() {
 
 #[test]
 fn an_issuer_is_a_directory_or_with_a_token_a_service() {
-    let of = |line: &str| read(line).expect("it is enough").identity().map(|(_, issuer)| issuer);
+    let of = |line: &str| read(line).expect("it is enough").identity.place().map(|(_, issuer)| issuer);
     assert_eq!(of("--config d"), None);
     let directory = IssuerPlace::Directory { path: "ca".into(), lifetime: Duration::from_secs(24 * 3_600) };
     assert_eq!(of("--config d --identity ns/a/sa/b --issuer ca"), Some(directory));

@@ -1,11 +1,14 @@
 //! Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
 //!
-//! [`worker`] relays calls and is where time matters; `control` does everything else, on one other thread.
+//! [`worker`] relays calls and is where time matters; `control` does everything else, on one other thread. `grpc` is
+//! another program in the same binary: it gives a gRPC program without a proxy its identity.
 
 pub mod access_log;
 mod args;
 mod control;
 mod failure;
+mod grpc;
+mod identity_args;
 pub mod limits;
 pub mod metrics;
 pub mod worker;
@@ -16,16 +19,23 @@ use std::process::ExitCode;
 
 use args::{Args, Exit};
 
-/// Runs the proxy as its command line says; the first item is the program's name.
+/// Runs the proxy as its command line says; the first item is the program's name. With `grpc` as the second, it writes
+/// the files of a gRPC program instead.
 ///
 /// The exit code is 0 after an orderly end, 1 after any other, and 2 for a wrong command line; what is not in
 /// order is one line on stderr.
 pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
-    match Args::read(args) {
-        Ok((args, limits)) => match control::run(args, limits) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(1, &error.to_string()),
-        },
+    let mut args: Vec<OsString> = args.collect();
+    let ended = if args.get(1).is_some_and(|word| word == grpc::WORD) {
+        args.remove(1);
+        grpc::Options::read(args.into_iter()).map(|options| grpc::run(options).map_err(|error| error.to_string()))
+    } else {
+        let read = Args::read(args.into_iter());
+        read.map(|(args, limits)| control::run(args, limits).map_err(|error| error.to_string()))
+    };
+    match ended {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => fail(1, &error),
         Err(Exit::Usage(line)) => fail(2, &line),
         Err(Exit::Answer(text)) => {
             // Whoever asked may have stopped reading.

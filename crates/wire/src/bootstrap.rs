@@ -1,7 +1,7 @@
 //! The bootstrap of an xDS client as JSON: how it finds the control plane.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -22,8 +22,8 @@ pub enum Client {
 
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
-    /// Where the control plane serves xDS.
-    pub control: SocketAddr,
+    /// Where the control plane serves xDS: a name or an address, and a port.
+    pub control: String,
     /// The id of the client's node.
     pub node: String,
     pub namespace: String,
@@ -83,15 +83,16 @@ fn node(options: &Bootstrap) -> Value {
 }
 
 /// A file for GRPC_XDS_BOOTSTRAP. With certificates, programs also need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies
-/// recognize connections of the mesh by their server name. A control plane on the same machine is reached in clear.
+/// recognize connections of the mesh by their server name. gRPC compares the control plane's name with the DNS names in its
+/// certificate, so an address of this machine is reached in clear.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
-        Some(files) if !options.control.ip().is_loopback() => json!({ "type": "tls", "config": grpc_files(files) }),
+        Some(files) if !is_loopback(&options.control) => json!({ "type": "tls", "config": grpc_files(files) }),
         _ => json!({ "type": "insecure" }),
     };
     let mut bootstrap = json!({
         "xds_servers": [{
-            "server_uri": options.control.to_string(),
+            "server_uri": options.control,
             "channel_creds": [credentials],
             "server_features": ["xds_v3"],
         }],
@@ -104,12 +105,23 @@ fn grpc(options: &Bootstrap) -> Value {
     bootstrap
 }
 
+/// Whether the text is a loopback address. A name such as `localhost` is none: it can be in a certificate.
+fn is_loopback(control: &str) -> bool {
+    host_and_port(control).0.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Splits `host:port`; an IPv6 address loses its brackets.
+fn host_and_port(control: &str) -> (&str, u16) {
+    let (host, port) = control.rsplit_once(':').unwrap_or((control, ""));
+    (host.trim_start_matches('[').trim_end_matches(']'), port.parse().unwrap_or_default())
+}
+
 fn grpc_files(files: &Certificates) -> Value {
     json!({
         "certificate_file": files.chain,
         "private_key_file": files.key,
         "ca_certificate_file": files.bundle,
-        "refresh_interval": "60s",
+        "refresh_interval": "10s",
     })
 }
 
@@ -159,11 +171,14 @@ fn socket(address: SocketAddr) -> Value {
 }
 
 fn control_cluster(options: &Bootstrap) -> Value {
-    let endpoint = json!({ "endpoint": { "address": socket(options.control) } });
+    let (host, port) = host_and_port(&options.control);
+    let address = json!({ "socket_address": { "address": host, "port_value": port } });
+    let endpoint = json!({ "endpoint": { "address": address } });
+    let kind = if host.parse::<IpAddr>().is_ok() { "STATIC" } else { "STRICT_DNS" };
     let http2 = json!({ "connection_keepalive": { "interval": "30s", "timeout": "5s" } });
     let mut cluster = json!({
         "name": CONTROL,
-        "type": "STATIC",
+        "type": kind,
         "connect_timeout": "1s",
         "load_assignment": { "cluster_name": CONTROL, "endpoints": [{ "lb_endpoints": [endpoint] }] },
         "typed_extension_protocol_options": { "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {

@@ -1,6 +1,6 @@
 // Xds-client is a gRPC client that finds its servers by xDS, as grpc-go does, with nothing in between.
 //
-// Each line of its input is an order, and is answered with one line:
+// Each line of its input is an order, and is answered with one line; or its further arguments are the only order:
 //
 //	call PATH N   make N unary calls of the method, one after the other; answers with how each status was met
 //
@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"sort"
@@ -40,8 +41,8 @@ func (bytesCodec) Unmarshal(data []byte, message any) error {
 func (bytesCodec) Name() string { return "proto" }
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: xds-client xds:///SERVICE.NAMESPACE:PORT")
+	if len(os.Args) < 2 {
+		log.Fatal("usage: xds-client xds:///SERVICE.NAMESPACE:PORT [call PATH N]")
 	}
 	creds, err := xdscreds.NewClientCredentials(xdscreds.ClientOptions{FallbackCreds: insecure.NewCredentials()})
 	if err != nil {
@@ -54,7 +55,11 @@ func main() {
 	}
 	defer channel.Close()
 
-	orders := bufio.NewScanner(os.Stdin)
+	var input io.Reader = os.Stdin
+	if len(os.Args) > 2 {
+		input = strings.NewReader(strings.Join(os.Args[2:], " "))
+	}
+	orders := bufio.NewScanner(input)
 	for orders.Scan() {
 		var path string
 		var count int

@@ -126,7 +126,7 @@ fn call(cluster: &Cluster) -> Option<Value> {
 }
 
 /// The sum of a metric with these labels over the proxies of all Pods that have a label.
-fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
+pub(super) fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
     let pods = cluster.kubectl(&["-n", "shop", "get", "pods", "-l", pods, "-o", "name"]);
     let of_pod = |pod: &str| {
         let path = format!("/api/v1/namespaces/shop/pods/{}:4191/proxy/metrics", pod.trim_start_matches("pod/"));

@@ -56,12 +56,13 @@ fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), S
 }
 
 /// Namespaces with each word that their annotation may have.
-fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 4] {
+fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 5] {
     let all = [
         ("guarded-not", None),
         ("guarded-yes", Some("enabled")),
         ("guarded-no", Some("disabled")),
         ("guarded-odd", Some("on")),
+        ("guarded-grpc", Some("grpc")),
     ];
     for (name, word) in all {
         cluster.namespace(name);
@@ -95,15 +96,18 @@ fn the_api_server_refuses_what_the_injector_would_have_given_a_proxy_and_nothing
         json!({"initContainers": [{"name": "linkerd-proxy", "image": "i", "restartPolicy": "Always"}]}),
         json!({"initContainers": [{"name": "migrate", "image": "i"}]}),
         json!({"initContainers": [{"name": "leno-init", "image": "i"}, {"name": "leno-proxy", "image": "i"}]}),
+        json!({"initContainers": [{"name": "leno-grpc", "image": "i"}]}),
     ];
     for (namespace, word) in namespaces(&cluster) {
-        for (own, spec) in [None, Some("enabled"), Some("disabled"), Some(" disabled "), Some("")]
+        for (own, spec) in [None, Some("enabled"), Some("disabled"), Some(" disabled "), Some(""), Some("grpc")]
             .into_iter()
             .flat_map(|own| specs.iter().map(move |spec| (own, spec)))
         {
             let template = json!({"metadata": {"annotations": annotations(own)}, "spec": spec});
             let has_proxy = spec["initContainers"][0]["name"] == "leno-init";
-            let expected = has_proxy || is_left_alone(&template, namespace, word);
+            let is_for_grpc = own.or(word) == Some("grpc");
+            let has_identity = is_for_grpc && spec["initContainers"][0]["name"] == "leno-grpc";
+            let expected = has_proxy || has_identity || is_left_alone(&template, namespace, word);
             let taken = try_pod(&cluster, &template, namespace);
             assert_eq!(taken.is_ok(), expected, "{own:?} {spec} in {word:?}: {taken:?}");
         }

@@ -88,8 +88,17 @@ pub struct Pod {
 pub struct Bare {
     /// Whether the Pod's annotation asks for a proxy.
     pub wish: Wish,
+    /// Whether it has the sidecar for gRPC programs without a proxy.
+    pub has_grpc: bool,
     /// The Pod's UID, which an Event must name.
     pub uid: Box<str>,
+}
+
+impl Bare {
+    /// Whether the Pod lacks what it, or its namespace with this annotation, asks for.
+    pub fn lacks(&self, namespace: Option<&str>) -> bool {
+        self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
+    }
 }
 
 /// The part of a Namespace that the index keeps.
@@ -116,7 +125,7 @@ impl Namespace {
 
     /// Whether new Pods get a proxy unless they opt out.
     pub fn injects(&self) -> bool {
-        self.inject().is_some_and(|value| value.trim() == "enabled")
+        self.inject().is_some_and(|value| ["enabled", "grpc"].contains(&value.trim()))
     }
 }
 

@@ -386,7 +386,8 @@ fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
     {
         apply_namespace(&mut index, name, annotation);
     }
-    let bare = |wish| Content::Pod(Pod { bare: Some(Bare { wish, uid: "7".into() }), ..a_pod() });
+    let bare = |wish| Content::Pod(Pod { bare: Some(Bare { wish, has_grpc: false, uid: "7".into() }), ..a_pod() });
+    let with_grpc = |wish| Content::Pod(Pod { bare: Some(Bare { wish, has_grpc: true, uid: "7".into() }), ..a_pod() });
     for (namespace, name, content) in [
         ("asking", "b", bare(Wish::AsNamespace)),
         ("asking", "a", bare(Wish::Proxy)),
@@ -397,6 +398,9 @@ fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
         ("refusing", "asks", bare(Wish::Proxy)),
         ("plain", "quiet", bare(Wish::AsNamespace)),
         ("leno", "control", bare(Wish::AsNamespace)),
+        ("plain", "grpc", with_grpc(Wish::Grpc)),
+        ("asking", "c-grpc-without-asking", with_grpc(Wish::AsNamespace)),
+        ("refusing", "b-grpc-without-sidecar", bare(Wish::Grpc)),
     ] {
         index.take(Kind::Pod, Change::Applied(Name::new(namespace, name), content));
     }
@@ -405,7 +409,23 @@ fn pods_without_the_proxy_that_they_or_their_namespaces_ask_for_are_named() {
         .iter()
         .map(|(namespace, pods)| (&**namespace, pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>()))
         .collect();
-    assert_eq!(names, [("asking", vec!["a", "b"]), ("refusing", vec!["asks"]), ("whole", vec![])]);
+    let expected = [
+        ("asking", vec!["a", "b", "c-grpc-without-asking"]),
+        ("refusing", vec!["asks", "b-grpc-without-sidecar"]),
+        ("whole", vec![]),
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_namespace_with_a_grpc_program_gets_the_trust_bundle() {
+    let mut index = Index::new();
+    let none = Content::Namespace(Namespace::default());
+    index.take(Kind::Namespace, Change::Applied(Name::of_cluster("plain"), none));
+    assert_eq!(meshed(&index), [""; 0]);
+    let bare = Some(Bare { wish: Wish::Grpc, has_grpc: true, uid: "7".into() });
+    index.take(Kind::Pod, Change::Applied(Name::new("plain", "a"), Content::Pod(Pod { bare, ..a_pod() })));
+    assert_eq!(meshed(&index), ["plain"]);
 }
 
 #[test]

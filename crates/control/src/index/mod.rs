@@ -240,7 +240,8 @@ impl Index {
     /// The namespaces with Pods that have a proxy, or whose new Pods get one.
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
-        let inhabited = self.pods.iter().filter(|(_, pod)| pod.injected_as.is_some()).map(|(name, _)| &name.namespace);
+        let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
+        let inhabited = self.pods.iter().filter(|(_, pod)| has_identity(pod)).map(|(name, _)| &name.namespace);
         // A namespace that is gone needs no trust bundle.
         injected
             .chain(inhabited)
@@ -254,10 +255,10 @@ impl Index {
     /// name. A namespace that asks for proxies is in the map even if all its Pods have one.
     pub fn unmeshed(&self) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
-        let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_a_proxy(asks(name)));
+        let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
         let mut unmeshed: BTreeMap<Box<str>, Vec<Unmeshed>> = asking.map(|name| (name.clone(), Vec::new())).collect();
         for (Name { namespace, name }, pod) in &self.pods {
-            let bare = pod.bare.as_ref().filter(|bare| bare.wish.is_for_a_proxy(asks(namespace)));
+            let bare = pod.bare.as_ref().filter(|bare| bare.lacks(asks(namespace)));
             if let Some(Bare { uid, .. }) = bare {
                 let pod = Unmeshed { name: name.clone(), uid: uid.clone() };
                 unmeshed.entry(namespace.clone()).or_default().push(pod);

@@ -46,8 +46,17 @@ impl Signing {
     /// # Errors
     /// [`SignError`] if the request cannot be certified.
     pub(crate) fn certify(&self, id: &SpiffeId, csr: &[u8]) -> Result<Vec<CertificateDer<'static>>, SignError> {
+        self.certify_with_names(id, csr, &[])
+    }
+
+    fn certify_with_names(
+        &self,
+        id: &SpiffeId,
+        csr: &[u8],
+        dns_names: &[DnsName<'_>],
+    ) -> Result<Vec<CertificateDer<'static>>, SignError> {
         let validity = Validity::starting(SystemTime::now(), SVID_LIFETIME);
-        let certificate = self.authority.sign(id, csr, validity)?;
+        let certificate = self.authority.sign_with_names(id, csr, dns_names, validity)?;
         Ok([vec![certificate], self.intermediates.clone()].concat())
     }
 
@@ -63,17 +72,19 @@ impl Signing {
     }
 }
 
-/// Issues the control plane's own certificate. Its key never leaves this process either.
+/// Issues the control plane's own certificate, with the DNS names of its Service: gRPC compares the name that it dialled.
+/// The key never leaves this process.
 #[derive(Debug)]
 pub(crate) struct ClusterIssuer {
     trust_domain: TrustDomain,
+    dns_names: Vec<DnsName<'static>>,
     signing: watch::Receiver<Arc<Signing>>,
 }
 
 impl ClusterIssuer {
-    pub(crate) fn new(signing: watch::Receiver<Arc<Signing>>) -> Self {
+    pub(crate) fn new(signing: watch::Receiver<Arc<Signing>>, dns_names: Vec<DnsName<'static>>) -> Self {
         let trust_domain = signing.borrow().trust_domain().clone();
-        Self { trust_domain, signing }
+        Self { trust_domain, dns_names, signing }
     }
 }
 
@@ -85,7 +96,7 @@ impl Issuer for ClusterIssuer {
     fn issue<'a>(&'a self, request: &'a Request) -> Issuing<'a> {
         let signing = self.signing.borrow().clone();
         Box::pin(async move {
-            let chain = signing.certify(request.id(), request.csr())?;
+            let chain = signing.certify_with_names(request.id(), request.csr(), &self.dns_names)?;
             Ok(Issued { chain, trust: signing.trust.clone() })
         })
     }

@@ -11,7 +11,7 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::{Resource, ResourceExt};
 use leno_install::annotations::INJECT;
 use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports};
-use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, PROXY};
+use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, GRPC, PROXY};
 use leno_model::manifest::read_object;
 use leno_model::typed;
 use serde::Deserialize;
@@ -102,7 +102,8 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
 /// label Pods could remove a label, and callers would then reach the Pod in clear.
 pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
-    let is_injected = containers.iter().any(|container| container.name == PROXY);
+    let has = |name: &str| containers.iter().any(|container| container.name == name);
+    let (is_injected, has_grpc) = (has(PROXY), has(GRPC));
     // A Pod on the host network shares the node's ports with other processes, so its proxy does not receive its
     // connections.
     let is_injected = is_injected && !pod.spec.host_network;
@@ -112,7 +113,7 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     };
     let wish = wish(&pod);
     let uid = pod.metadata.uid.take().unwrap_or_default().into();
-    let bare = (!is_injected && wish != Wish::NoProxy).then_some(index::Bare { wish, uid });
+    let bare = (!is_injected && wish != Wish::NoProxy).then_some(index::Bare { wish, has_grpc, uid });
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();

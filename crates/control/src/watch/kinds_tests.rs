@@ -48,7 +48,7 @@ fn a_pod_without_a_proxy_says_whether_it_should_have_one() {
         other => panic!("{other:?}"),
     };
     let found = bare(json!({ "uid": "7" }), json!({ "containers": [{ "name": "app", "image": "app" }] }));
-    assert_eq!(found, Some(index::Bare { wish: Wish::AsNamespace, uid: "7".into() }));
+    assert_eq!(found, Some(index::Bare { wish: Wish::AsNamespace, has_grpc: false, uid: "7".into() }));
     let asking = bare(json!({ "annotations": { "leno.dev/inject": "enabled" } }), json!({}));
     assert_eq!(asking.map(|bare| bare.wish), Some(Wish::Proxy));
     assert_eq!(bare(json!({ "annotations": { "leno.dev/inject": "disabled" } }), json!({})), None);

@@ -10,9 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use leno_identity::authority::SignError;
 use leno_identity::renewal::Schedule;
-use leno_install::names::CONTROL;
 use rustls::ServerConfig;
-use rustls::pki_types::{DnsName, InvalidDnsNameError};
+use rustls::pki_types::DnsName;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -27,13 +26,6 @@ pub(super) struct Certificate {
     signing: watch::Receiver<Arc<Signing>>,
     schedule: Schedule,
     publisher: watch::Sender<Arc<ServerConfig>>,
-}
-
-/// The DNS names of the control plane's Service, from inside and outside its namespace.
-pub(super) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName<'static>>, InvalidDnsNameError> {
-    let short = format!("{CONTROL}.{namespace}");
-    let names = [format!("{short}.svc"), short.clone(), format!("{short}.svc.{cluster_domain}")];
-    names.into_iter().map(DnsName::try_from).collect()
 }
 
 impl Certificate {

@@ -75,10 +75,7 @@ impl Webhooks {
             return Ok(None);
         };
         let inject_config = open(path)?;
-        let names = certificate::names(&options.namespace, &options.cluster_domain).map_err(|_| RunError::NoName {
-            namespace: options.namespace.clone(),
-            cluster_domain: options.cluster_domain.clone(),
-        })?;
+        let names = options.service_names()?;
         let listener = listen("webhooks", address)?;
         tracing::info!(webhooks = %listener.local_addr()?, "listening");
         let reviewer = Reviewer {

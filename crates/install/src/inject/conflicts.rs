@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::containers::PROXY_UID;
+use super::plan::is_ours;
 use super::settings::Settings;
 use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
-use crate::names::{INIT, PROXY};
 
 /// Every conflict: ports that both use, and users that the redirection would take for the proxy's.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
@@ -14,7 +14,7 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);
     for container in containers(template) {
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
-        if [INIT, PROXY].contains(&name) {
+        if is_ours(container) {
             continue;
         }
         let ports = container.get("ports").and_then(Value::as_array).into_iter().flatten();

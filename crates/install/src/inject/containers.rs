@@ -25,7 +25,7 @@ pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
 pub(super) const OPAQUE_PORTS: &str = "--opaque-ports";
 pub(super) const DEFAULT_INBOUND_POLICY: &str = "--default-inbound-policy";
 
-const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
+pub(super) const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
 const TOKEN_SECONDS: i64 = 3_600;
 
@@ -70,12 +70,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
         restart_policy: Some("Always".to_owned()),
         command: Some(vec!["/leno-proxy".to_owned()]),
         args: Some(arguments(settings, options, probes)),
-        env: Some(vec![
-            from_field("POD_NAME", "metadata.name"),
-            from_field("POD_NAMESPACE", "metadata.namespace"),
-            from_field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
-            from_field("NODE_NAME", "spec.nodeName"),
-        ]),
+        env: Some(pod_fields()),
         ports: Some(vec![
             port("leno-inbound", settings.inbound_port),
             port("leno-tunnel", Settings::TUNNEL_PORT),
@@ -132,14 +127,8 @@ pub(super) fn volume() -> Volume {
 
 /// The proxy's arguments. The kubelet replaces `$(NAME)` with the variable's value.
 fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec<String> {
-    let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
-    let mut args = vec![
-        format!("--control={control}:15010"),
-        format!("--issuer={control}:15012"),
-        format!("--token={IDENTITY_DIR}/{TOKEN_FILE}"),
-        format!("--trust-bundle={IDENTITY_DIR}/{ANCHORS}"),
-        format!("--trust-domain={}", options.trust_domain),
-        "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
+    let mut args = identity_arguments(options);
+    args.extend([
         // Both IPv4 and IPv6, like the redirection; on a node without IPv6 the proxy uses IPv4 only.
         format!("--inbound=[::]:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
@@ -148,10 +137,9 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
         format!("--admin=[::]:{}", settings.admin_port),
         format!("{DEFAULT_INBOUND_POLICY}={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
-        format!("--log={}", settings.log_level),
-        format!("--log-format={}", settings.log_format),
-        format!("--grace={}", settings.shutdown_grace),
-    ];
+    ]);
+    args.extend(log_arguments(settings));
+    args.push(format!("--grace={}", settings.shutdown_grace));
     if settings.access_log != "off" {
         args.push(format!("--access-log={}", settings.access_log));
     }
@@ -168,17 +156,44 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     args
 }
 
+/// Where the control plane is, and which workload this is.
+pub(super) fn identity_arguments(options: &Options) -> Vec<String> {
+    let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
+    vec![
+        format!("--control={control}:15010"),
+        format!("--issuer={control}:15012"),
+        format!("--token={IDENTITY_DIR}/{TOKEN_FILE}"),
+        format!("--trust-bundle={IDENTITY_DIR}/{ANCHORS}"),
+        format!("--trust-domain={}", options.trust_domain),
+        "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)".to_owned(),
+    ]
+}
+
+pub(super) fn log_arguments(settings: &Settings) -> [String; 2] {
+    [format!("--log={}", settings.log_level), format!("--log-format={}", settings.log_format)]
+}
+
+/// The variables that the arguments refer to.
+pub(super) fn pod_fields() -> Vec<EnvVar> {
+    vec![
+        from_field("POD_NAME", "metadata.name"),
+        from_field("POD_NAMESPACE", "metadata.namespace"),
+        from_field("SERVICE_ACCOUNT", "spec.serviceAccountName"),
+        from_field("NODE_NAME", "spec.nodeName"),
+    ]
+}
+
 fn option(args: &mut Vec<String>, name: &str, value: &str) {
     if !value.is_empty() {
         args.push(format!("{name}={value}"));
     }
 }
 
-fn image(settings: &Settings) -> String {
+pub(super) fn image(settings: &Settings) -> String {
     format!("{}:{}", settings.image, settings.version)
 }
 
-fn confined() -> SecurityContext {
+pub(super) fn confined() -> SecurityContext {
     SecurityContext {
         allow_privilege_escalation: Some(false),
         read_only_root_filesystem: Some(true),
@@ -187,7 +202,7 @@ fn confined() -> SecurityContext {
     }
 }
 
-fn all() -> Vec<String> {
+pub(super) fn all() -> Vec<String> {
     vec!["ALL".to_owned()]
 }
 
@@ -197,11 +212,11 @@ fn from_field(name: &str, path: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value_from: Some(source), ..Default::default() }
 }
 
-fn port(name: &str, number: u16) -> ContainerPort {
+pub(super) fn port(name: &str, number: u16) -> ContainerPort {
     ContainerPort { name: Some(name.to_owned()), container_port: number.into(), ..Default::default() }
 }
 
-fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold: i32) -> Probe {
+pub(super) fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
             path: Some(path.to_owned()),
@@ -215,7 +230,7 @@ fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold
 }
 
 /// The same for both containers, so that a Pod stays Guaranteed if the proxy's requests equal its limits.
-fn resources(settings: &Settings) -> ResourceRequirements {
+pub(super) fn resources(settings: &Settings) -> ResourceRequirements {
     ResourceRequirements {
         requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),
         limits: quantities([("cpu", &settings.cpu_limit), ("memory", &settings.memory_limit)]),

@@ -2,10 +2,11 @@
 //!
 //! In order: `skip` decides whether the Pod gets a proxy, `settings` reads the annotations, `conflicts` compares ports
 //! and users, `containers` makes the containers, and `plan` makes the patch. Nothing in the template is changed or
-//! dropped: the proxy is only added.
+//! dropped: the proxy is only added. `grpc` makes the items of a Pod that gets an identity and no proxy.
 
 mod conflicts;
 mod containers;
+mod grpc;
 mod plan;
 mod probes;
 mod reserved;
@@ -105,6 +106,9 @@ pub fn inject(
     }
     let settings = options.proxy.with_annotations(Some(&namespace.annotations), annotations)?;
     let inherited = options.proxy.with_annotations(Some(&namespace.annotations), None)?;
+    if grpc::is_asked(annotations, &namespace.annotations) {
+        return inject_grpc(template, annotations, &settings, asked, options);
+    }
     let conflicts = conflicts::find(template, &settings);
     if !conflicts.is_empty() {
         return Err(conflicts);
@@ -112,18 +116,40 @@ pub fn inject(
     let skipped = settings.skip_inbound_ports.parse().unwrap_or_default();
     let probes = probes::of_pod(template, &skipped);
     let additions = plan::Additions {
-        init: containers::init(&settings),
-        proxy: containers::proxy(&settings, options, &probes),
-        volume: containers::volume(),
+        init_containers: vec![containers::init(&settings), containers::proxy(&settings, options, &probes)],
+        volumes: vec![containers::volume()],
+        label: "true",
+        program: None,
     };
     let mut warnings: Vec<String> = typos(annotations).chain(reserved::loosened(&inherited, &settings)).collect();
     warnings.extend(probes::warnings(&probes, &settings));
     let outcome = match plan::inject(template, &additions) {
-        Some((_, true)) if asked == Asked::ByAnnotation => {
+        Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
             reserved::allows_proxy_by_hand(template, &settings, options)?;
             Outcome::Skipped(Skipped::HasProxy)
         }
-        Some((patch, replaced)) => Outcome::Injected { patch, replaced },
+        Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
+        None => Outcome::Skipped(Skipped::Unchanged),
+    };
+    Ok(Decision { outcome, warnings })
+}
+
+/// The same for a Pod that gets an identity for gRPC and no proxy.
+fn inject_grpc(
+    template: &Value,
+    annotations: Option<&Map<String, Value>>,
+    settings: &Settings,
+    asked: Asked,
+    options: &Options,
+) -> Result<Decision, Vec<Mistake>> {
+    let conflicts = grpc::conflicts(template, settings);
+    if !conflicts.is_empty() {
+        return Err(conflicts);
+    }
+    let warnings = typos(annotations).chain(grpc::warnings(template, annotations)).collect();
+    let outcome = match plan::inject(template, &grpc::additions(settings, options)) {
+        Some(plan) if plan.replaces && asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
+        Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
         None => Outcome::Skipped(Skipped::Unchanged),
     };
     Ok(Decision { outcome, warnings })

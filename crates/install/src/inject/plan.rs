@@ -1,64 +1,102 @@
-//! The changes that add our containers to a Pod template, and those that remove them.
+//! The changes that add our items to a Pod template, and those that remove them.
 
-use k8s_openapi::api::core::v1::{Container, Volume};
+use k8s_openapi::api::core::v1::{Container, EnvVar, Volume, VolumeMount};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::containers::IDENTITY_VOLUME;
+use super::grpc::{self, BOOTSTRAP, BOOTSTRAP_VARIABLE, SERVER_NAME_VARIABLE};
 use crate::annotations::INJECTED_LABEL;
-use crate::names::{INIT, PROXY};
+use crate::names::{GRPC, INIT, PROXY};
 use crate::patch::{Operation, escape};
 
 const INIT_CONTAINERS: &str = "/spec/initContainers";
+const CONTAINERS: &str = "/spec/containers";
 const VOLUMES: &str = "/spec/volumes";
 const LABELS: &str = "/metadata/labels";
+const OUR_CONTAINERS: [&str; 3] = [INIT, PROXY, GRPC];
+const OUR_VOLUMES: [&str; 2] = [IDENTITY_VOLUME, grpc::VOLUME];
 
 /// The items that are added to a Pod template.
 pub(super) struct Additions {
-    pub(super) init: Container,
-    /// The second init container, before the application's own, which may call other workloads through the proxy too.
-    pub(super) proxy: Container,
-    pub(super) volume: Volume,
+    /// They come before the application's own, which may call other workloads too.
+    pub(super) init_containers: Vec<Container>,
+    pub(super) volumes: Vec<Volume>,
+    /// The value of the label [`INJECTED_LABEL`].
+    pub(super) label: &'static str,
+    /// What every other container gets; `None` if they stay as they are.
+    pub(super) program: Option<Program>,
 }
 
-/// The changes, and whether they replace a different version of our items. `None` if the template already has the same
-/// items.
-pub(super) fn inject(template: &Value, additions: &Additions) -> Option<(Vec<Operation>, bool)> {
-    let wanted = [to_value(&additions.init), to_value(&additions.proxy)];
-    let volume = to_value(&additions.volume);
+/// What a container needs to find its files.
+pub(super) struct Program {
+    /// Those that the container does not have are appended, in this order.
+    pub(super) variables: Vec<EnvVar>,
+    pub(super) mount: VolumeMount,
+}
+
+/// A change of a Pod template.
+pub(super) struct Plan {
+    pub(super) patch: Vec<Operation>,
+    /// Whether containers of ours are replaced.
+    pub(super) replaces: bool,
+    /// Whether a proxy of ours is among them, and not only a sidecar for gRPC.
+    pub(super) replaces_proxy: bool,
+}
+
+/// Whether a container is one of ours, by its name.
+pub(super) fn is_ours(container: &Value) -> bool {
+    is_named(container, &OUR_CONTAINERS)
+}
+
+fn is_named(item: &Value, names: &[&str]) -> bool {
+    item.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(&name))
+}
+
+/// `None` if the template already has the same items.
+pub(super) fn inject(template: &Value, additions: &Additions) -> Option<Plan> {
+    let wanted: Vec<Value> = additions.init_containers.iter().map(to_value).collect();
+    let volumes: Vec<Value> = additions.volumes.iter().map(to_value).collect();
     let had = our_items(template);
-    if had.is_same(&wanted, &volume) && label(template).is_some_and(|label| label == "true") {
+    let mut patch = removals_from_programs(template);
+    let programs = additions.program.as_ref().map(|program| additions_to_programs(template, program));
+    // What is removed and added again is no change.
+    let has_programs = match &programs {
+        Some(added) => is_undone(template, &patch, added),
+        None => patch.is_empty(),
+    };
+    if has_programs && had.is_same(&wanted, &volumes) && label(template).is_some_and(|label| label == additions.label) {
         return None;
     }
-    let mut patch = had.removals();
-    let [init, proxy] = wanted;
+    patch.extend(programs.into_iter().flatten());
+    patch.extend(had.removals());
     if is_list(template, INIT_CONTAINERS) {
-        patch.push(add(&format!("{INIT_CONTAINERS}/0"), proxy));
-        patch.push(add(&format!("{INIT_CONTAINERS}/0"), init));
+        patch.extend(wanted.into_iter().rev().map(|container| add(&format!("{INIT_CONTAINERS}/0"), container)));
     } else {
-        patch.push(add(INIT_CONTAINERS, json!([init, proxy])));
+        patch.push(add(INIT_CONTAINERS, wanted.into()));
     }
     if is_list(template, VOLUMES) {
-        patch.push(add(&format!("{VOLUMES}/-"), volume));
+        patch.extend(volumes.into_iter().map(|volume| add(&format!("{VOLUMES}/-"), volume)));
     } else {
-        patch.push(add(VOLUMES, json!([volume])));
+        patch.push(add(VOLUMES, volumes.into()));
     }
     let is_object = |path: &str| template.pointer(path).is_some_and(Value::is_object);
     if !is_object("/metadata") {
-        patch.push(add("/metadata", json!({"labels": {INJECTED_LABEL: "true"}})));
+        patch.push(add("/metadata", json!({"labels": {INJECTED_LABEL: additions.label}})));
     } else if !is_object(LABELS) {
-        patch.push(add(LABELS, json!({INJECTED_LABEL: "true"})));
-    } else if label(template).is_none_or(|label| label != "true") {
-        patch.push(add(&label_path(), json!("true")));
+        patch.push(add(LABELS, json!({INJECTED_LABEL: additions.label})));
+    } else if label(template).is_none_or(|label| label != additions.label) {
+        patch.push(add(&label_path(), json!(additions.label)));
     }
-    let replaced = !had.init_containers.is_empty();
-    Some((patch, replaced))
+    let proxies = items(template, INIT_CONTAINERS).iter().any(|container| is_named(container, &[INIT, PROXY]));
+    Some(Plan { patch, replaces: !had.init_containers.is_empty(), replaces_proxy: proxies })
 }
 
 /// Lists and mappings that would become empty are removed too, since injection added them.
 pub(super) fn uninject(template: &Value) -> Vec<Operation> {
     let had = our_items(template);
-    let mut patch = had.removals();
+    let mut patch = removals_from_programs(template);
+    patch.extend(had.removals());
     for (list, ours) in [(INIT_CONTAINERS, &had.init_containers), (VOLUMES, &had.volumes)] {
         if !ours.is_empty() && items(template, list).len() == ours.len() {
             patch.retain(|operation| !matches!(operation, Operation::Remove { path } if path.starts_with(list)));
@@ -86,21 +124,22 @@ struct OurItems<'a> {
 
 fn our_items(template: &Value) -> OurItems<'_> {
     let named = |path: &str, names: &[&str]| {
-        let is_ours = |item: &Value| item.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(&name));
-        items(template, path).iter().enumerate().filter(|(_, item)| is_ours(item)).map(|(index, _)| index).collect()
+        items(template, path).iter().enumerate().filter(|(_, item)| is_named(item, names)).map(|(at, _)| at).collect()
     };
     OurItems {
         template,
-        init_containers: named(INIT_CONTAINERS, &[INIT, PROXY]),
-        volumes: named(VOLUMES, &[IDENTITY_VOLUME]),
+        init_containers: named(INIT_CONTAINERS, &OUR_CONTAINERS),
+        volumes: named(VOLUMES, &OUR_VOLUMES),
     }
 }
 
 impl OurItems<'_> {
-    fn is_same(&self, containers: &[Value], volume: &Value) -> bool {
+    fn is_same(&self, containers: &[Value], wanted: &[Value]) -> bool {
         let volumes = items(self.template, VOLUMES);
-        let has_volume = self.volumes.iter().filter_map(|index| volumes.get(*index)).eq([volume]);
-        has_volume && items(self.template, INIT_CONTAINERS).starts_with(containers) && self.init_containers == [0, 1]
+        let has_volumes = self.volumes.iter().filter_map(|index| volumes.get(*index)).eq(wanted);
+        has_volumes
+            && items(self.template, INIT_CONTAINERS).starts_with(containers)
+            && self.init_containers.iter().copied().eq(0..containers.len())
     }
 
     /// From the last to the first, so that the remaining indexes stay valid.
@@ -111,6 +150,78 @@ impl OurItems<'_> {
         };
         [of(INIT_CONTAINERS, &self.init_containers), of(VOLUMES, &self.volumes)].concat()
     }
+}
+
+/// The application's containers, each with its path.
+fn programs(template: &Value) -> impl Iterator<Item = (String, &Value)> {
+    let of = |list: &'static str| {
+        let indexed = items(template, list).iter().enumerate();
+        indexed.filter(|(_, container)| !is_ours(container)).map(move |(at, found)| (format!("{list}/{at}"), found))
+    };
+    of(INIT_CONTAINERS).chain(of(CONTAINERS))
+}
+
+/// Takes our variables and mounts out of the application's containers.
+fn removals_from_programs(template: &Value) -> Vec<Operation> {
+    let mut patch = Vec::new();
+    for (path, container) in programs(template) {
+        let variables = items(container, "/env");
+        let is_bootstrap = |at: usize| {
+            variables.get(at).is_some_and(|variable| {
+                is_named(variable, &[BOOTSTRAP_VARIABLE]) && variable.get("value").is_some_and(|path| path == BOOTSTRAP)
+            })
+        };
+        // The second of our variables follows the first; anywhere else it is the author's own.
+        let follows = |at: usize| {
+            at.checked_sub(1).is_some_and(is_bootstrap)
+                && variables.get(at).is_some_and(|variable| is_named(variable, &[SERVER_NAME_VARIABLE]))
+        };
+        let env = (0..variables.len()).filter(|at| is_bootstrap(*at) || follows(*at)).collect();
+        let mounts = items(container, "/volumeMounts");
+        let mounted =
+            (0..mounts.len()).filter(|at| mounts.get(*at).is_some_and(|mount| is_named(mount, &[grpc::VOLUME])));
+        patch.extend(without(&format!("{path}/env"), env, variables.len()));
+        patch.extend(without(&format!("{path}/volumeMounts"), mounted.collect(), mounts.len()));
+    }
+    patch
+}
+
+/// Removes the items at these indexes from a list, and the list if nothing else is in it.
+fn without(list: &str, indexes: Vec<usize>, length: usize) -> Vec<Operation> {
+    if !indexes.is_empty() && indexes.len() == length {
+        return vec![Operation::Remove { path: list.to_owned() }];
+    }
+    indexes.into_iter().rev().map(|at| Operation::Remove { path: format!("{list}/{at}") }).collect()
+}
+
+/// Gives the application's containers what they need, after [`removals_from_programs`].
+fn additions_to_programs(template: &Value, program: &Program) -> Vec<Operation> {
+    let mut bare = template.clone();
+    // The removals were made for this template.
+    let _ = crate::patch::apply(&mut bare, &removals_from_programs(template));
+    let mut patch = Vec::new();
+    for (path, container) in programs(&bare) {
+        let has = |name: &str| items(container, "/env").iter().any(|variable| is_named(variable, &[name]));
+        let missing = program.variables.iter().filter(|variable| !has(&variable.name)).map(to_value).collect();
+        patch.extend(append(container, &path, "env", missing));
+        patch.extend(append(container, &path, "volumeMounts", vec![to_value(&program.mount)]));
+    }
+    patch
+}
+
+fn append(container: &Value, path: &str, field: &str, values: Vec<Value>) -> Vec<Operation> {
+    if is_list(container, &format!("/{field}")) {
+        return values.into_iter().map(|value| add(&format!("{path}/{field}/-"), value)).collect();
+    }
+    vec![add(&format!("{path}/{field}"), values.into())]
+}
+
+/// Whether removing and adding gives the same template.
+fn is_undone(template: &Value, removals: &[Operation], additions: &[Operation]) -> bool {
+    let mut changed = template.clone();
+    let applied =
+        crate::patch::apply(&mut changed, removals).and_then(|()| crate::patch::apply(&mut changed, additions));
+    applied.is_ok() && changed == *template
 }
 
 fn items<'a>(template: &'a Value, path: &str) -> &'a [Value] {

@@ -132,7 +132,7 @@ impl Settings {
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         let value = value.trim();
         match name {
-            INJECT => drop(one_of(value, &["enabled", "disabled"])?),
+            INJECT => drop(one_of(value, &["enabled", "disabled", "grpc"])?),
             FORWARDED_CLIENT_CERT => self.forwarded_client_cert = one_of(value, &["true", "false"])? == "true",
             FORWARDED_FOR => self.forwarded_for = one_of(value, &["keep", "append", "set"])?,
             OPAQUE_PORTS => self.opaque_ports = ports(value)?,

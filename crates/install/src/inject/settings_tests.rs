@@ -59,7 +59,7 @@ fn what_does_not_work_is_told_in_one_line_with_what_would() {
     let pod = json!({PROXY_WORKERS: "0", ADMIN_PORT: "http"});
     let mistakes = read(&json!({INJECT: "yes"}), &pod).expect_err("none of them works");
     let expected = [
-        r#"annotation leno.dev/inject of the namespace: "yes" does not work; use enabled, disabled"#,
+        r#"annotation leno.dev/inject of the namespace: "yes" does not work; use enabled, disabled, grpc"#,
         r#"annotation leno.dev/proxy-workers: "0" does not work; use 1 to 64"#,
         r#"annotation leno.dev/proxy-admin-port: "http" does not work; use 1 to 65535"#,
     ];

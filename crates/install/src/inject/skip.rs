@@ -14,6 +14,9 @@ const CLUSTER_NAMESPACES: [&str; 3] = ["kube-system", "kube-public", "kube-node-
 /// The value of [`INJECT`] that disables injection.
 const DISABLED: &str = "disabled";
 
+/// The value of [`INJECT`] that asks for an identity without a proxy.
+pub(super) const GRPC_WORD: &str = "grpc";
+
 /// The value of `spec.os.name` in a Windows Pod.
 const WINDOWS: &str = "windows";
 
@@ -79,6 +82,8 @@ pub struct Traits<'a> {
 pub enum Wish {
     /// It asks for a proxy.
     Proxy,
+    /// It asks for an identity for gRPC, without a proxy.
+    Grpc,
     /// It opts out, or cannot have a proxy.
     NoProxy,
     /// Its namespace decides.
@@ -100,6 +105,7 @@ impl<'a> Traits<'a> {
         match self.inject {
             _ if self.has_host_network || self.is_windows => Wish::NoProxy,
             Some(word) if word.trim() == DISABLED => Wish::NoProxy,
+            Some(word) if word.trim() == GRPC_WORD => Wish::Grpc,
             Some(_) => Wish::Proxy,
             None => Wish::AsNamespace,
         }
@@ -111,10 +117,24 @@ impl Wish {
     pub fn is_for_a_proxy(self, namespace: Option<&str>) -> bool {
         match self {
             Self::Proxy => true,
-            Self::NoProxy => false,
-            // A value that is neither enabled nor disabled stops the Pods, so it counts as asking.
-            Self::AsNamespace => namespace.is_some_and(|word| word.trim() != DISABLED),
+            Self::NoProxy | Self::Grpc => false,
+            // A value that does not exist stops the Pods, so it counts as asking.
+            Self::AsNamespace => namespace.is_some_and(|word| ![DISABLED, GRPC_WORD].contains(&word.trim())),
         }
+    }
+
+    /// Whether a Pod with this wish should have an identity for gRPC, without a proxy.
+    pub fn is_for_grpc(self, namespace: Option<&str>) -> bool {
+        match self {
+            Self::Grpc => true,
+            Self::Proxy | Self::NoProxy => false,
+            Self::AsNamespace => namespace.is_some_and(|word| word.trim() == GRPC_WORD),
+        }
+    }
+
+    /// Whether a Pod with this wish should be a member of the mesh, with a proxy or without.
+    pub fn is_for_the_mesh(self, namespace: Option<&str>) -> bool {
+        self.is_for_a_proxy(namespace) || self.is_for_grpc(namespace)
     }
 }
 
@@ -125,7 +145,7 @@ pub fn is_never_meshed(namespace: &str) -> bool {
 
 /// Whether the Pod or its namespace asks for a proxy, or the Pod opts out of its namespace's.
 pub(super) fn concerns_the_mesh(annotations: Option<&Map<String, Value>>, namespace: &Namespace) -> bool {
-    let is_asked = Wish::AsNamespace.is_for_a_proxy(word(Some(&namespace.annotations)));
+    let is_asked = Wish::AsNamespace.is_for_the_mesh(word(Some(&namespace.annotations)));
     !is_never_meshed(&namespace.name) && (is_asked || word(annotations).is_some())
 }
 
@@ -165,6 +185,14 @@ pub(super) fn reason(
 /// The annotation's value; one that is not text becomes empty, which is invalid.
 fn word(annotations: Option<&Map<String, Value>>) -> Option<&str> {
     annotations?.get(INJECT).map(|word| word.as_str().unwrap_or_default())
+}
+
+/// The annotation's value that applies to a Pod: its own, or its namespace's.
+pub(super) fn effective_word<'a>(
+    annotations: Option<&'a Map<String, Value>>,
+    namespace: &'a Map<String, Value>,
+) -> Option<&'a str> {
+    word(annotations).or(word(Some(namespace)))
 }
 
 /// A warning for a Pod that has the annotation itself and gets no proxy.

@@ -31,7 +31,7 @@ fn a_pod_that_can_have_no_proxy_is_not_missed_and_one_with_another_meshs_is() {
 
 #[test]
 fn a_wish_agrees_with_what_the_injector_does() {
-    let words = [None, Some("enabled"), Some("disabled")];
+    let words = [None, Some("enabled"), Some("disabled"), Some("grpc")];
     for (own, whole) in words.iter().flat_map(|own| words.map(|whole| (own, whole))) {
         let annotations = |word: Option<&str>| -> Map<String, Value> {
             word.map(|word| (INJECT.to_owned(), json!(word))).into_iter().collect()
@@ -40,6 +40,8 @@ fn a_wish_agrees_with_what_the_injector_does() {
         let namespace = Namespace { name: "shop".to_owned(), annotations: annotations(whole) };
         let own_annotations = annotations(*own);
         let is_injected = reason(&template, Some(&own_annotations), &namespace, Asked::ByAnnotation).is_none();
-        assert_eq!(wish(&template).is_for_a_proxy(whole), is_injected, "{own:?} in {whole:?}");
+        assert_eq!(wish(&template).is_for_the_mesh(whole), is_injected, "{own:?} in {whole:?}");
+        let is_for_grpc = super::super::grpc::is_asked(Some(&own_annotations), &namespace.annotations);
+        assert_eq!(wish(&template).is_for_grpc(whole), is_for_grpc, "{own:?} in {whole:?}");
     }
 }

@@ -30,7 +30,8 @@ use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-use crate::args::{Args, IssuerPlace};
+use crate::args::Args;
+use crate::identity_args::IssuerPlace;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 use crate::worker::{Door, WorkerHandle, usable};
@@ -88,7 +89,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 /// Starts in the order in which a mistake is found soonest: files, addresses, threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
-    let (doors, own) = (args.listen(), args.identity());
+    let (doors, own) = (args.listen(), args.identity.place());
     let is_called = doors.iter().any(|(door, _)| matches!(door, Door::Inbound | Door::Tunnel));
     let access_log = start_access_log(&args)?;
     let log = logging::start(args.log, args.log_format)?;
@@ -110,7 +111,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         None => pages::answer_early(&request),
     }));
     let identity = tokio::select! {
-        identity = start_identity(own) => identity?,
+        identity = start_own_identity(own) => identity?,
         signal = signals.next() => {
             tracing::info!(signal, "ended before it served");
             return Ok(());
@@ -122,7 +123,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
             let (questions, asked) = mpsc::channel(QUESTIONS_MAX);
             let control_plane = ControlPlane {
                 address: args.control.unwrap_or_default(),
-                workload: args.control_identity,
+                workload: args.identity.control_identity,
                 security: identity.as_ref().map_or(Security::Clear, |own| Security::Mutual(own.identity())),
             };
             let discovery = Discovery::new(control_plane, &namespace, is_called, asked, &limits.relay);
@@ -262,16 +263,23 @@ fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
     leno_accept::listen(usable(address)).map_err(|source| ControlError::Admin { address, source })
 }
 
+async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Option<Upkeep>, ControlError> {
+    let Some((workload, place)) = own else { return Ok(None) };
+    let path = place.path();
+    let started = start_identity(workload, place).await;
+    started.map(Some).map_err(|source| ControlError::Identity { path, source: Box::new(source) })
+}
+
 /// Gets the first certificate. An authority on this machine that gives none is a mistake; a control plane is waited for.
-async fn start_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Option<Upkeep>, ControlError> {
-    match own {
-        None => Ok(None),
-        Some((workload, IssuerPlace::Service(service))) => Ok(Some(certify::start(&service, &workload).await)),
-        Some((workload, IssuerPlace::Directory { path, lifetime })) => {
-            let failed = |source| ControlError::Identity { path: path.clone(), source: Box::new(source) };
-            let issuer = LocalIssuer::open(&path).map_err(|error| failed(error.into()))?.with_lifetime(lifetime);
-            let upkeep = Upkeep::start(Box::new(issuer), workload, random_seed()).await;
-            upkeep.map(Some).map_err(failed)
+///
+/// # Errors
+/// [`UpkeepError`] of an authority on this machine.
+pub(crate) async fn start_identity(workload: Workload, place: IssuerPlace) -> Result<Upkeep, UpkeepError> {
+    match place {
+        IssuerPlace::Service(service) => Ok(certify::start(&service, &workload).await),
+        IssuerPlace::Directory { path, lifetime } => {
+            let issuer = LocalIssuer::open(&path)?.with_lifetime(lifetime);
+            Upkeep::start(Box::new(issuer), workload, random_seed()).await
         }
     }
 }

@@ -5,8 +5,29 @@
 use std::fmt;
 
 use leno_identity::upkeep::IdentityMetrics;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+/// The numbers of a program that has an identity and relays no call.
+#[derive(Debug)]
+struct OnlyIdentity(IdentityMetrics);
+
+impl Collector for OnlyIdentity {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encode(&self.0, &mut encoder)
+    }
+}
+
+/// The same numbers as OpenMetrics text, without those about calls.
+pub(crate) fn identity_text(metrics: IdentityMetrics) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(OnlyIdentity(metrics)));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String cannot fail");
+    text
+}
 
 /// Writes the numbers about our own certificate; a proxy without an identity has none.
 pub(super) fn encode(metrics: &IdentityMetrics, encoder: &mut DescriptorEncoder) -> fmt::Result {

@@ -38,4 +38,5 @@ pub use worker::WorkerMetrics;
 
 pub(crate) use config::ConfigMetrics;
 pub(crate) use export::Scrape;
+pub(crate) use identity::identity_text;
 pub(crate) use process::ProcessMetrics;

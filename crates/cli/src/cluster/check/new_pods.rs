@@ -51,7 +51,7 @@ fn gates(facts: &Installed) -> Result<Gates, &ClusterError> {
     });
     let asks = |namespace: &&Namespace| {
         let word = namespace.annotations().get(INJECT).map(String::as_str);
-        Wish::AsNamespace.is_for_a_proxy(word) && !is_never_meshed(&namespace.name_any())
+        Wish::AsNamespace.is_for_the_mesh(word) && !is_never_meshed(&namespace.name_any())
     };
     let meshed: Vec<String> = facts.namespaces.as_ref()?.iter().filter(asks).map(ResourceExt::name_any).collect();
     Ok(Gates {
