@@ -42,7 +42,7 @@ impl Served {
     async fn start() -> Self {
         let (sender, signing) = watch::channel(signing());
         let workload = "ns/leno/sa/leno-control".parse().expect("a workload");
-        let own = Upkeep::start(Box::new(ClusterIssuer::new(signing.clone())), workload, 7).await;
+        let own = Upkeep::start(Box::new(ClusterIssuer::new(signing.clone(), Vec::new())), workload, 7).await;
         let own = own.expect("a certificate");
         let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = socket.local_addr().expect("an address");

@@ -93,7 +93,19 @@ impl Worker {
         self.count_inbound(client, id.slot, cluster);
         match self.authorize(client, id.slot) {
             Ok(()) => self.follow(id, cluster),
-            Err(denied) => self.fail(id.slot, &denied),
+            Err(denied) => {
+                self.join_cluster(id.slot, cluster);
+                self.fail(id.slot, &denied);
+            }
+        }
+    }
+
+    /// Notes which cluster a call is for; it counts there until it ends.
+    fn join_cluster(&mut self, slot: u32, cluster: usize) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        call.cluster = Some(cluster);
+        if let Some(cluster) = self.clusters.get_mut(cluster) {
+            cluster.calls += 1;
         }
     }
 
@@ -115,11 +127,8 @@ impl Worker {
     /// A call with a cluster: its deadline runs, and it is sent when all that has come is read.
     pub(super) fn admit(&mut self, id: CallId, cluster: usize) {
         let calls = self.calls.len();
-        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        call.cluster = Some(cluster);
-        if let Some(cluster) = self.clusters.get_mut(cluster) {
-            cluster.calls += 1;
-        }
+        self.join_cluster(id.slot, cluster);
+        let Some(call) = self.calls.get(id.slot as usize) else { return };
         let account = self.clients.get(call.client).map(|client| client.account);
         if !self.accounts.may_begin(account, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id.slot, &ProxyError::TooManyCalls { calls });
