@@ -174,6 +174,10 @@ fn read(file: &Path) -> Result<String, Error> {
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {
         let line = line.trim_start().trim_start_matches("- ");
+        if line.starts_with('#') {
+            return false;
+        }
+        let line = line.split(" #").next().unwrap_or_default();
         let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());
         line.starts_with("{{") || value.starts_with("{{")
     };

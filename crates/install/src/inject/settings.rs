@@ -116,14 +116,22 @@ impl Settings {
         pod: Option<&Map<String, Value>>,
     ) -> Result<Self, Vec<Mistake>> {
         let mut settings = self.clone();
+        let mut has_own_limit = false;
         let mut mistakes = Vec::new();
         for (bearer, annotations) in [(Bearer::Namespace, namespace), (Bearer::Pod, pod)] {
             for (name, value) in ours(annotations) {
+                has_own_limit |= name == PROXY_MEMORY_LIMIT;
                 if settings.set(name, value).is_none() {
                     let may_be = ALL.iter().find(|known| known.0 == name).map_or("", |known| known.1);
                     mistakes.push(Mistake::annotation(bearer, name, value, may_be));
                 }
             }
+        }
+        // The API server refuses a container whose request is above its limit, and an annotation cannot remove a limit.
+        let is_above =
+            |request, limit| amount(request).zip(amount(limit)).is_some_and(|(request, limit)| request > limit);
+        if !has_own_limit && is_above(&settings.memory_request, &settings.memory_limit) {
+            settings.memory_limit.clone_from(&settings.memory_request);
         }
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
     }
@@ -213,6 +221,29 @@ fn quantity(value: &str) -> Option<String> {
     let (number, suffix) = value.split_at(end);
     let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok_and(|n| n > 0.0);
     (is_number && SUFFIXES.contains(&suffix)).then(|| value.to_owned())
+}
+
+/// What a quantity amounts to; `None` for an empty one.
+fn amount(quantity: &str) -> Option<f64> {
+    let end = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
+    let (number, suffix) = quantity.split_at(end);
+    let unit = match suffix {
+        "" => 1.0,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "P" => 1e15,
+        "Ki" => 1_024.0,
+        "Mi" => 1_024_f64.powi(2),
+        "Gi" => 1_024_f64.powi(3),
+        "Ti" => 1_024_f64.powi(4),
+        "Pi" => 1_024_f64.powi(5),
+        "Ei" => 1_024_f64.powi(6),
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| number * unit)
 }
 
 fn log_levels(value: &str) -> Option<String> {

@@ -104,3 +104,17 @@ fn values_that_almost_work_do_not() {
     }
     assert!(read(&json!({}), &json!({PROXY_WORKERS: 2})).is_err(), "annotations are text");
 }
+
+#[test]
+fn a_memory_request_above_the_default_limit_raises_that_limit_and_no_other() {
+    let annotated = |annotations: Value| {
+        let settings = read(&json!({}), &annotations).expect("they are valid");
+        (settings.memory_request, settings.memory_limit)
+    };
+    let limit = Settings::default().memory_limit;
+    assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "256Mi"})), ("256Mi".to_owned(), "256Mi".to_owned()));
+    assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "1G"})).1, "1G");
+    assert_eq!(annotated(json!({PROXY_MEMORY_REQUEST: "100M"})).1, limit);
+    let both = json!({PROXY_MEMORY_REQUEST: "256Mi", PROXY_MEMORY_LIMIT: "200Mi"});
+    assert_eq!(annotated(both).1, "200Mi", "the API server says what is wrong with it");
+}

@@ -67,6 +67,10 @@ impl Options {
         for set in &self.set {
             set_value(&mut values, set)?;
         }
+        if !self.set.is_empty() {
+            // Names and values that the chart does not take end here.
+            leno_install::chart::objects(&values)?;
+        }
         let list = super::block_on(self.check(&values))??;
         show(self.output, &list, |list| list.text(has_colours()))?;
         Ok(if list.failure().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
