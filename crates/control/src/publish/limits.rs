@@ -20,7 +20,7 @@ const HANDSHAKES_MAX: usize = 1_024;
 /// and addresses, whose routes may lead to others.
 pub const SUBSCRIPTIONS_MAX: usize = 20_000;
 /// Longest request, in bytes. Its parsed form takes up to 12 times as much memory. 17,000 names of 60 bytes fit;
-/// proxies send 1,000 at a time.
+/// proxies send 500 at a time.
 pub const REQUEST_MAX_BYTES: usize = 1 << 20;
 /// Requests that one stream may send at once, beyond [`REQUESTS_PER_SECOND`]; later ones are read later. A proxy sends
 /// two requests for each new address that its application calls.

@@ -14,13 +14,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use leno_accept::{Listener, Overload, Queue, Room, RoomSize, Source};
+use leno_accept::{Listener, Overload, Place, Queue, Room, RoomSize, Source};
 use leno_admin::answer::{Answer, text, typed};
 use leno_install::webhook::{AdmissionResponse, AdmissionReview};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::counts::{Counts, Outcome};
 use super::refusal::Refusal;
@@ -47,6 +47,12 @@ const SMALL_MAX_BYTES: u32 = 32 << 10;
 /// Most large reviews at once, both being read and waiting, with enough memory. A new one replaces the oldest incomplete
 /// review of the source with the most, so that a slow sender delays no other.
 const LARGE_REVIEWS_MAX: usize = 6;
+/// How long a large review waits for a place before it takes the place of a slow one, and how long for any place. An API server
+/// sends a review within milliseconds, and several at once when Pods are created in a burst.
+const LARGE_PATIENCE: Duration = Duration::from_millis(500);
+const LARGE_WAIT_MAX: Duration = Duration::from_secs(4);
+/// How often a large review that waits looks for a place.
+const LARGE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Reviews that are parsed and answered at once. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
 /// Memory of a review that is parsed and answered, in bytes: to validate an object, it is copied and written as text.
@@ -182,7 +188,7 @@ impl Server {
             let review = read(body, size).await?;
             return self.answer_review(webhook, &review, peer).await;
         }
-        let mut place = self.large.enter(source).ok_or(Refusal::Busy(Overload))?;
+        let mut place = self.large_place(source).await?;
         let standing = place.standing();
         let reading = async {
             let review = read(body, size).await?;
@@ -192,6 +198,24 @@ impl Server {
         place.hold(reading).await.unwrap_or(Err(Refusal::TooSlow))
     }
 
+    /// A place among the large reviews: a free one, or after some time that of a review that may never be whole. Until then the
+    /// review stays unread, and its connection is what it costs.
+    async fn large_place(&self, source: Source) -> Result<Place, Refusal> {
+        let since = Instant::now();
+        loop {
+            let is_free = self.large.len() < self.door.large_reviews;
+            if is_free || since.elapsed() >= LARGE_PATIENCE {
+                if let Some(place) = self.large.enter(source) {
+                    return Ok(place);
+                }
+            }
+            if since.elapsed() >= LARGE_WAIT_MAX {
+                return Err(Refusal::Busy(Overload));
+            }
+            sleep(LARGE_LOOK_INTERVAL).await;
+        }
+    }
+
     /// Answers a complete review.
     async fn answer_review(&self, webhook: Webhook, review: &[u8], peer: &Peer) -> Result<AdmissionResponse, Refusal> {
         if weight(review) > WEIGHT_MAX_BYTES {
@@ -199,12 +223,16 @@ impl Server {
         }
         // Find the namespace before parsing: while the API server is asked, a review takes only its own size in memory.
         let namespace = match webhook {
-            Webhook::Inject => Some(self.reviewer.namespace(review, peer.source()).await?),
+            Webhook::Inject => {
+                let namespace = self.reviewer.namespace(review, peer.source()).await?;
+                // Any client can send bytes that are no review. This is one, for a namespace that exists.
+                peer.presence.settle();
+                Some(namespace)
+            }
             Webhook::Validate => None,
         };
         let _turn = self.turns.permit(peer.source()).await.map_err(Refusal::Busy)?;
         let response = self.reviewer.answer(review, namespace.as_ref())?;
-        // Not before: any client can send bytes that are no review.
         peer.presence.settle();
         Ok(response)
     }
