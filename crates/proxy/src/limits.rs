@@ -133,7 +133,7 @@ impl Default for RelayLimits {
             max_questions: 1_000,
             max_subjects: 10_000,
             discovery_idle_ms: 300_000,
-            max_unshared_connections_per_endpoint: 8_192,
+            max_unshared_connections_per_endpoint: 4_096,
             max_waiting_calls_per_endpoint: 10_000,
             max_wait_ms: 10_000,
             max_attempts: 4,
@@ -289,7 +289,7 @@ static SPECS: &[Spec] = specs! {
     "max_outbound_connections" relay.max_outbound_connections 1..=1_000_000, "connections that the own application opens, per worker";
     "max_inbound_connections" relay.max_inbound_connections 1..=1_000_000, "connections of other clients without a certificate, per worker";
     "max_identified_connections" relay.max_identified_connections 1..=1_000_000, "connections of clients with a certificate, per worker";
-    "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker";
+    "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker: callers with an identity may have three quarters of them, others half";
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
     "max_questions" relay.max_questions 1..=100_000, "questions to the control plane without an answer, per worker";
     "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses about which the control plane is asked; beyond, the least recently used is forgotten";

@@ -34,7 +34,7 @@ use crate::args::Args;
 use crate::identity_args::IssuerPlace;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
-use crate::worker::{Door, WorkerHandle, usable};
+use crate::worker::{Door, WorkerHandle};
 pub(crate) use certify::IdentityService;
 use connect::{ControlPlane, Security};
 use discovery::{Discovery, QUESTIONS_MAX};
@@ -260,7 +260,7 @@ fn raise_open_files_limit() -> Option<u64> {
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, ControlError> {
-    leno_accept::listen(usable(address)).map_err(|source| ControlError::Admin { address, source })
+    leno_accept::listen(address).map_err(|source| ControlError::Admin { address, source })
 }
 
 async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Option<Upkeep>, ControlError> {

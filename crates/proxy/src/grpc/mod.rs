@@ -30,7 +30,6 @@ use tokio::time::sleep;
 
 use crate::control::start_identity;
 use crate::metrics;
-use crate::worker::usable;
 use directory::Directory;
 pub(crate) use options::Options;
 
@@ -73,7 +72,7 @@ pub(crate) fn run(options: Options) -> Result<(), GrpcError> {
 async fn start(options: Options) -> Result<(), GrpcError> {
     logging::start(options.log.clone(), options.log_format)?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let address = usable(options.admin);
+    let address = options.admin;
     let admin = leno_accept::listen(address).map_err(|source| GrpcError::Admin { address, source })?;
     let written: Rc<OnceCell<Rc<Cell<IdentityMetrics>>>> = Rc::default();
     let asked = written.clone();

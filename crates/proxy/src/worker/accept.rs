@@ -1,15 +1,16 @@
 //! Accept: a socket, where it was going, and what is to be found out of it before it carries calls.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use leno_accept::{stream_socket, usable};
 use leno_model::mesh::canonical;
 use leno_model::protocol::Protocol;
 use leno_model::route::RouteKind;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
-use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{SockRef, TcpKeepalive};
 
 use super::Worker;
 use super::link::{LinkId, Wire};
@@ -85,33 +86,6 @@ impl Listener {
     pub(super) fn deregister(&mut self, poll: &mio::Poll) {
         let _ = poll.registry().deregister(&mut self.socket);
     }
-}
-
-/// A socket to listen with, which connections of a process before us do not keep from its port.
-fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(socket2::Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        // Whatever net.ipv6.bindv6only says.
-        socket.set_only_v6(!address.ip().is_unspecified())?;
-    }
-    Ok(socket)
-}
-
-/// The address to listen on: `[::]` means `0.0.0.0` where the system has no IPv6.
-pub(crate) fn usable(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() && !has_ipv6() => {
-            SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), v6.port())
-        }
-        _ => address,
-    }
-}
-
-/// Whether listeners of IPv6 can be had: the kernel may be without, or have it disabled (net.ipv6.conf.*.disable_ipv6).
-pub(super) fn has_ipv6() -> bool {
-    let any_port = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);
-    stream_socket(any_port).and_then(|socket| socket.bind(&any_port.into())).is_ok()
 }
 
 /// How the kernel looks after a peer that is silent: probes after this time, every third of it, three at most.

@@ -156,7 +156,9 @@ impl Worker {
         for (_, client) in &self.clients {
             *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
         }
-        let of_application = totals.get(&None).copied().unwrap_or_default();
+        // Connections to endpoints, and kept requests, are the application's doing too.
+        let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
+        let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
         if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
             totals.remove(&None);
         }
@@ -185,6 +187,9 @@ impl Worker {
     /// Arrivals of the source that holds the most go first, its oldest before the others; the application's own go last.
     fn drop_arrivals(&mut self, enough: usize) {
         let few = self.budget.max_bytes / 8;
+        if self.budget.arrival_bytes <= few {
+            return;
+        }
         let source_of = |arrival: &Arrival| match arrival.origin.door {
             Door::Outbound => None,
             Door::Inbound | Door::Tunnel => Some(Source::of(arrival.origin.peer.ip())),

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use leno_accept::has_ipv6;
 use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
@@ -17,7 +18,7 @@ use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
-use super::accept::{Door, Listener, MAX_LISTENERS, has_ipv6};
+use super::accept::{Door, Listener, MAX_LISTENERS};
 use super::budget::Budget;
 use super::link::Buffers;
 use super::places::Doors;

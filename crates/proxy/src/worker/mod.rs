@@ -100,7 +100,6 @@ use crate::failure::FailureLog;
 use crate::limits::Limits;
 use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
-pub(crate) use accept::usable;
 pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
 pub use target::ForwardedFor;
@@ -258,7 +257,7 @@ impl Worker {
 
     /// How long nothing needs to be done if nothing happens.
     fn wait(&self) -> Duration {
-        if !self.unfinished.is_empty() || !self.to_send.is_empty() || self.accept_again {
+        if !self.unfinished.is_empty() || !self.to_send.is_empty() || !self.recalled.is_empty() || self.accept_again {
             return Duration::ZERO;
         }
         let until = |at: Instant| at.saturating_duration_since(self.now);

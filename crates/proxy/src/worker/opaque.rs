@@ -274,9 +274,10 @@ impl Opaque {
         self.received_end && self.sent_end
     }
 
-    /// Whether neither side has spoken.
+    /// Whether neither side has spoken, and the server may still do so. After its end the client's bytes are for nobody, as they
+    /// would be without a proxy.
     pub(super) fn is_guess(&self) -> bool {
-        self.opening == Opening::Guess
+        self.opening == Opening::Guess && !self.sent_end
     }
 
     /// Tells once that the server has spoken before the client.

@@ -103,3 +103,11 @@ fn what_an_http2_server_says_to_a_silent_client_is_kept_from_it() {
     assert!(!opaque.is_recalled() && opaque.takes_server_first() && !opaque.takes_server_first());
     assert_eq!(opaque.output(), b"220 ready");
 }
+
+#[test]
+fn a_guess_is_over_when_the_server_has_ended_without_a_word() {
+    let mut opaque = Opaque::guessed("10.0.0.1:80".into());
+    assert!(opaque.is_guess());
+    opaque.send_data(b"", true);
+    assert!(!opaque.is_guess() && !opaque.takes_server_first() && opaque.ends_output());
+}

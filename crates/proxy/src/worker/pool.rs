@@ -14,11 +14,10 @@ use crate::metrics::{Direction, Peer};
 impl Worker {
     /// A connection of the pool that can take a call now.
     pub(super) fn find_connection(&self, cluster: usize, key: PoolKey, size: CallSize) -> Option<usize> {
-        let connections = &self.clusters.get(cluster)?.pools.get(&key)?.connections;
-        connections
-            .iter()
-            .copied()
-            .find(|&index| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size)))
+        let mut connections = self.clusters.get(cluster)?.pools.get(&key)?.connections.iter().copied();
+        let has_room = |&index: &usize| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size));
+        // Calls gather on the oldest of shared connections, so that others fall idle. Of the others the newest are free.
+        if key.hop.is_shared() { connections.find(has_room) } else { connections.rev().find(has_room) }
     }
 
     /// Opens another connection to an endpoint, unless as many are being opened as its calls can use, or there are enough.
@@ -81,13 +80,19 @@ impl Worker {
         answering.retain(|(stream, _)| codec.is_taken_up(*stream));
         let direction =
             self.clusters.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
-        self.report_server(direction, address, ConnectionFailure::Violation { error: error.to_string() });
+        let why = || ConnectionFailure::Violation { error: error.to_string() };
+        // One that was not ready is reported with the calls that wait for it.
+        if upstream.ready {
+            self.report_server(direction, address, why());
+        }
         for (stream, token) in answering {
-            if self.call_on(index, stream, token).is_some_and(|call| call.response != Response::Ended) {
+            if let Some(call) = self.call_on(index, stream, token).filter(|call| call.response != Response::Ended) {
+                // Nothing is cancelled: the connection ends, and that is the server's doing.
+                call.upstream = None;
                 self.fail(token, &ProxyError::violation(address, error));
             }
         }
-        self.close_upstream(index, &error.to_string());
+        self.end_upstream(index, &why());
     }
 
     /// Counts and logs a failure of a server's connection.

@@ -208,6 +208,7 @@ impl Worker {
         // An application may read trailers as if they had come with the header section.
         if self.clients.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
+            self.forwarded_for.strip_trailer(fields);
         }
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;

@@ -70,7 +70,10 @@ impl Worker {
         let is_draining = self.draining.is_some();
         let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
         self.review_arrivals(|arrival| arrival.is_held);
-        let silent = self.arrivals.iter().filter(|(_, arrival)| self.is_servers_turn(arrival)).map(|(index, _)| index);
+        // Looked at twice or so: whether a guess may be made hardly changes, and thousands may be silent.
+        let late_guess = ms(self.limits.relay.server_first_after_ms) + 2 * SWEEP_EVERY;
+        let is_due = |arrival: &Arrival| self.now - arrival.since < late_guess && self.is_servers_turn(arrival);
+        let silent = self.arrivals.iter().filter(|(_, arrival)| is_due(arrival)).map(|(index, _)| index);
         for index in silent.collect::<Vec<_>>() {
             self.mark_unfinished(LinkId::arrival(index));
         }

@@ -203,7 +203,9 @@ fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
         })
     };
     let twin = |line: FieldLine<'_>| (line.known == Known::Other && is_twin(line.name)).then(|| line.name.to_vec());
-    let twins: Vec<_> = fields.iter().filter_map(twin).collect();
+    let mut twins: Vec<_> = fields.iter().filter_map(twin).collect();
+    twins.sort_unstable();
+    twins.dedup();
     for name in twins {
         fields.remove_named(&name);
     }
@@ -222,6 +224,14 @@ pub enum ForwardedFor {
 }
 
 impl ForwardedFor {
+    /// Takes off trailers what an application would read in place of the header.
+    pub(super) fn strip_trailer(self, trailers: &mut FieldSection) {
+        if self != Self::Keep {
+            trailers.remove(Known::XForwardedFor);
+            remove_twins(trailers, &[Known::XForwardedFor]);
+        }
+    }
+
     /// One field line, since applications often read only the first.
     fn write(self, client: IpAddr, request: &mut FieldSection) {
         let mut value = Vec::new();
