@@ -116,7 +116,7 @@ impl LocalIssuer {
         Self { lifetime, ..self }
     }
 
-    /// Adds DNS names to its SVIDs, for clients that compare the server's name: see [`Authority::sign_with_names`].
+    /// Adds DNS names to its SVIDs, for clients that compare the server's name: see [`crate::authority::Authority::sign_with_names`].
     #[must_use]
     pub fn with_dns_names(self, dns_names: Vec<DnsName<'static>>) -> Self {
         Self { dns_names, ..self }

@@ -1,4 +1,4 @@
-//! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed`] and [`seeds`] make a
+//! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed()`] and [`seeds`] make a
 //! random test repeatable. No program depends on this crate.
 //!
 //! ```

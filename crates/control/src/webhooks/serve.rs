@@ -204,10 +204,9 @@ impl Server {
         let since = Instant::now();
         loop {
             let is_free = self.large.len() < self.door.large_reviews;
-            if is_free || since.elapsed() >= LARGE_PATIENCE {
-                if let Some(place) = self.large.enter(source) {
-                    return Ok(place);
-                }
+            let may_enter = is_free || since.elapsed() >= LARGE_PATIENCE;
+            if may_enter && let Some(place) = self.large.enter(source) {
+                return Ok(place);
             }
             if since.elapsed() >= LARGE_WAIT_MAX {
                 return Err(Refusal::Busy(Overload));
