@@ -157,15 +157,19 @@ impl Opaque {
     }
 
     /// An answer other than success means that there is no connection. The client learns so from a TCP reset, or from an alert
-    /// where it waits for a TLS handshake; an orderly end would look like an answer.
+    /// where it waits for a TLS handshake; an orderly end would look like an answer. Bytes that are for no server at all are no
+    /// protocol of this listener's: it closes, as RFC 9113 section 3.4 wants of an HTTP/2 server.
     pub(super) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
-        let is_refused = fields.get(Known::Status).is_some_and(|status| status != b"200");
-        if is_refused && !self.carries_tls() {
+        let status = fields.get(Known::Status).unwrap_or(b"200");
+        let is_refused = status != b"200";
+        if is_refused && status != b"404" && !self.carries_tls() {
             self.aborted = true;
             return;
         }
         if is_refused {
-            self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
+            if self.carries_tls() {
+                self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
+            }
             self.received_end = true;
         }
         self.sent_end |= end_stream || is_refused;
