@@ -99,8 +99,10 @@ impl Control {
         let control = self.xds.to_string();
         let arguments = [&["diagnostics", "bootstrap", client, "--control", &control], options].concat();
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file for the bootstrap");
-        let text = programs::run_well("leno", &arguments, START_TIMEOUT);
-        file.write_all(text.as_bytes()).expect("there is room");
+        let printed = programs::run("leno", &arguments, START_TIMEOUT);
+        assert!(printed.status.success(), "{}", programs::text(&printed));
+        // Standard error says that the client will not be secure.
+        file.write_all(&printed.stdout).expect("there is room");
         file
     }
 }
