@@ -216,11 +216,8 @@ fn tag(value: &str) -> Option<String> {
 
 /// A positive number with one of Kubernetes' suffixes.
 fn quantity(value: &str) -> Option<String> {
-    const SUFFIXES: [&str; 13] = ["", "m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
-    let (number, suffix) = value.split_at(end);
-    let is_number = number.starts_with(|c: char| c.is_ascii_digit()) && number.parse::<f64>().is_ok_and(|n| n > 0.0);
-    (is_number && SUFFIXES.contains(&suffix)).then(|| value.to_owned())
+    let starts = value.starts_with(|c: char| c.is_ascii_digit());
+    (starts && amount(value).is_some_and(|amount| amount > 0.0)).then(|| value.to_owned())
 }
 
 /// What a quantity amounts to; `None` for an empty one.

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use super::Worker;
 use super::accept::{Arrival, Door};
 use super::client::Client;
-use super::link::{Link, LinkId, Side};
+use super::link::{Link, LinkId, Side, Wire};
 
 /// What a connection takes beside the bytes that it carries: its struct, its HPACK tables and buffers that it keeps.
 const CONNECTION_BYTES: usize = 4 << 10;
@@ -68,7 +68,7 @@ impl Worker {
     pub(super) fn charge(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         let mut bytes = CONNECTION_BYTES + link.codec.frame_bytes() + link.held.len();
-        bytes += link.wire.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes());
+        bytes += tls_bytes(&link.wire);
         if id.side == Side::Client {
             // Content counts for the client that sent it, or does not take it, wherever it waits.
             bytes += link.codec.queued_bytes() + link.codec.held_bytes();
@@ -91,8 +91,7 @@ impl Worker {
     /// Counts what an arrival holds now.
     pub(super) fn charge_arrival(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get_mut(index) else { return };
-        let tls_bytes = arrival.wire.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes());
-        let bytes = CONNECTION_BYTES + arrival.first.capacity() + tls_bytes;
+        let bytes = CONNECTION_BYTES + arrival.first.capacity() + tls_bytes(&arrival.wire);
         let before = std::mem::replace(&mut arrival.charged_bytes, bytes);
         self.budget.arrival_bytes = (self.budget.arrival_bytes + bytes).saturating_sub(before);
     }
@@ -213,6 +212,10 @@ impl Worker {
             self.drop_arrival(index);
         }
     }
+}
+
+fn tls_bytes(wire: &Wire) -> usize {
+    wire.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes())
 }
 
 #[cfg(test)]

@@ -177,10 +177,7 @@ impl Opaque {
 
     /// Returns how many bytes the far side may send again at once; the rest comes back as [`Drained`].
     pub(super) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
-        if self.sent_end || self.aborted {
-            return bytes.len();
-        }
-        if self.is_recalled() {
+        if self.sent_end || self.aborted || self.is_recalled() {
             return bytes.len();
         }
         if self.opening == Opening::Guess && !bytes.is_empty() {
