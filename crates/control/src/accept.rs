@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
@@ -18,7 +18,7 @@ use leno_accept::{Arrival, Listener, Place, Replaced, Source, Standing};
 use leno_identity::{TlsIdentity, explain_io, peer_id};
 use leno_model::spiffe::SpiffeId;
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
@@ -261,13 +261,17 @@ impl AsyncRead for Connection {
         }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
+            // Not `poll_read`, which goes on with later records after it has filled a part of the buffer: their bytes would
+            // count as unreadable although all before them was read.
             Transport::Tls(stream) => {
-                let before = buffer.filled().len();
-                let read = Pin::new(&mut *stream).poll_read(cx, buffer);
-                if buffer.filled().len() > before {
+                let readable = ready!(Pin::new(&mut *stream).poll_fill_buf(cx))?;
+                let taken = readable.len().min(buffer.remaining());
+                buffer.put_slice(&readable[..taken]);
+                Pin::new(&mut *stream).consume(taken);
+                if taken > 0 {
                     stream.get_mut().0.unreadable_bytes = 0;
                 }
-                read
+                Poll::Ready(Ok(()))
             }
         }
     }

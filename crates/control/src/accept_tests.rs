@@ -129,3 +129,20 @@ async fn a_handshake_of_many_bytes_ends_before_its_time_is_over() {
     let ended = timeout(FIRST_REQUEST_MAX, stranger.read(&mut [0; 512])).await;
     assert!(started.elapsed() < FIRST_REQUEST_MAX / 2, "{ended:?} after {:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn records_that_wait_together_are_all_read() {
+    let mut door = Door::open().await;
+    let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
+    connection.peer().presence.asked();
+    // Three full records, so that one read has room for them all.
+    let sent: Vec<u8> = (0..3 << 14).map(|at: u32| at.to_le_bytes()[1]).collect();
+    let sending = async { client.write_all(&sent).await.and(client.flush().await) };
+    timeout(PATIENCE, sending).await.expect("the sockets hold it").expect("it is sent");
+    let (mut part, mut read) = (vec![0; sent.len()], Vec::new());
+    while read.len() < sent.len() {
+        let taken = timeout(PATIENCE, connection.read(&mut part)).await.expect("it has come").expect("it is read");
+        read.extend_from_slice(&part[..taken]);
+    }
+    assert!(read == sent);
+}

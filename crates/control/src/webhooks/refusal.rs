@@ -25,7 +25,7 @@ pub(super) enum Refusal {
     #[error("the review would take over {} MiB once parsed, which no object needs; send smaller objects", WEIGHT_MAX_BYTES >> 20)]
     TooHeavy,
     #[error("the review ended too early ({0}); send all of it")]
-    CutOff(Box<dyn std::error::Error + Send + Sync>),
+    CutOff(String),
     #[error("the review took more than {} s; ask again", REQUEST_MAX.as_secs())]
     TooSlow,
     #[error("the review waits behind too many others: {0}")]

@@ -16,6 +16,7 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use leno_accept::{Listener, Overload, Place, Queue, Room, RoomSize, Source};
 use leno_admin::answer::{Answer, text, typed};
+use leno_identity::innermost;
 use leno_install::webhook::{AdmissionResponse, AdmissionReview};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -247,7 +248,8 @@ async fn read(body: Incoming, size: u32) -> Result<Vec<u8>, Refusal> {
             // Trailers.
             Ok(Err(_)) => {}
             Err(error) if error.is::<LengthLimitError>() => return Err(Refusal::TooLarge),
-            Err(error) => return Err(Refusal::CutOff(error)),
+            // The message names a layer of the library, the innermost source what happened.
+            Err(error) => return Err(Refusal::CutOff(innermost(&*error))),
         }
     }
     Ok(review)
