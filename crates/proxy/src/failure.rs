@@ -174,8 +174,8 @@ impl fmt::Display for ConnectionFailure {
                 "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
             ),
             Self::NotHttp => f.write_str(
-                "the port is declared to speak HTTP and the client's first bytes are no HTTP; correct the client, or the \
-                 appProtocol of the Service's port",
+                "the port is declared to speak HTTP and the client's first bytes are no HTTP; correct the client, or what \
+                 declares the port: the Service's appProtocol, --http-ports or the Pod's probe (--opaque-ports overrides a probe)",
             ),
             Self::Expired => f.write_str(
                 "the client's certificate has expired since it connected; have it connect again with a new certificate",

@@ -97,6 +97,30 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
 }
 
 #[test]
+fn a_port_with_a_probe_rejects_bytes_that_are_not_http_unless_it_is_opaque() {
+    if !(is_installed("nginx", "nginx-light") && is_installed("socat", "socat")) {
+        return;
+    }
+    let (probe, port) = (format!("{PORT}/hello"), PORT.to_string());
+    for is_opaque in [false, true] {
+        let Some(mesh) = Mesh::new() else { return };
+        let arguments = ["--probe", &probe, "--opaque-ports", &port];
+        let web = mesh.meshed("web", if is_opaque { &arguments } else { &arguments[..2] });
+        let stranger = mesh.workload("stranger");
+        let _nginx = start_nginx(&mesh, &web);
+        let shell =
+            format!("printf '\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n' | socat -t 5 - TCP:{}:{PORT}", web.address());
+        let heard = stranger.run("bash", &["-c", &shell]).stdout;
+        if is_opaque {
+            assert!(String::from_utf8_lossy(&heard).contains("hello"));
+        } else {
+            assert!(heard.is_empty(), "{heard:?}");
+            web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
+        }
+    }
+}
+
+#[test]
 fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_service_says() {
     if !(is_installed("nginx", "nginx-light") && is_installed("socat", "socat")) {
         return;

@@ -60,8 +60,8 @@ impl FromIterator<Probe> for Probes {
 }
 
 impl ProbePaths {
-    /// Whether nothing may be asked for.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether the port has no probe.
+    pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 

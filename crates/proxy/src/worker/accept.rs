@@ -221,11 +221,16 @@ impl Worker {
         self.review_arrival(index);
     }
 
-    /// Which HTTP a connection's port is declared to speak, if it is. Nothing else is carried there: a server may well take for
-    /// HTTP what the proxy does not, and its requests would pass unseen by policy.
+    /// Which HTTP a connection's port is declared to speak, if it is declared. The proxy rejects other bytes at such a port: a
+    /// lenient server could take them for a request, which would pass unseen by policy.
+    ///
+    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster it is the only declaration that the Pod's
+    /// own proxy knows without asking, since a proxy learns Services from the calls of its application.
     pub(super) fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
         let original = origin.original_destination?;
-        if origin.door == Door::Inbound && self.http_ports.contains(original.port()) {
+        let port = original.port();
+        let is_probed = || !self.probes.on(port).is_empty() && !self.opaque_ports.contains(port);
+        if origin.door == Door::Inbound && (self.http_ports.contains(port) || is_probed()) {
             return Some(Protocol::Http1);
         }
         let of_service = self.mesh.cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
