@@ -155,6 +155,12 @@ pub(crate) fn unknown(name: &str) -> Option<String> {
     Some(format!("annotation {name}: there is no such annotation of Pods; {advice}"))
 }
 
+/// A warning for a label with the name of one of our annotations.
+pub(crate) fn label(name: &str) -> Option<String> {
+    let is_annotation = ALL.iter().any(|(annotation, ..)| *annotation == name);
+    is_annotation.then(|| format!("label {name}: it has no effect, since {name} is an annotation; move it there"))
+}
+
 #[cfg(test)]
 #[path = "annotations_tests.rs"]
 mod tests;

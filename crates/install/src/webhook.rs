@@ -181,15 +181,15 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
     response
 }
 
-/// Answers for an object that the mesh reads: one of leno.dev, or a Service or Namespace with annotations of ours. A
+/// Answers for an object that the mesh reads: one of leno.dev, or a Service or Namespace with annotations of ours, or a
+/// Namespace with labels that should be annotations. A
 /// Namespace is never rejected, since it must always be possible to change or delete one: its errors become warnings.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
     }
     if request.object["apiVersion"] == "v1" && request.object["kind"] == "Namespace" {
-        let annotations = request.object.pointer("/metadata/annotations").and_then(Value::as_object);
-        let mut warnings = review_namespace(annotations);
+        let mut warnings = review_namespace(&request.object);
         warnings.truncate(PROBLEMS_MAX);
         return AdmissionResponse { warnings, ..allowed(request) };
     }

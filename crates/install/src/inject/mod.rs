@@ -22,7 +22,7 @@ pub use settings::Settings;
 pub use skip::{Skipped, Traits, Wish, is_never_meshed};
 pub use told::{InboundPorts, inbound_ports};
 
-use crate::annotations::{Mistake, ours, unknown};
+use crate::annotations::{Mistake, label, ours, unknown};
 use crate::patch::Operation;
 
 /// An installation's settings for all of its proxies.
@@ -101,7 +101,7 @@ pub fn inject(
     }
     if let Some(skipped) = skip::reason(template, annotations, namespace, asked) {
         // In a cluster, a misspelt annotation is a common reason for a missing proxy.
-        let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(annotations)).collect();
+        let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(template)).collect();
         return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
     }
     let settings = options.proxy.with_annotations(Some(&namespace.annotations), annotations)?;
@@ -121,7 +121,7 @@ pub fn inject(
         label: "true",
         program: None,
     };
-    let mut warnings: Vec<String> = typos(annotations).chain(reserved::loosened(&inherited, &settings)).collect();
+    let mut warnings: Vec<String> = typos(template).chain(reserved::loosened(&inherited, &settings)).collect();
     warnings.extend(probes::warnings(&probes, &settings));
     let outcome = match plan::inject(template, &additions) {
         Some(plan) if plan.replaces_proxy && asked == Asked::ByAnnotation => {
@@ -146,7 +146,7 @@ fn inject_grpc(
     if !conflicts.is_empty() {
         return Err(conflicts);
     }
-    let warnings = typos(annotations).chain(grpc::warnings(template, annotations)).collect();
+    let warnings = typos(template).chain(grpc::warnings(template, annotations)).collect();
     let outcome = match plan::inject(template, &grpc::additions(settings, options)) {
         Some(plan) if plan.replaces && asked == Asked::ByAnnotation => Outcome::Skipped(Skipped::HasProxy),
         Some(plan) => Outcome::Injected { patch: plan.patch, replaced: plan.replaces },
@@ -155,15 +155,20 @@ fn inject_grpc(
     Ok(Decision { outcome, warnings })
 }
 
-/// Errors in the annotations of a namespace, one line each: misspelt names, and values that would stop its Pods.
-pub fn review_namespace(annotations: Option<&Map<String, Value>>) -> Vec<String> {
+/// Errors in the annotations and labels of a namespace, one line each: misspelt names, values that would stop its Pods, and
+/// labels that should be annotations.
+pub fn review_namespace(namespace: &Value) -> Vec<String> {
+    let annotations = namespace.pointer("/metadata/annotations").and_then(Value::as_object);
     let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();
-    mistakes.iter().map(ToString::to_string).chain(typos(annotations)).collect()
+    mistakes.iter().map(ToString::to_string).chain(typos(namespace)).collect()
 }
 
-/// A line for each annotation with our prefix that does not exist.
-pub fn typos(annotations: Option<&Map<String, Value>>) -> impl Iterator<Item = String> {
-    ours(annotations).filter_map(|(name, _)| unknown(name))
+/// A line for each annotation with our prefix that does not exist, and for each label that should be an annotation, of a Pod,
+/// its template or a namespace.
+pub fn typos(object: &Value) -> impl Iterator<Item = String> {
+    let map = |path| object.pointer(path).and_then(Value::as_object);
+    let annotations = ours(map("/metadata/annotations")).filter_map(|(name, _)| unknown(name));
+    annotations.chain(ours(map("/metadata/labels")).filter_map(|(name, _)| label(name)))
 }
 
 /// The changes that remove our proxy from a Pod template; empty if it has none.

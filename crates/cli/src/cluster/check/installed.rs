@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::kubernetes::{self, API_SERVER};
 use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
-use super::{new_pods, trust};
+use super::{namespaces, new_pods, trust};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::forward::Answer;
 use crate::cluster::pods;
@@ -50,6 +50,10 @@ pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
         Err(error) => error.into(),
     });
     new_pods::conclude(&mut list, facts);
+    list.check("namespaces", &[API_SERVER], || match &facts.namespaces {
+        Ok(all) => namespaces::findings(all),
+        Err(error) => vec![error.into()],
+    });
     list.section("identity");
     trust::conclude(&mut list, facts, now);
     list.section("answers of the control plane");

@@ -1,13 +1,15 @@
 //! `leno check`: whether Leno can be installed, is installed well, and whether its proxies work.
 //!
 //! `read` asks the cluster for all that is needed; the others conclude from it, purely: `kubernetes`, `pre`, `images`,
-//! `installed`, `new_pods`, `trust`, `proxies`. A [`report::Checklist`] says which checks depend on which.
+//! `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`. A [`report::Checklist`] says which checks depend on which.
 
 mod absence;
 mod images;
 mod installed;
 mod kubernetes;
+mod namespaces;
 mod new_pods;
+mod ports;
 mod pre;
 mod probes;
 mod proxies;

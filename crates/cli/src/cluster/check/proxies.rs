@@ -7,15 +7,15 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
-use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, inject, review_namespace, typos};
+use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, inject, typos};
 use leno_install::names::{GUARD, PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
 use super::absence;
 use super::kubernetes::API_SERVER;
-use super::probes;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
+use super::{ports, probes};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::identity::Shown;
@@ -37,6 +37,7 @@ const EXPECTED: &str = "Pods without a proxy";
 const READY: &str = "proxies are ready";
 const BELIEVED: &str = "peers trust them";
 const PROBES: &str = "probes of their applications";
+const PORTS: &str = "ports of policies";
 
 /// Concludes.
 pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Proxies, now: SystemTime) {
@@ -54,24 +55,26 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         Ok(sets) => refused(sets, &meshed(installed)),
         Err(error) => vec![error.into()],
     });
-    list.check(ANNOTATIONS, &[API_SERVER], || match &installed.namespaces {
-        Ok(namespaces) => checked(&|pods| misspelt(pods, namespaces)),
-        Err(error) => vec![error.into()],
-    });
+    list.check(ANNOTATIONS, &[API_SERVER], || checked(&misspelt));
     list.check(READY, &[API_SERVER], || checked(&ready));
     list.check("their versions", &[API_SERVER], || checked(&|pods| versions(pods, wanted_version(installed))));
     list.check(PROBES, &[API_SERVER], || match &proxies.policies {
-        Ok(policies) => checked(&|pods| {
-            let meshed: Vec<&Pod> = pods.iter().copied().filter(|pod| pods::is_meshed(pod)).collect();
-            probes::findings(&meshed, policies)
-        }),
+        Ok(policies) => checked(&|pods| probes::findings(&with_proxy(pods), policies)),
         Err(error) => error.into(),
+    });
+    list.check(PORTS, &[API_SERVER], || match (&proxies.policies, &proxies.services) {
+        (Ok(policies), Ok(services)) => checked(&|pods| ports::findings(&with_proxy(pods), services, policies)),
+        (Err(error), _) | (_, Err(error)) => error.into(),
     });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
     list.check(BELIEVED, &[API_SERVER], || match &proxies.shown {
         Ok(shown) => believed(shown),
         Err(error) => error.into(),
     });
+}
+
+fn with_proxy<'a>(pods: &[&'a Pod]) -> Vec<&'a Pod> {
+    pods.iter().copied().filter(|pod| pods::is_meshed(pod)).collect()
 }
 
 /// As `shop/web-1`.
@@ -119,19 +122,15 @@ fn annotations(object: &impl ResourceExt) -> Map<String, Value> {
     object.annotations().iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 
-/// Annotations of ours that do not exist, or that would stop Pods.
-fn misspelt(pods: &[&Pod], namespaces: &[Namespace]) -> Vec<Finding> {
-    let of_namespaces = namespaces.iter().flat_map(|namespace| {
-        let lines = review_namespace(Some(&annotations(namespace)));
-        let fix = format!("kubectl annotate namespace {} NAME-, and the right one", namespace.name_any());
-        lines.into_iter().map(move |line| Finding::warning(format!("namespace: {line}"), fix.clone()))
-    });
-    let of_pods = pods.iter().flat_map(|pod| {
-        let (name, lines) = (name(pod), typos(Some(&annotations(*pod))).collect::<Vec<_>>());
+/// Annotations of ours that do not exist, and labels that should be annotations.
+fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
+    let of_pod = |pod: &&Pod| {
+        let lines: Vec<String> = serde_json::to_value(pod).map(|pod| typos(&pod).collect()).unwrap_or_default();
+        let name = name(pod);
         lines.into_iter().map(move |line| Finding::warning(format!("{name}: {line}"), "mend it in the Pod template"))
-    });
-    let found: Vec<Finding> = of_namespaces.chain(of_pods).collect();
-    if found.is_empty() { vec![Finding::ok("namespaces and Pods have no mistake in theirs")] } else { found }
+    };
+    let found: Vec<Finding> = pods.iter().flat_map(of_pod).collect();
+    if found.is_empty() { vec![Finding::ok("those of Pods have no mistake")] } else { found }
 }
 
 /// What to type where a ResourceQuota refuses Pods. A quota for limits wants a limit for each container, those of the proxy included.

@@ -37,6 +37,7 @@ fn of(pods: Vec<Pod>) -> Proxies {
     Proxies {
         pods: Ok(pods),
         replica_sets: Ok(Vec::new()),
+        services: Ok(Vec::new()),
         metrics: Default::default(),
         shown: Ok(Vec::new()),
         policies: Ok(Vec::new()),
@@ -93,17 +94,16 @@ fn a_pod_with_another_meshs_proxy_is_named() {
 }
 
 #[test]
-fn typos_on_namespaces_and_pods_are_found() {
-    let mut facts = installed(now());
-    facts.namespaces =
-        Ok(vec![object(json!({"metadata": {"name": "shop", "annotations": {"leno.dev/injct": "enabled"}}}))]);
-    let proxies = of(vec![web("web-1", &json!({"leno.dev/opaque-port": "1"}), true, true)]);
-    let checks = checked(&facts, &proxies, ANNOTATIONS);
+fn typos_on_pods_and_labels_that_should_be_annotations_are_found() {
+    let mut labelled = web("web-2", &json!({}), true, true);
+    labelled.metadata.labels.as_mut().expect("it has some").insert("leno.dev/inject".to_owned(), "enabled".to_owned());
+    let proxies = of(vec![web("web-1", &json!({"leno.dev/opaque-port": "1"}), true, true), labelled]);
+    let checks = checked(&installed(now()), &proxies, ANNOTATIONS);
     assert_eq!(checks.len(), 2, "{checks:?}");
-    assert!(checks[0].why.ends_with("did you mean leno.dev/inject?"), "{}", checks[0].why);
     assert!(
-        checks[1].why.starts_with("shop/web-1: ") && checks[1].why.ends_with("did you mean leno.dev/opaque-ports?")
+        checks[0].why.starts_with("shop/web-1: ") && checks[0].why.ends_with("did you mean leno.dev/opaque-ports?")
     );
+    assert!(checks[1].why.starts_with("shop/web-2: label leno.dev/inject: it has no effect"), "{}", checks[1].why);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::ResourceExt;
@@ -73,6 +73,7 @@ pub(super) struct Proxies {
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
     /// The certificate that the proxy of each of these Pods shows to its peers, and why they do not believe it.
     pub(super) shown: Read<Vec<Shown>>,
+    pub(super) services: Read<Vec<Service>>,
     /// The policies that can be read; of others the control plane tells.
     pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
 }
@@ -128,12 +129,13 @@ pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxi
     );
     let is_running = |pod: &&Pod| pods::is_meshed(pod) && pods::is_alive(pod) && pods::is_container_ready(pod, PROXY);
     let running = || pods.iter().flatten().filter(is_running);
-    let (metrics, shown, policies) = tokio::join!(
+    let (services, metrics, shown, policies) = tokio::join!(
+        cluster.list(cluster.within_or_all(namespace), ""),
         metrics::texts(cluster, running()),
         identity::shown(cluster, running()),
         policies::list(cluster, namespace),
     );
-    Proxies { pods, replica_sets, metrics, shown, policies: policies.map(|found| found.all) }
+    Proxies { pods, replica_sets, services, metrics, shown, policies: policies.map(|found| found.all) }
 }
 
 async fn ask_control(cluster: &Cluster, pod: String, port: u16) -> ControlAnswer {

@@ -41,9 +41,9 @@ pub(crate) struct Check {
 /// What a check concludes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    verdict: Verdict,
-    why: String,
-    fix: Option<String>,
+    pub(super) verdict: Verdict,
+    pub(super) why: String,
+    pub(super) fix: Option<String>,
 }
 
 /// Checks in the order in which they depend on each other.

@@ -1,0 +1,35 @@
+use serde_json::json;
+
+use super::super::fixtures::object;
+use super::super::report::Verdict;
+use super::*;
+
+fn of(metadata: &serde_json::Value) -> Finding {
+    let mut findings = findings(&[object(json!({ "metadata": metadata }))]);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    findings.remove(0)
+}
+
+#[test]
+fn a_misspelt_annotation_is_found() {
+    let finding = of(&json!({"name": "shop", "annotations": {"leno.dev/injct": "enabled"}}));
+    assert_eq!(finding.verdict, Verdict::Warning);
+    assert!(finding.why.ends_with("did you mean leno.dev/inject?"), "{}", finding.why);
+}
+
+#[test]
+fn an_annotation_that_is_written_as_a_label_is_found() {
+    let finding = of(&json!({"name": "shop", "labels": {"leno.dev/inject": "enabled"}}));
+    assert!(finding.why.starts_with("shop: label leno.dev/inject: it has no effect"), "{}", finding.why);
+    assert_eq!(
+        finding.fix.as_deref(),
+        Some("kubectl annotate namespace shop leno.dev/inject=enabled; kubectl label namespace shop leno.dev/inject-")
+    );
+}
+
+#[test]
+fn other_labels_are_no_mistake() {
+    let labels = json!({"kubernetes.io/metadata.name": "shop", "leno.dev/team": "a"});
+    let finding = of(&json!({"name": "shop", "labels": labels, "annotations": {"leno.dev/inject": "enabled"}}));
+    assert_eq!(finding.verdict, Verdict::Ok);
+}
