@@ -1,10 +1,12 @@
 //! Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
 //!
 //! [`worker`] relays calls and is where time matters; `control` does everything else, on one other thread. `grpc` is
-//! another program in the same binary: it gives a gRPC program without a proxy its identity.
+//! another program in the same binary: it gives a gRPC program without a proxy its identity. `await_ready` is a third: it waits for
+//! a proxy.
 
 pub mod access_log;
 mod args;
+mod await_ready;
 mod control;
 mod failure;
 mod grpc;
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 use args::{Args, Exit};
 
 /// Runs the proxy as its command line says; the first item is the program's name. With `grpc` as the second, it writes
-/// the files of a gRPC program instead.
+/// the files of a gRPC program instead. With `await-ready`, it waits for a proxy.
 ///
 /// The exit code is 0 after an orderly end, 1 after any other, and 2 for a wrong command line; what is not in
 /// order is one line on stderr.
@@ -29,6 +31,10 @@ pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
     let ended = if args.get(1).is_some_and(|word| word == grpc::WORD) {
         args.remove(1);
         grpc::Options::read(args.into_iter()).map(|options| grpc::run(options).map_err(|error| error.to_string()))
+    } else if args.get(1).is_some_and(|word| word == await_ready::WORD) {
+        args.remove(1);
+        let read = await_ready::Options::read(args.into_iter());
+        read.map(|options| await_ready::run(&options).map_err(|error| error.to_string()))
     } else {
         let read = Args::read(args.into_iter());
         read.map(|(args, limits)| control::run(args, limits).map_err(|error| error.to_string()))

@@ -283,7 +283,7 @@ fn injected_control(template: &Value, options: &Options) -> Value {
 
     let proxy = pod.pointer_mut("/spec/initContainers/1").and_then(Value::as_object_mut).expect("the proxy");
     // The proxy must not delay the container that issues its certificate, nor remove it from the Service.
-    assert!(proxy.shift_remove("startupProbe").is_some() && proxy.shift_remove("readinessProbe").is_some());
+    assert!(proxy.shift_remove("lifecycle").is_some() && proxy.shift_remove("readinessProbe").is_some());
     for argument in proxy["args"].as_array_mut().expect("arguments") {
         let text = argument.as_str().expect("text");
         let other = match text.split_once('=').expect("a value").0 {

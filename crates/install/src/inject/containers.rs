@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapProjection, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath,
-    ObjectFieldSelector, Probe, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecurityContext,
-    ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+    Capabilities, ConfigMapProjection, Container, ContainerPort, EnvVar, EnvVarSource, ExecAction, HTTPGetAction,
+    KeyToPath, Lifecycle, LifecycleHandler, ObjectFieldSelector, Probe, ProjectedVolumeSource, ResourceRequirements,
+    SeccompProfile, SecurityContext, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -76,8 +76,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
             port("leno-tunnel", Settings::TUNNEL_PORT),
             port("leno-admin", settings.admin_port),
         ]),
-        // The application waits for the proxy, so probe often: every second, for two minutes.
-        startup_probe: Some(probe(settings, "/ready", 1, 120)),
+        lifecycle: Some(awaited(settings)),
         readiness_probe: Some(probe(settings, "/ready", 5, 3)),
         liveness_probe: Some(probe(settings, "/live", 10, 6)),
         resources: Some(resources(settings)),
@@ -214,6 +213,15 @@ fn from_field(name: &str, path: &str) -> EnvVar {
 
 pub(super) fn port(name: &str, number: u16) -> ContainerPort {
     ContainerPort { name: Some(name.to_owned()), container_port: number.into(), ..Default::default() }
+}
+
+/// Makes the kubelet wait, before it starts the next container, until the sidecar is ready. If the hook fails, the kubelet starts
+/// the sidecar again, and its event says why. A startup probe would cost the Pod two seconds more.
+pub(super) fn awaited(settings: &Settings) -> Lifecycle {
+    let command = ["/leno-proxy", "await-ready", &format!("--admin=127.0.0.1:{}", settings.admin_port)];
+    let exec = ExecAction { command: Some(command.map(str::to_owned).into()) };
+    let hook = LifecycleHandler { exec: Some(exec), ..Default::default() };
+    Lifecycle { post_start: Some(hook), ..Default::default() }
 }
 
 pub(super) fn probe(settings: &Settings, path: &str, period_seconds: i32, failure_threshold: i32) -> Probe {

@@ -82,7 +82,7 @@ fn sidecar(settings: &Settings, options: &Options) -> Container {
         env: Some(containers::pod_fields()),
         ports: Some(vec![containers::port("leno-admin", settings.admin_port)]),
         // No readiness probe: a Pod keeps serving with the certificate that it has.
-        startup_probe: Some(containers::probe(settings, "/ready", 1, 120)),
+        lifecycle: Some(containers::awaited(settings)),
         liveness_probe: Some(containers::probe(settings, "/live", 10, 6)),
         resources: Some(containers::resources(settings)),
         security_context: Some(SecurityContext {

@@ -62,7 +62,8 @@ fn the_sidecar_has_no_capability_and_the_program_waits_for_its_files() {
     assert_eq!((&context["runAsNonRoot"], &context["readOnlyRootFilesystem"]), (&json!(true), &json!(true)));
     assert_eq!(context["seccompProfile"], json!({"type": "RuntimeDefault"}));
     assert_eq!(sidecar["restartPolicy"], "Always");
-    assert_eq!(sidecar["startupProbe"]["httpGet"], json!({"path": "/ready", "port": 4191}));
+    let hook = &sidecar["lifecycle"]["postStart"]["exec"]["command"];
+    assert_eq!(hook, &json!(["/leno-proxy", "await-ready", "--admin=127.0.0.1:4191"]));
     let args = sidecar["args"].as_array().expect("a list");
     assert_eq!(args[0], "grpc");
     for arg in ["--node=$(POD_NAMESPACE)/$(POD_NAME)", "--identity=ns/$(POD_NAMESPACE)/sa/$(SERVICE_ACCOUNT)"] {

@@ -69,7 +69,8 @@ fn redirection_comes_first_then_the_proxy_then_the_applications_own() {
 fn the_proxy_is_a_native_sidecar_that_the_application_waits_for() {
     let proxy = &patched(&template())["spec"]["initContainers"][1];
     assert_eq!(proxy["restartPolicy"], "Always");
-    assert_eq!(proxy["startupProbe"]["httpGet"], json!({"path": "/ready", "port": 4191}));
+    let hook = &proxy["lifecycle"]["postStart"]["exec"]["command"];
+    assert_eq!(hook, &json!(["/leno-proxy", "await-ready", "--admin=127.0.0.1:4191"]));
     assert_eq!(proxy["readinessProbe"]["httpGet"]["path"], "/ready");
     assert_eq!(proxy["livenessProbe"]["httpGet"]["path"], "/live");
 }
@@ -122,7 +123,7 @@ fn annotations_change_what_the_containers_are_told() {
     assert!(has(proxy, "--admin=[::]:9191") && has(proxy, "--access-log=json"), "{proxy}");
     assert!(has(proxy, "--forwarded-client-cert") && has(proxy, "--forwarded-for=append"), "{proxy}");
     assert!(has(proxy, "--egress-connect-timeout=5s"), "{proxy}");
-    assert_eq!(proxy["startupProbe"]["httpGet"]["port"], 9191);
+    assert_eq!(proxy["lifecycle"]["postStart"]["exec"]["command"][2], "--admin=127.0.0.1:9191");
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!((&init["image"], &proxy["image"]), (&json!("leno-proxy:0.9"), &json!("leno-proxy:0.9")));
 }

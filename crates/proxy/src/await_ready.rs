@@ -1,0 +1,117 @@
+//! `leno-proxy await-ready`: ends once the proxy beside it is ready. The kubelet runs it as the `postStart` hook of the proxy's
+//! container, and starts the application after it.
+//!
+//! A startup probe would do the same, more slowly: the kubelet probes once a second, and only after it has noticed that the
+//! container runs.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use leno_model::settings::parse_duration;
+use tokio::net::TcpStream;
+use tokio::runtime;
+use tokio::time::{sleep, timeout};
+
+use crate::args::{Exit, explain};
+
+/// The first word of the command line that chooses this mode.
+pub(crate) const WORD: &str = "await-ready";
+
+/// Pause between two requests.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Longest time for one request.
+const REQUEST_MAX: Duration = Duration::from_secs(1);
+/// Most bytes of an answer that the message repeats.
+const REASON_MAX_BYTES: usize = 1 << 10;
+
+/// Ends once a proxy is ready
+#[derive(Debug, Parser)]
+#[command(name = "leno-proxy await-ready", version, max_term_width = 100)]
+pub(crate) struct Options {
+    /// Where the proxy serves /ready
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    admin: SocketAddr,
+
+    /// How long to wait: 500ms, 30s, 2m
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
+    timeout: Duration,
+}
+
+/// Why it ends without a ready proxy.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AwaitError {
+    #[error("the proxy at {admin} is not ready after {:?}: {reason}", waited)]
+    NotReady { admin: SocketAddr, waited: Duration, reason: String },
+    #[error("the program could not start: {0}")]
+    Start(#[from] io::Error),
+}
+
+impl Options {
+    /// Reads the command line; the first item is the program's name.
+    ///
+    /// # Errors
+    /// [`Exit`] with what to print.
+    pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<Self, Exit> {
+        Self::try_parse_from(args).map_err(|error| explain(&error))
+    }
+}
+
+/// Asks until the proxy is ready.
+pub(crate) fn run(options: &Options) -> Result<(), AwaitError> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(until_ready(options))
+}
+
+async fn until_ready(options: &Options) -> Result<(), AwaitError> {
+    let started = Instant::now();
+    loop {
+        let asked = timeout(REQUEST_MAX, ask(options.admin)).await;
+        let reason = match asked.unwrap_or_else(|_| Err(format!("no answer within {REQUEST_MAX:?}"))) {
+            Ok(()) => return Ok(()),
+            Err(reason) => reason,
+        };
+        if started.elapsed() >= options.timeout {
+            return Err(AwaitError::NotReady { admin: options.admin, waited: options.timeout, reason });
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Asks once; the error is the reason of the proxy, or of the request's failure.
+async fn ask(admin: SocketAddr) -> Result<(), String> {
+    let failed = |error: &dyn std::error::Error| error.to_string();
+    let stream = TcpStream::connect(admin).await.map_err(|error| failed(&error))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
+    let request = Request::get("/ready").header(HOST, admin.to_string()).body(Empty::<Bytes>::new());
+    let exchange = async {
+        let answer =
+            sender.send_request(request.map_err(|error| failed(&error))?).await.map_err(|error| failed(&error))?;
+        if answer.status() == StatusCode::OK {
+            return Ok(());
+        }
+        let body = Limited::new(answer.into_body(), REASON_MAX_BYTES).collect().await;
+        let reason = body.map_err(|error| error.to_string())?.to_bytes();
+        Err(String::from_utf8_lossy(&reason).trim().to_owned())
+    };
+    tokio::select! {
+        asked = exchange => asked,
+        ended = connection => Err(ended.map_or_else(|error| failed(&error), |()| "the connection ended".to_owned())),
+    }
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "write a duration, as 500ms, 30s or 2m".to_owned())
+}
+
+#[cfg(test)]
+#[path = "await_ready_tests.rs"]
+mod tests;
