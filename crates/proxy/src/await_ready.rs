@@ -92,20 +92,15 @@ async fn ask(admin: SocketAddr) -> Result<(), String> {
     let stream = TcpStream::connect(admin).await.map_err(|error| failed(&error))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
     let request = Request::get("/ready").header(HOST, admin.to_string()).body(Empty::<Bytes>::new());
-    let exchange = async {
-        let answer =
-            sender.send_request(request.map_err(|error| failed(&error))?).await.map_err(|error| failed(&error))?;
-        if answer.status() == StatusCode::OK {
-            return Ok(());
-        }
-        let body = Limited::new(answer.into_body(), REASON_MAX_BYTES).collect().await;
-        let reason = body.map_err(|error| error.to_string())?.to_bytes();
-        Err(String::from_utf8_lossy(&reason).trim().to_owned())
-    };
-    tokio::select! {
-        asked = exchange => asked,
-        ended = connection => Err(ended.map_or_else(|error| failed(&error), |()| "the connection ended".to_owned())),
+    // It ends with the sender, or with the connection.
+    tokio::spawn(connection);
+    let answer = sender.send_request(request.map_err(|error| failed(&error))?).await.map_err(|error| failed(&error))?;
+    if answer.status() == StatusCode::OK {
+        return Ok(());
     }
+    let body = Limited::new(answer.into_body(), REASON_MAX_BYTES).collect().await;
+    let reason = body.map_err(|error| error.to_string())?.to_bytes();
+    Err(String::from_utf8_lossy(&reason).trim().to_owned())
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
 use leno_install::names::{
-    ADMIN_PORT, CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, NAME_LABEL, PROXY,
+    ADMIN_PORT, CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, GRPC, NAME_LABEL, PROXY,
 };
 
 use leno_model::policy::DefaultInboundPolicy;
@@ -34,13 +34,23 @@ pub(crate) fn is_alive(pod: &Pod) -> bool {
 
 /// The proxy's container, a native sidecar or, in older clusters' Pods, an ordinary one.
 pub(crate) fn proxy(pod: &Pod) -> Option<&Container> {
-    let spec = pod.spec.as_ref()?;
-    spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == PROXY)
+    container(pod, &[PROXY])
 }
 
-/// The tag of the proxy's image.
-pub(crate) fn proxy_version(pod: &Pod) -> Option<&str> {
-    let (name, tag) = proxy(pod)?.image.as_deref()?.rsplit_once(':')?;
+/// The container that the mesh has added: a proxy, or the sidecar that gives a gRPC program its identity.
+pub(crate) fn sidecar(pod: &Pod) -> Option<&Container> {
+    container(pod, &[PROXY, GRPC])
+}
+
+fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
+    let spec = pod.spec.as_ref()?;
+    let mut all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    all.find(|container| names.contains(&container.name.as_str()))
+}
+
+/// The tag of the image of the mesh's container.
+pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
+    let (name, tag) = sidecar(pod)?.image.as_deref()?.rsplit_once(':')?;
     // What follows the colon of a registry's port is a path.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)
 }

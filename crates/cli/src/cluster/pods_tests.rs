@@ -48,7 +48,7 @@ fn a_pod_is_meshed_if_it_has_the_container_whatever_its_labels_say() {
 fn the_version_of_a_proxy_is_its_images_tag() {
     let version = |image: &str| {
         let pod = pod(json!({"spec": {"containers": [{"name": "leno-proxy", "image": image}]}}));
-        proxy_version(&pod).map(str::to_owned)
+        sidecar_version(&pod).map(str::to_owned)
     };
     assert_eq!(version("r.example:5000/mesh/leno-proxy:0.1.0").as_deref(), Some("0.1.0"));
     assert_eq!(version("r.example:5000/mesh/leno-proxy"), None);

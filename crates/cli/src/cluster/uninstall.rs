@@ -20,7 +20,7 @@ use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::{Resource, ResourceExt};
 use leno_install::annotations::INJECTED_LABEL;
-use leno_install::names::{CONTROL_NAMESPACE, HELM_RELEASE};
+use leno_install::names::{CONTROL_NAMESPACE, GRPC, HELM_RELEASE, PROXY};
 use leno_install::yaml;
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ struct Found {
 /// What stays behind, or goes with what is deleted.
 #[derive(Debug, Default)]
 struct Bystanders {
-    /// Pods that have a proxy.
+    /// Pods with a container of the mesh, which needs certificates.
     meshed: Vec<Pod>,
     policies: usize,
 }
@@ -130,7 +130,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
-            "Pods that have a proxy, which gets no certificate any more and stops within a day: {}, of {shown}{more}; first: \
+            "Pods whose {PROXY} or {GRPC} gets no new certificate and stops within a day: {}, of {shown}{more}; first: \
              kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
             bystanders.meshed.len(),
             pods::owner(first).restart(&namespace)
@@ -191,16 +191,17 @@ where
 
 async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
     let policies: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &policies::resource());
-    let injected = format!("{INJECTED_LABEL}=true");
-    let (policies, meshed) =
-        tokio::try_join!(cluster.list(policies, ""), cluster.list(cluster.within_or_all::<Pod>(None), &injected),)?;
+    let (policies, meshed) = tokio::try_join!(
+        cluster.list(policies, ""),
+        cluster.list(cluster.within_or_all::<Pod>(None), INJECTED_LABEL),
+    )?;
     let meshed = meshed.into_iter().filter(stays_with_a_proxy).collect();
     Ok(Bystanders { meshed, policies: policies.len() })
 }
 
-/// The control plane's own Pods go with it.
+/// Whether a Pod keeps a container of the mesh. The control plane's own Pods go with it.
 fn stays_with_a_proxy(pod: &Pod) -> bool {
-    pods::is_meshed(pod) && pods::is_alive(pod) && !pods::is_control(pod)
+    pods::sidecar(pod).is_some() && pods::is_alive(pod) && !pods::is_control(pod)
 }
 
 impl Found {

@@ -57,7 +57,8 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
     let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: 0 });
     assert_eq!(lines.len(), 1);
     assert!(
-        lines[0].starts_with("Pods that have a proxy, ") && lines[0].contains(": 7, of pod shop/debug-1, "),
+        lines[0].starts_with("Pods whose leno-proxy or leno-grpc gets no new certificate ")
+            && lines[0].contains(": 7, of pod shop/debug-1, "),
         "{}",
         lines[0]
     );
@@ -70,14 +71,15 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
 
 #[test]
 fn the_control_planes_own_pods_are_no_pods_that_stay_with_a_proxy() {
-    let pod = |namespace: &str, name: &str| {
-        let labels = json!({"leno.dev/injected": "true", "app.kubernetes.io/name": name});
-        let metadata = json!({"namespace": namespace, "labels": labels});
-        serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [{"name": "leno-proxy"}]}}))
+    let pod = |namespace: &str, name: &str, sidecar: &str| {
+        let metadata = json!({"namespace": namespace, "labels": {"app.kubernetes.io/name": name}});
+        serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [{"name": sidecar}]}}))
             .expect("a Pod")
     };
-    assert!(stays_with_a_proxy(&pod("shop", "web")));
-    assert!(!stays_with_a_proxy(&pod("leno", "leno-control")));
+    assert!(stays_with_a_proxy(&pod("shop", "web", "leno-proxy")));
+    assert!(stays_with_a_proxy(&pod("shop", "web", "leno-grpc")));
+    assert!(!stays_with_a_proxy(&pod("shop", "web", "app")));
+    assert!(!stays_with_a_proxy(&pod("leno", "leno-control", "leno-proxy")));
 }
 
 #[test]

@@ -64,10 +64,9 @@ impl Options {
 
     async fn read(&self) -> Result<(Option<Deployment>, Vec<Pod>), ClusterError> {
         let cluster = self.connect.cluster().await?;
-        let injected = format!("{INJECTED_LABEL}=true");
         tokio::try_join!(
             cluster.get(cluster.within(CONTROL_NAMESPACE), CONTROL),
-            cluster.list(cluster.within_or_all(None), &injected),
+            cluster.list(cluster.within_or_all(None), INJECTED_LABEL),
         )
     }
 }
@@ -77,8 +76,8 @@ fn known(deployment: Option<&Deployment>, meshed: &[Pod]) -> ClusterVersions {
     let control_plane =
         deployment.map(|deployment| deployment.labels().get(VERSION_LABEL).cloned().unwrap_or_else(untold));
     let mut proxies = BTreeMap::new();
-    for pod in meshed.iter().filter(|pod| pods::is_meshed(pod) && pods::is_alive(pod)) {
-        *proxies.entry(pods::proxy_version(pod).map_or_else(untold, str::to_owned)).or_default() += 1;
+    for pod in meshed.iter().filter(|pod| pods::sidecar(pod).is_some() && pods::is_alive(pod)) {
+        *proxies.entry(pods::sidecar_version(pod).map_or_else(untold, str::to_owned)).or_default() += 1;
     }
     ClusterVersions::Known { control_plane, proxies }
 }

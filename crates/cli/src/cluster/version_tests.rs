@@ -2,9 +2,10 @@ use serde_json::json;
 
 use super::*;
 
-fn proxy(name: &str, version: &str) -> Pod {
-    let container = json!({"name": "leno-proxy", "image": format!("leno-proxy:{version}")});
-    let metadata = json!({"name": name, "labels": {"leno.dev/injected": "true"}});
+/// A Pod with a proxy, or with the sidecar of a gRPC program.
+fn meshed(name: &str, version: &str) -> Pod {
+    let container = json!({"name": name, "image": format!("leno-proxy:{version}")});
+    let metadata = json!({"name": "web-1"});
     serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": [container]}})).expect("a Pod")
 }
 
@@ -17,7 +18,12 @@ fn the_control_plane_and_the_proxies_are_told_by_version() {
     let labels = json!({"app.kubernetes.io/version": "0.2.0"});
     let deployment = json!({"metadata": {"labels": labels}, "spec": {"selector": {}, "template": {}}});
     let deployment = serde_json::from_value(deployment).expect("a Deployment");
-    let meshed = [proxy("a", "0.1.0"), proxy("b", "0.2.0"), proxy("c", "0.1.0")];
+    let meshed = [
+        meshed("leno-proxy", "0.1.0"),
+        meshed("leno-proxy", "0.2.0"),
+        meshed("leno-grpc", "0.1.0"),
+        meshed("app", "9"),
+    ];
     assert_eq!(
         shown(Some(known(Some(&deployment), &meshed))),
         "leno 0.1.0\ncontrol plane: 0.2.0\nproxies: 2 of 0.1.0\nproxies: 1 of 0.2.0\n"

@@ -92,7 +92,7 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed)
     let excluded = excluded(installed);
     let finding = |pod: &&Pod| {
         let namespace = pod.namespace().unwrap_or_default();
-        if pods::proxy(pod).is_some() || excluded.contains(&namespace) {
+        if pods::sidecar(pod).is_some() || excluded.contains(&namespace) {
             return None;
         }
         let known = namespaces.iter().find(|known| known.name_any() == namespace);
@@ -179,10 +179,11 @@ fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
 }
 
-/// The namespaces whose Pods get proxies by an annotation.
+/// The namespaces whose Pods get a proxy, or an identity for gRPC, by an annotation.
 fn meshed(installed: &Installed) -> Vec<String> {
-    let is_meshed =
-        |namespace: &&Namespace| namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled");
+    let is_meshed = |namespace: &&Namespace| {
+        namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled" || value == "grpc")
+    };
     let namespaces = installed.namespaces.iter().flatten();
     namespaces.filter(is_meshed).map(ResourceExt::name_any).collect()
 }
@@ -233,13 +234,14 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
         return vec![Finding::warning("the control plane does not tell its own", "leno upgrade | kubectl apply -f -")];
     };
     let finding = |pod: &&&Pod| {
-        let version = pods::proxy_version(pod).unwrap_or("unknown");
+        let version = pods::sidecar_version(pod).unwrap_or("unknown");
         let is_other = version != wanted;
         is_other.then(|| {
             Finding::warning(format!("{} has {version}, and the control plane {wanted}", name(pod)), restart(pod))
         })
     };
-    let others: Vec<Finding> = pods.iter().filter(|pod| pods::is_meshed(pod)).filter_map(|pod| finding(&pod)).collect();
+    let others: Vec<Finding> =
+        pods.iter().filter(|pod| pods::sidecar(pod).is_some()).filter_map(|pod| finding(&pod)).collect();
     if others.is_empty() { vec![Finding::ok(format!("all have {wanted}, as the control plane"))] } else { others }
 }
 

@@ -81,7 +81,6 @@ pub(super) struct Proxies {
 /// Reads all of an installation.
 pub(super) async fn installed(cluster: &Cluster) -> Installed {
     let control = || cluster.within(CONTROL_NAMESPACE);
-    let meshed = format!("{INJECTED_LABEL}=true");
     let (version, namespace, definitions, deployment, pods, issuer) = tokio::join!(
         version(cluster),
         cluster.get(cluster.global(), CONTROL_NAMESPACE),
@@ -92,7 +91,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
     );
     let (namespaces, meshed, bundles, injector, validator, guard, routes) = tokio::join!(
         cluster.list(cluster.global(), ""),
-        cluster.list(cluster.within_or_all(None), &meshed),
+        cluster.list(cluster.within_or_all(None), INJECTED_LABEL),
         bundles(cluster),
         cluster.get(cluster.global(), INJECTOR),
         cluster.get(cluster.global(), VALIDATOR),
