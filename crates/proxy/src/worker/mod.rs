@@ -91,7 +91,6 @@ use link::{Buffers, Link, LinkId, Side, Wire};
 use places::Doors;
 use ports::Ports;
 use server_first::ServerFirst;
-use standing::Standing;
 use timers::Timers;
 use upstream::Upstream;
 
@@ -102,6 +101,7 @@ use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
 pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
+pub use standing::Standing;
 pub use target::ForwardedFor;
 pub use usage::Usage;
 
@@ -151,8 +151,8 @@ struct Worker {
     doors: Doors,
     /// Ports of the application that metrics name.
     ports: Ports,
-    /// The best certificates that clients have shown.
-    standing: Standing,
+    /// The best certificates that peers have shown to all workers.
+    standing: Arc<Standing>,
     /// Connections whose peers' certificates are to be checked again: an anchor was removed.
     to_recheck: VecDeque<LinkId>,
     server_first: ServerFirst,

@@ -128,8 +128,8 @@ impl Worker {
         let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
         let now = SystemTime::now();
         let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
-        let (member, is_good) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
-        if let Some(expiry) = self.standing.expiry_of(member, client.origin.peer.ip(), now, is_good) {
+        let is_good = |chain: &[_]| identity.verify_again(chain, now).is_ok();
+        if let Some(expiry) = self.standing.expiry_of(id, client.origin.peer.ip(), now, is_good) {
             client.distrusted_since = None;
             return self.extend_stay(index, expiry);
         }
@@ -150,9 +150,8 @@ impl Worker {
         let now = SystemTime::now();
         let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
         let is_good = |chain: &[_]| identity.verify_again(chain, now).is_ok();
-        let member = upstream.expected.as_ref().map(|id| self.doors.member(id));
-        let address = upstream.address.ip();
-        if member.is_some_and(|member| self.standing.expiry_of(member, address, now, is_good).is_some()) {
+        let (expected, address) = (upstream.expected.as_ref(), upstream.address.ip());
+        if expected.is_some_and(|id| self.standing.expiry_of(id, address, now, is_good).is_some()) {
             return self.retire(index);
         }
         let is_news = upstream.distrusted_since.is_none();
@@ -176,9 +175,8 @@ impl Worker {
         if now < stay.notice || client.link.closing_since.is_some() {
             return true;
         }
-        let member = self.doors.member(id);
         let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
-        if let Some(later) = self.standing.expiry_of(member, client.origin.peer.ip(), stay.expiry, is_good) {
+        if let Some(later) = self.standing.expiry_of(id, client.origin.peer.ip(), stay.expiry, is_good) {
             self.extend_stay(index, later);
         } else if now >= stay.expiry {
             self.withdraw(index, ConnectionFailure::Expired);
@@ -198,7 +196,7 @@ impl Worker {
         let Some((id, tls)) = upstream.expected.as_ref().zip(upstream.link.wire.tls.as_ref()) else { return };
         let (now, chain) = (SystemTime::now(), tls.peer_certificates());
         if let Some(expiry) = leno_identity::peer_expiry(chain, now) {
-            self.standing.note(self.doors.member(id), upstream.address.ip(), (expiry, now), chain);
+            self.standing.note(id, upstream.address.ip(), (expiry, now), chain);
         }
     }
 
