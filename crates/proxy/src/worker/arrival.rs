@@ -261,7 +261,7 @@ impl Worker {
         let client = self.clients.insert(client);
         self.doors.rename(seat, LinkId::client(client));
         if is_outdated {
-            self.to_recheck.push_back(LinkId::client(client));
+            self.recheck.add(LinkId::client(client));
         }
         self.watch_client(client);
     }

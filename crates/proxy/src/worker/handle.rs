@@ -266,7 +266,7 @@ impl Worker {
             doors: Doors::new(&config.limits.relay),
             ports: Ports::default(),
             standing: config.standing,
-            to_recheck: Default::default(),
+            recheck: Default::default(),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,

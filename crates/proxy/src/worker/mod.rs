@@ -9,7 +9,7 @@
 //! mesh changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster`
 //! (what is kept of what it is for), `upstream` (a connection to an endpoint), `pool` (connections to endpoints), `hop` (how a
 //! call travels there), `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few
-//! bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `labels`
+//! bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing` and `recheck`), `labels`
 //! and `ports` (under which names things count), `sweep` (what is done now and then), `handle` (what the control thread holds).
 //! One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
@@ -43,6 +43,7 @@ mod opaque;
 mod places;
 mod pool;
 mod ports;
+mod recheck;
 mod record;
 mod relay;
 mod reply;
@@ -90,6 +91,7 @@ use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side, Wire};
 use places::Doors;
 use ports::Ports;
+use recheck::Recheck;
 use server_first::ServerFirst;
 use timers::Timers;
 use upstream::Upstream;
@@ -154,7 +156,7 @@ struct Worker {
     /// The best certificates that peers have shown to all workers.
     standing: Arc<Standing>,
     /// Connections whose peers' certificates are to be checked again: an anchor was removed.
-    to_recheck: VecDeque<LinkId>,
+    recheck: Recheck,
     server_first: ServerFirst,
     arrivals: Slab<Arrival>,
     clients: Slab<Client>,
@@ -224,6 +226,7 @@ impl Worker {
             }
             self.recall_clients();
             self.expire_deadlines();
+            self.recheck_peers();
             self.sweep();
             self.dispatch();
             self.flush_all();
@@ -264,6 +267,9 @@ impl Worker {
         let mut wait = until(self.next_sweep);
         if let Some(tick) = self.next_reset_tick {
             wait = wait.min(until(tick));
+        }
+        if let Some(slice) = self.recheck.next_slice(self.now) {
+            wait = wait.min(until(slice));
         }
         if let Some(timer) = self.timers.next_in(self.now) {
             wait = wait.min(timer);

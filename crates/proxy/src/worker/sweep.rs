@@ -44,7 +44,7 @@ impl Worker {
         self.next_sweep = self.now + SWEEP_EVERY;
         self.sweep_turn = (self.sweep_turn + 1) % TURNS;
         self.accept_again |= std::mem::take(&mut self.accept_failed);
-        self.recheck_peers();
+        self.recheck.sweep();
         self.accounts.sweep();
         self.release_collected();
         self.sweep_arrivals();
