@@ -10,7 +10,7 @@ use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
 /// Long enough for a busy machine: the programs' own patience is 20 s for each call.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A server on grpc-go that grants each connection so many streams, 0 for no limit, and a proxy before it.
 fn grpc_go_behind_proxy(max_streams: u32) -> (Server, Proxy) {
@@ -119,37 +119,39 @@ fn calls_that_wait_for_a_stream_of_their_server_are_counted_and_told() {
     assert!(balancer.contains("\"waiting\""), "{balancer}");
 }
 
-/// Calls of a client that are cancelled 1 to 3 ms after their start, for ten seconds.
-fn cancel_two_hundred_calls_a_second(client: &str) -> HashMap<String, u64> {
+/// Calls of a client that are cancelled 1 to 3 ms after their start.
+fn cancel_two_hundred_calls_a_second(client: &str, seconds: u64) -> HashMap<String, u64> {
     let (_server, proxy) = grpc_go_behind_proxy(0);
-    let went = run(client, "cancel", &proxy, &["200", "10"]);
-    // A machine that stands still lets a few calls end before they are cancelled.
-    assert!(went["cancelled"] > 1_800 && went["others"] == 0, "{went:?}");
+    let went = run(client, "cancel", &proxy, &["200", &seconds.to_string()]);
+    // A machine that stands still lets a few calls end before they are cancelled, and begins fewer.
+    assert!(went["cancelled"] > 180 * seconds && went["others"] == 0, "{client}: {went:?}");
     assert_eq!((went["failed"], went["stream_failed"]), (0, 0));
     assert_eq!(proxy.scrape().sum("leno_abuse_closed_total", &[]), 0.0);
     went
 }
 
+/// For a minute, because what a proxy or a server counts of cancelled calls may add up slowly. The clients run side by side,
+/// each through a proxy of its own to a server of its own: together they need a part of one core, and one minute.
 #[test]
-fn two_hundred_quick_cancels_a_second_cost_no_call_beside_them() {
-    assert_eq!(cancel_two_hundred_calls_a_second("streams")["connections"], 1);
-}
-
-#[test]
-fn two_hundred_quick_cancels_a_second_of_a_grpcio_channel_cost_no_call_beside_them() {
-    cancel_two_hundred_calls_a_second("streams-grpcio");
-}
-
-#[test]
-fn two_hundred_quick_cancels_a_second_of_a_grpc_java_channel_cost_no_call_beside_them() {
+fn two_hundred_quick_cancels_a_second_for_a_minute_cost_no_call_beside_them() {
+    let mut clients = vec!["streams", "streams-grpcio"];
     if is_grpc_java_there() {
-        cancel_two_hundred_calls_a_second("streams-grpc-java");
+        clients.push("streams-grpc-java");
     }
+    std::thread::scope(|scope| {
+        let begin = |client| (client, scope.spawn(move || cancel_two_hundred_calls_a_second(client, 60)));
+        for (client, running) in clients.into_iter().map(begin).collect::<Vec<_>>() {
+            let went = running.join().unwrap_or_else(|_| panic!("{client} failed"));
+            if client == "streams" {
+                assert_eq!(went["connections"], 1, "{went:?}");
+            }
+        }
+    });
 }
 
 #[test]
 fn two_hundred_quick_cancels_a_second_of_a_grpc_js_channel_cost_no_call_beside_them() {
     if is_grpc_js_there() {
-        cancel_two_hundred_calls_a_second("streams-grpc-js");
+        cancel_two_hundred_calls_a_second("streams-grpc-js", 10);
     }
 }
