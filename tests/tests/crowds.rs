@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::net::TcpStream;
 use std::time::Duration;
 
+use leno_tests::backend::Backend;
+use leno_tests::client::{Call, Client};
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::mesh::skipped;
 use leno_tests::programs::{self, Server};
@@ -117,6 +119,31 @@ fn calls_that_wait_for_a_stream_of_their_server_are_counted_and_told() {
     assert!(proxy.scrape().sum("leno_waiting_calls", &[]) > 100.0, "{}", proxy.get("/metrics").expect("an answer").1);
     let (_, balancer) = proxy.get("/balancer").expect("an answer");
     assert!(balancer.contains("\"waiting\""), "{balancer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_with_as_many_streams_as_it_may_have_is_counted_and_told_once() {
+    let backend = Backend::start().await;
+    let service = Service::echo(&[backend.address()]);
+    let proxy = Proxy::start_with(free_address(), &[service], &["--limit", "max_concurrent_streams=10"]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let hang = Call::new("Hang");
+    let mut streams = Vec::new();
+    for _ in 0..10 {
+        streams.push(client.open(&hang).await.expect("a stream"));
+    }
+    proxy.wait_for_log(&["WARN", "has 10 streams open", "as many as it may", "max_concurrent_streams"]);
+    let full = || proxy.scrape().sum("leno_clients_full_total", &[]);
+    assert_eq!(full(), 1.0);
+
+    // Another client is another line; the first one stays full for all sweeps until then.
+    let other = Client::connect(proxy.outbound(), ECHO).await;
+    for _ in 0..10 {
+        streams.push(other.open(&hang).await.expect("a stream"));
+    }
+    wait_for("the other client is counted", Duration::from_secs(20), || (full() == 2.0).then_some(()));
+    let told = proxy.log().lines().filter(|line| line.contains("streams open, as many as it may")).count();
+    assert_eq!(told, 2, "{}", proxy.log());
 }
 
 /// Calls of a client that are cancelled 1 to 3 ms after their start.
