@@ -285,7 +285,7 @@ impl Worker {
             discovery: config.discovery,
             questions: Default::default(),
             used: Default::default(),
-            clusters: Slab::new(),
+            clusters: Default::default(),
             cluster_by_key: Default::default(),
             server_first: ServerFirst::default(),
             arrivals: Slab::new(),

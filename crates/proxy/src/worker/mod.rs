@@ -7,7 +7,7 @@
 //! is for), `places` (which connections stay when there are too many), `budget` (how many bytes peers may make a worker hold),
 //! `discover` (questions to the control plane about what a call is for), `usage` (which answers calls use), `change` (what a new
 //! mesh changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster`
-//! (what is kept of what it is for), `upstream` (a connection to an endpoint), `pool` (connections to endpoints), `hop` (how a
+//! (what is kept of what it is for), `clusters` (all of these), `upstream` (a connection to an endpoint), `pool` (connections to endpoints), `connections` (which of them are free), `hop` (how a
 //! call travels there), `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few
 //! bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing` and `recheck`), `labels`
 //! and `ports` (under which names things count), `sweep` (what is done now and then), `handle` (what the control thread holds).
@@ -24,7 +24,9 @@ mod cancel;
 mod change;
 mod client;
 mod cluster;
+mod clusters;
 mod codec;
+mod connections;
 mod deadline;
 pub mod detect;
 mod discover;
@@ -83,7 +85,8 @@ use accounts::Accounts;
 use budget::Budget;
 use call::{Call, CallId};
 use client::Client;
-use cluster::{ClusterState, TargetKey};
+use cluster::TargetKey;
+use clusters::Clusters;
 use deadline::Alarm;
 use discover::Question;
 use handle::Command;
@@ -146,7 +149,7 @@ struct Worker {
     questions: FxHashMap<Subject, Question>,
     /// What calls were looked up by since the last report, and when.
     used: FxHashMap<Subject, Instant>,
-    clusters: Slab<ClusterState>,
+    clusters: Clusters,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 
     /// Which connections of clients have a place.

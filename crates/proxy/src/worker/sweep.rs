@@ -273,7 +273,7 @@ impl Worker {
             let streams: usize = pool
                 .connections
                 .iter()
-                .filter_map(|index| upstreams.get(*index))
+                .filter_map(|index| upstreams.get(index))
                 .map(|upstream| upstream.link.codec.stream_count())
                 .sum();
             tracing::warn!(

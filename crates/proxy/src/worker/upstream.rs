@@ -291,6 +291,7 @@ impl Worker {
             pool.failures = 0;
             pool.retry_at = None;
         }
+        self.note_room(index);
     }
 }
 
