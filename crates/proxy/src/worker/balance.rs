@@ -119,6 +119,7 @@ impl Worker {
         if call.traffic.is_none() {
             call.traffic = member.and_then(|member| member.traffic);
             match call.traffic.and_then(|place| cluster.traffic(place)) {
+                Some(_) if call.is_guess => {}
                 Some(traffic) => traffic.request(),
                 None => self.count_first_request(slot, key),
             }
@@ -161,13 +162,14 @@ impl Worker {
         self.count_request(slot, index, place);
     }
 
-    /// Counts a call that has come, in the series at a place of its cluster's.
+    /// Counts a call that has come, in the series at a place of its cluster's. A guess only learns its place.
     pub(super) fn count_request(&mut self, slot: u32, cluster: usize, place: u32) {
-        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        call.traffic = Some(place);
+        if !call.is_guess
+            && let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place))
+        {
             traffic.request();
-        }
-        if let Some(call) = self.calls.get_mut(slot as usize) {
-            call.traffic = Some(place);
         }
     }
 
