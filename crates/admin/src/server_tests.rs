@@ -17,6 +17,8 @@ use crate::answer::text;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How quickly the endpoint should answer kubelets.
 const PROBE_MAX: Duration = Duration::from_millis(100);
+/// How long kubelets wait for an answer, unless a Pod says otherwise.
+const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 /// A request that keeps a connection open: its body never arrives.
 const ATTACK: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 
@@ -143,20 +145,20 @@ fn probe_under_attack(sources: u8) {
         while attack.opened() < 2 * CONNECTIONS_MAX {
             sleep(Duration::from_millis(1)).await;
         }
-        let mut slowest = Duration::ZERO;
+        let mut took = Vec::new();
         for _ in 0..20 {
             for path in ["/live", "/ready"] {
                 sleep(Duration::from_millis(10)).await;
                 let started = Instant::now();
                 let answer = get(loopback(1), loopback(1), port, path).await;
                 assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer:?}");
-                slowest = slowest.max(started.elapsed());
+                took.push(started.elapsed());
             }
         }
-        println!("{} sockets from {sources} addresses; the slowest of 40 probes took {slowest:?}", attack.opened());
         attack.end();
-        // Ten times the goal, because the test's machine does other work too.
-        assert!(slowest < 10 * PROBE_MAX, "{slowest:?}");
+        took.sort_unstable();
+        // Not all of them: a machine with other work may let any thread stand still for a second.
+        assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{took:?}");
     });
 }
 

@@ -1,5 +1,7 @@
 //! The admin endpoints as Pods have them, on every address: what callers from elsewhere get, and what they cannot take away.
 
+use std::time::Duration;
+
 use leno_tests::mesh::{Mesh, Workload};
 use leno_tests::programs;
 
@@ -7,6 +9,11 @@ use leno_tests::programs;
 const EVERYWHERE: [&str; 2] = ["--admin", "0.0.0.0:4191"];
 /// The control plane's admin port, which its proxy stands before.
 const CONTROL_ADMIN: u16 = 15014;
+
+/// How quickly the endpoint should answer kubelets.
+const PROBE_MAX: Duration = Duration::from_millis(100);
+/// How long kubelets wait for an answer, unless a Pod says otherwise.
+const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Keeps 300 connections open that send a request without its body, and says when all of them have been opened.
 const ATTACK: &str = "import socket, sys, time
@@ -27,6 +34,15 @@ fn ask(client: &Workload, url: &str, arguments: &[&str]) -> (String, String) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (body, status) = text.rsplit_once('\n').unwrap_or_else(|| panic!("{url}: {}", programs::text(&output)));
     (status.to_owned(), body.to_owned())
+}
+
+/// How long a probe took that must succeed.
+fn probe(client: &Workload, url: &str) -> Duration {
+    let arguments = ["-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_code} %{time_total}", url];
+    let printed = client.run_well("curl", &arguments);
+    let (status, seconds) = printed.split_once(' ').expect("two words");
+    assert_eq!(status, "200", "{} of {url}", client.name());
+    Duration::from_secs_f64(seconds.parse().expect("a number"))
 }
 
 #[test]
@@ -85,11 +101,11 @@ fn probes_are_answered_while_a_neighbour_fills_the_admin_port() {
     attack.wait_for_output(&["FULL"]);
     // From another address, and from the attacker's own.
     for client in [&kubelet, &attacker] {
-        for round in 0..10 {
-            for page in ["live", "ready"] {
-                let (status, _) = ask(client, &format!("http://{address}:4191/{page}"), &[]);
-                assert_eq!(status, "200", "{} in round {round}: {page}", client.name());
-            }
-        }
+        let pages = ["live", "ready"].into_iter().cycle().take(20);
+        let mut took: Vec<_> = pages.map(|page| probe(client, &format!("http://{address}:4191/{page}"))).collect();
+        took.sort_unstable();
+        // Not all of them: a machine with other work may let any program stand still for a second.
+        let name = client.name();
+        assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{name}: {took:?}");
     }
 }

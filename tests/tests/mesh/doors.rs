@@ -272,3 +272,75 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
         assert_eq!(hello, "hello from a file\n");
     }
 }
+
+/// Takes connections on eight ports, and answers none.
+const SILENT_PORTS: &str = "import socket, time
+listeners = [socket.create_server(('', 7001 + n)) for n in range(8)]
+print('LISTENING', flush=True)
+time.sleep(600)";
+
+/// Calls each of these ports, and says how that went. The calls go on meanwhile.
+const CALLS_TO_EACH: &str = "import socket, sys, time
+held = []
+for n in range(8):
+    s = socket.create_connection((sys.argv[1], 7001 + n))
+    s.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+    s.settimeout(1)
+    try:
+        print(s.recv(12).decode()[9:], flush=True)
+    except TimeoutError:
+        print('HELD', flush=True)
+    held.append(s)
+print('ALL', flush=True)
+time.sleep(600)";
+
+#[test]
+fn callers_of_many_ports_leave_half_of_the_targets_to_the_application() {
+    let Some(mesh) = Mesh::new() else { return };
+    let (store, stranger) = (mesh.meshed("store", &["--limit", "max_targets=8"]), mesh.workload("stranger"));
+    let silent = store.start("python3", &["-c", SILENT_PORTS]);
+    silent.wait_for_output(&["LISTENING"]);
+    let calls = stranger.start("python3", &["-c", CALLS_TO_EACH, &store.address().to_string()]);
+    calls.wait_for_output(&["ALL"]);
+    let printed = calls.output();
+    let went: Vec<&str> = printed.lines().take(8).collect();
+    assert_eq!(went, [["HELD"; 4], ["503"; 4]].concat());
+    store.wait_for_access(&[("direction", "inbound"), ("proxy_error", "too-many-targets")]);
+
+    let _server = stranger.start("python3", &["-m", "http.server", "7100"]);
+    stranger.wait_for_port(7100);
+    let url = format!("http://{}:7100/", stranger.address());
+    assert_eq!(store.run_well("curl", &["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url]), "200");
+
+    // Once the calls have ended, others take their places. The port's own answer never comes: curl writes 000 for that.
+    drop(calls);
+    let last = format!("http://{}:7008/", store.address());
+    wait_for("a place for another port", SOON, || {
+        let output = stranger.run("curl", &["-s", "--max-time", "1", "-o", "/dev/null", "-w", "%{http_code}", &last]);
+        (output.stdout == b"000").then_some(())
+    });
+}
+
+/// A gRPC health check whose message does not follow; prints the answer.
+const HEALTH_CHECK_WITHOUT_MESSAGE: &str = "import socket, sys
+s = socket.create_connection((sys.argv[1], 7001), 20)
+s.sendall(b'POST /grpc.health.v1.Health/Check HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/grpc\\r\\n')
+s.sendall(b'Content-Length: 5\\r\\n\\r\\n')
+print(s.recv(4096).decode())";
+
+#[test]
+fn a_health_check_whose_message_stays_away_is_answered() {
+    let Some(mesh) = Mesh::new() else { return };
+    let strict = ["--default-inbound-policy", "cluster-authenticated", "--limit", "content_timeout_ms=1000"];
+    let (store, stranger) = (mesh.meshed("store", &strict), mesh.workload("stranger"));
+    let silent = store.start("python3", &["-c", SILENT_PORTS]);
+    silent.wait_for_output(&["LISTENING"]);
+    let policy = "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: store}\nspec:\n  \
+                  targetRef: {kind: ServiceAccount, name: store}\n  allow: []\n  \
+                  healthChecks: [/grpc.health.v1.Health/Check]\n";
+    mesh.apply("policy", policy, &[&store]);
+    let address = store.address().to_string();
+    let answer = stranger.run_well("python3", &["-c", HEALTH_CHECK_WITHOUT_MESSAGE, &address]);
+    assert!(answer.starts_with("HTTP/1.1 ") && answer.contains("leno-proxy-error: content-late"), "{answer}");
+    assert_eq!(store.scrape().sum("leno_abuse_closed_total", &[r#"kind="late_content""#]), 1.0);
+}

@@ -87,6 +87,44 @@ fn a_client_that_is_silent_for_long_and_then_speaks_http_is_relayed_as_http() {
     // By the proxies' own account: the request was read, by both.
     pair.client.wait_for_access(&[("path", "/late"), ("status", "404")]);
     pair.server.wait_for_access(&[("path", "/late"), ("status", "404")]);
+    assert_no_guess_is_counted(&pair.client, "outbound", 2);
+}
+
+#[test]
+fn a_guess_about_a_caller_without_a_proxy_is_no_call_of_the_server_either() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let Some(pair) = Pair::new(|server| MeshService::new("web", PORT).at(server)) else { return };
+    let stranger = pair.mesh.workload("stranger");
+    let _server = pair.server.start("python3", &["-m", "http.server", &PORT.to_string()]);
+    pair.server.wait_for_port(PORT);
+    let talk = format!(
+        r"exec 3<>/dev/tcp/{}/9000; sleep {}; printf 'GET /late HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n' >&3; cat <&3",
+        pair.server.address(),
+        3.0 * SILENCE.as_secs_f64()
+    );
+    stranger.run_well("bash", &["-c", &talk]);
+    pair.server.wait_for_access(&[("path", "/late"), ("status", "404")]);
+    assert_no_guess_is_counted(&pair.server, "inbound", 1);
+    let decisions = pair.server.scrape().sum("inbound_tcp_authz_allow_total", &[]);
+    assert_eq!(decisions, 0.0);
+}
+
+/// A guess that turned out wrong is neither in the access log nor in the metrics of the proxy that made it: these have the
+/// calls alone.
+fn assert_no_guess_is_counted(workload: &Workload, direction: &str, calls: usize) {
+    let protocols = wait_for("a line for each call", Duration::from_secs(20), || {
+        let lines = workload.access_log();
+        let of_direction = lines.iter().filter(|line| line["direction"] == direction);
+        let protocols: Vec<String> = of_direction.map(|line| line["protocol"].to_string()).collect();
+        (protocols.len() >= calls).then_some(protocols)
+    });
+    assert_eq!(protocols, vec!["\"HTTP/1.1\""; calls]);
+    let scrape = workload.scrape();
+    let label = format!("direction=\"{direction}\"");
+    assert_eq!(scrape.sum("request_total", &[&label]) as usize, calls);
+    assert_eq!(scrape.sum("leno_cancelled_total", &[]), 0.0);
 }
 
 /// HTTP/2's client preface with empty SETTINGS, and the beginning of `GET` to `web` on stream 1; the path, of two characters,

@@ -1,4 +1,5 @@
-//! Serves the identity service over TLS. Only the server shows a certificate: a new workload has none yet.
+//! Serves the identity service over TLS. A workload shows its certificate if it has one: then it has a place that strangers cannot
+//! take, and nothing else.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,20 +1,29 @@
 //! Our identity in a cluster: certified by the control plane's identity service, which believes our Pod's token.
 //!
+//! The token alone decides. We also show the certificate that we have, because the service keeps places for clients with one:
+//! strangers that fill the other places stop no renewal. If the service gives no answer to a client with that certificate, we
+//! ask again without it: the certificate may have expired, or its anchor may be gone.
+//!
 //! Whom to trust is what the trust bundle's file says, and nothing else: the cluster puts it into the Pod and keeps it up
 //! to date, so that nobody who answers us can add to it.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use leno_identity::TlsIdentity;
 use leno_identity::issuer::{IssueError, Issued, Issuer, Issuing, Signer, Trust};
-use leno_identity::svid::Request;
+use leno_identity::svid::{Request, Svid};
 use leno_identity::upkeep::Upkeep;
 use leno_model::spiffe::{TrustDomain, Workload};
 use leno_wire::identity::RESPONSE_MAX_BYTES;
 use leno_wire::identity::v1::identity_client::IdentityClient;
 use leno_wire::identity::v1::{CertifyRequest, CertifyResponse};
 use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::connect::{ControlPlane, Security, explain_status, read_trust_bundle};
@@ -44,9 +53,13 @@ pub(crate) struct IdentityService {
 pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upkeep {
     let mut retry = Retry::new(RETRY_MIN, RETRY_MAX);
     loop {
-        let issuer = ServiceIssuer { service: service.clone(), signer: RefCell::default() };
+        let own = Rc::new(OnceCell::new());
+        let issuer = ServiceIssuer { service: service.clone(), own: own.clone(), signer: RefCell::default() };
         match Upkeep::start(Box::new(issuer), workload.clone(), random_seed()).await {
-            Ok(upkeep) => return upkeep,
+            Ok(upkeep) => {
+                own.get_or_init(|| upkeep.identity());
+                return upkeep;
+            }
             Err(error) => {
                 let pause = retry.pause();
                 let (address, retry_s) = (&service.address, pause.as_secs_f64());
@@ -60,6 +73,8 @@ pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upk
 /// The identity service as an issuer.
 struct ServiceIssuer {
     service: IdentityService,
+    /// Our identity; empty until the first certificate is issued.
+    own: Rc<OnceCell<watch::Receiver<Arc<TlsIdentity>>>>,
     /// What it said last that it signs with.
     signer: RefCell<Option<Signer>>,
 }
@@ -67,23 +82,58 @@ struct ServiceIssuer {
 impl ServiceIssuer {
     async fn certify(&self, request: &Request) -> Result<Issued, String> {
         let service = &self.service;
-        let token = read_token(&service.token)?;
-        let control_plane = ControlPlane {
-            address: service.address.clone(),
-            workload: service.workload.clone(),
-            security: Security::Anonymous {
-                trust_domain: service.trust_domain.clone(),
-                trust_bundle: service.trust_bundle.clone(),
-            },
-        };
-        let mut client =
-            IdentityClient::new(control_plane.connect().await?).max_decoding_message_size(RESPONSE_MAX_BYTES);
-        let answer = client.certify(CertifyRequest { csr: request.csr().to_vec(), token }).await;
-        let CertifyResponse { chain, trust } = answer.map_err(|status| explain_status(&status))?.into_inner();
+        let asked = CertifyRequest { csr: request.csr().to_vec(), token: read_token(&service.token)? };
+        let own = self.own.get().map(|own| own.borrow().svid().clone());
+        let mut answer = self.ask(&asked, own.clone()).await;
+        if own.is_some()
+            && let Err(Failure::NoAnswer(why)) = &answer
+        {
+            tracing::info!(why, "the identity service gave no answer to our certificate; asking without it");
+            answer = self.ask(&asked, None).await;
+        }
+        let CertifyResponse { chain, trust } = answer.map_err(Failure::text)?;
         let signer = Signer(trust.unwrap_or_default().signer);
         self.signer.replace(Some(signer.clone()));
         let trust = Trust { bundle: read_trust_bundle(&service.trust_bundle)?, signer };
         Ok(Issued { chain: chain.into_iter().map(CertificateDer::from).collect(), trust })
+    }
+
+    /// Asks once, on a connection of its own, as the workload of `own`.
+    async fn ask(&self, asked: &CertifyRequest, own: Option<Svid>) -> Result<CertifyResponse, Failure> {
+        let service = &self.service;
+        let control_plane = ControlPlane {
+            address: service.address.clone(),
+            workload: service.workload.clone(),
+            security: Security::Certification {
+                trust_domain: service.trust_domain.clone(),
+                trust_bundle: service.trust_bundle.clone(),
+                own,
+            },
+        };
+        let connection = control_plane.connect().await.map_err(Failure::NoAnswer)?;
+        let mut client = IdentityClient::new(connection).max_decoding_message_size(RESPONSE_MAX_BYTES);
+        let answered = client.certify(asked.clone()).await.map_err(|status| match status.source() {
+            Some(_) => Failure::NoAnswer(explain_status(&status)),
+            None => Failure::Refused(explain_status(&status)),
+        })?;
+        Ok(answered.into_inner())
+    }
+}
+
+/// Why the identity service issued no certificate.
+enum Failure {
+    /// The connection was not made, or broke. The service rejects a certificate only after we have shown it: the connection
+    /// breaks then.
+    NoAnswer(String),
+    /// The service said so.
+    Refused(String),
+}
+
+impl Failure {
+    fn text(self) -> String {
+        match self {
+            Self::NoAnswer(why) | Self::Refused(why) => why,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use leno_identity::bundle::TrustBundle;
+use leno_identity::svid::Svid;
 use leno_identity::tls::anonymous_client;
 use leno_identity::{TlsIdentity, explain_io, innermost, peer_id};
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
@@ -48,12 +49,14 @@ pub(super) enum Security {
     Clear,
     /// By mutual TLS, as who we are.
     Mutual(watch::Receiver<Arc<TlsIdentity>>),
-    /// It shows who it is, and we do not yet: we come for an identity.
-    Anonymous {
+    /// By TLS, for a new certificate: the control plane shows who it is, and we show the certificate that we have.
+    Certification {
         /// The mesh's.
         trust_domain: TrustDomain,
         /// The file of the trust bundle, in PEM; read for each connection.
         trust_bundle: PathBuf,
+        /// Our certificate; `None` before the first one.
+        own: Option<Svid>,
     },
 }
 
@@ -101,9 +104,13 @@ impl Security {
                 let identity = identity.borrow();
                 Ok(Some((identity.client.clone(), identity.id.trust_domain.clone())))
             }
-            Self::Anonymous { trust_domain, trust_bundle } => {
+            Self::Certification { trust_domain, trust_bundle, own } => {
                 let bundle = read_trust_bundle(trust_bundle).map_err(io::Error::other)?;
-                Ok(Some((Arc::new(anonymous_client(trust_domain, &bundle)), trust_domain.clone())))
+                let config = match own {
+                    Some(own) => TlsIdentity::new(own, &bundle).client,
+                    None => Arc::new(anonymous_client(trust_domain, &bundle)),
+                };
+                Ok(Some((config, trust_domain.clone())))
             }
         }
     }

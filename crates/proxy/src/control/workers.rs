@@ -16,7 +16,7 @@ use crate::access_log::{self, AccessLog, Destination};
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
-use crate::worker::{Door, ForwardedFor, SpawnError, WorkerConfig, WorkerHandle};
+use crate::worker::{Door, ForwardedFor, SpawnError, Standing, WorkerConfig, WorkerHandle};
 
 /// What all workers have in common.
 pub(super) struct WorkerTemplate<'a> {
@@ -42,11 +42,13 @@ impl WorkerTemplate<'_> {
     ) -> Result<Vec<WorkerHandle>, ControlError> {
         let mut workers = Vec::with_capacity(metrics.len());
         let memory_budget_bytes = self.limits.relay.memory_budget_kib as usize * 1_024 / metrics.len().max(1);
+        let standing = Arc::new(Standing::default());
         for (index, metrics) in metrics.iter().enumerate() {
             let config = WorkerConfig {
                 index,
                 listen,
                 identity: self.identity.clone(),
+                standing: standing.clone(),
                 discovery: self.discovery.clone(),
                 default_policy: self.default_policy,
                 opaque_ports: self.opaque_ports.clone(),

@@ -261,7 +261,7 @@ impl Worker {
         let client = self.clients.insert(client);
         self.doors.rename(seat, LinkId::client(client));
         if is_outdated {
-            self.to_recheck.push_back(LinkId::client(client));
+            self.recheck.add(LinkId::client(client));
         }
         self.watch_client(client);
     }
@@ -273,7 +273,7 @@ impl Worker {
         client.told = self.identity.as_ref().map(|own| Box::new(Told::of(id, &own.id, self.tells_client_cert)));
         let Some(expiry) = leno_identity::peer_expiry(chain, now) else { return };
         client.stay = Some(Stay::until(expiry, now));
-        self.standing.note(self.doors.member(id), client.origin.peer.ip(), (expiry, now), chain);
+        self.standing.note(id, client.origin.peer.ip(), (expiry, now), chain);
     }
 
     /// Who is at the other end of a connection whose handshake, if it has one, is over, and its place among others.

@@ -35,6 +35,16 @@ impl Gate {
         self.counts(is_opaque).denied.add(1);
     }
 
+    /// Counts a connection that was accepted as a guess, and is opaque indeed.
+    pub(super) fn count_guess(&self) {
+        match self.standing {
+            Decision::Allow => self.metrics.tcp.allowed.add(1),
+            Decision::AllowAudited(_) => self.metrics.tcp.audited.add(1),
+            // It was accepted before that changed.
+            Decision::Deny(_) => {}
+        }
+    }
+
     fn counts(&self, is_opaque: bool) -> &Decisions {
         if is_opaque { &self.metrics.tcp } else { &self.metrics.http }
     }
@@ -105,11 +115,15 @@ impl Worker {
         match gate.decide(downstream, call) {
             Decision::Allow => {
                 call.is_health_check = gate.standing != Decision::Allow;
-                gate.counts(is_opaque).allowed.add(1);
+                if !call.is_guess {
+                    gate.counts(is_opaque).allowed.add(1);
+                }
                 Ok(())
             }
             Decision::AllowAudited(reason) => {
-                gate.counts(is_opaque).audited.add(1);
+                if !call.is_guess {
+                    gate.counts(is_opaque).audited.add(1);
+                }
                 tracing::info!("audited: {}", self.describe(downstream, gate.port, &reason));
                 Ok(())
             }

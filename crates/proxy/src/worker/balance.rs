@@ -32,7 +32,9 @@ impl Worker {
             return Ok(index);
         }
         let most = self.limits.relay.max_targets as usize;
-        if self.clusters.len() >= most || (is_local(&target) && self.local_targets() >= most.div_ceil(2)) {
+        // Callers choose ports of our application: these leave half of all targets to our application's own calls.
+        let is_full_of_local = self.clusters.local() >= most.div_ceil(2);
+        if self.clusters.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
             return Err(ProxyError::TooManyTargets { targets: self.clusters.len() });
         }
         let cluster = match target {
@@ -41,15 +43,6 @@ impl Worker {
             TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
         };
         Ok(self.add_cluster(target, cluster))
-    }
-
-    /// Ports of our application that have been called lately, counted where there may be too many. Callers choose them, so that
-    /// they leave half of all targets to our application.
-    fn local_targets(&self) -> usize {
-        if self.clusters.len() < self.limits.relay.max_targets as usize / 2 {
-            return 0;
-        }
-        self.clusters.iter().filter(|(_, state)| is_local(&state.target)).count()
     }
 
     pub(super) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
@@ -126,6 +119,7 @@ impl Worker {
         if call.traffic.is_none() {
             call.traffic = member.and_then(|member| member.traffic);
             match call.traffic.and_then(|place| cluster.traffic(place)) {
+                Some(_) if call.is_guess => {}
                 Some(traffic) => traffic.request(),
                 None => self.count_first_request(slot, key),
             }
@@ -168,13 +162,14 @@ impl Worker {
         self.count_request(slot, index, place);
     }
 
-    /// Counts a call that has come, in the series at a place of its cluster's.
+    /// Counts a call that has come, in the series at a place of its cluster's. A guess only learns its place.
     pub(super) fn count_request(&mut self, slot: u32, cluster: usize, place: u32) {
-        if let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place)) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        call.traffic = Some(place);
+        if !call.is_guess
+            && let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place))
+        {
             traffic.request();
-        }
-        if let Some(call) = self.calls.get_mut(slot as usize) {
-            call.traffic = Some(place);
         }
     }
 
@@ -191,8 +186,4 @@ impl Worker {
         }
         self.pool(cluster, key)
     }
-}
-
-fn is_local(target: &TargetKey) -> bool {
-    matches!(target, TargetKey::Local(_))
 }

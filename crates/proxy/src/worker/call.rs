@@ -93,6 +93,8 @@ pub(super) struct Call {
     /// What its application speaks.
     pub(super) protocol: Protocol,
     pub(super) is_grpc: bool,
+    /// It counts nowhere yet: a connection of which we only guess that its server speaks first.
+    pub(super) is_guess: bool,
     /// Policy allows it only because it asks for a workload's health.
     pub(super) is_health_check: bool,
     /// Its response has no content, ours neither.
@@ -134,6 +136,7 @@ impl Call {
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             request_list_bytes: u32::try_from(request.list_size()).unwrap_or(u32::MAX),
             request,
+            is_guess: false,
             is_health_check: false,
             body: Vec::new(),
             trailers: None,

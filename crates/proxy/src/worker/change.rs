@@ -141,7 +141,7 @@ impl Worker {
 
     /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.
     fn pool_gone(&mut self, pool: Pool) {
-        for connection in pool.connections {
+        for connection in pool.connections.iter() {
             match self.upstreams.get_mut(connection) {
                 Some(upstream) if upstream.ready => upstream.retired = true,
                 _ => self.close_upstream(connection, "its endpoint has left"),

@@ -12,6 +12,7 @@ use leno_model::protocol::Protocol;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call::{Call, CallId};
+use super::connections::Connections;
 use super::follow::Routes;
 use super::hop::PoolKey;
 use super::reply::ProxyError;
@@ -104,7 +105,7 @@ pub(super) struct Pool {
     /// Where to connect.
     pub(super) address: SocketAddr,
     /// Connections that take calls, or will.
-    pub(super) connections: Vec<usize>,
+    pub(super) connections: Connections,
     /// How many of them are being established.
     pub(super) connecting: usize,
     pub(super) waiting: VecDeque<CallId>,
@@ -123,7 +124,7 @@ impl Pool {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            connections: Vec::new(),
+            connections: Connections::default(),
             connecting: 0,
             waiting: VecDeque::new(),
             listed: false,

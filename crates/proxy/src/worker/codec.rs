@@ -358,6 +358,11 @@ impl Codec {
         }
     }
 
+    /// Whether it is taken for opaque bytes of a server that speaks first, and neither side has spoken.
+    pub(super) fn is_guess(&self) -> bool {
+        matches!(self, Self::Opaque(opaque) if opaque.is_guess())
+    }
+
     /// Whether what was taken for opaque bytes has turned out to be something else.
     pub(super) fn is_recalled(&self) -> bool {
         matches!(self, Self::Opaque(opaque) if opaque.is_recalled())

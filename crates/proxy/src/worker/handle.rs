@@ -24,6 +24,7 @@ use super::link::Buffers;
 use super::places::Doors;
 use super::ports::Ports;
 use super::server_first::ServerFirst;
+use super::standing::Standing;
 use super::target::ForwardedFor;
 use super::timers::Timers;
 use super::usage::Usage;
@@ -46,6 +47,8 @@ pub struct WorkerConfig {
     pub identity: Option<Arc<TlsIdentity>>,
     /// Where the worker asks what it does not know; none where the mesh that it is given is all there is.
     pub discovery: Option<tokio_mpsc::Sender<Subject>>,
+    /// The best certificates that peers have shown; one for all workers.
+    pub standing: Arc<Standing>,
     /// Who may call the application where no policy is enforced.
     pub default_policy: DefaultInboundPolicy,
     /// Ports of the own application whose bytes are carried unread.
@@ -262,8 +265,8 @@ impl Worker {
             unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
             doors: Doors::new(&config.limits.relay),
             ports: Ports::default(),
-            standing: Default::default(),
-            to_recheck: Default::default(),
+            standing: config.standing,
+            recheck: Default::default(),
             limits: config.limits,
             metrics: config.metrics,
             index: config.index,
@@ -282,7 +285,7 @@ impl Worker {
             discovery: config.discovery,
             questions: Default::default(),
             used: Default::default(),
-            clusters: Slab::new(),
+            clusters: Default::default(),
             cluster_by_key: Default::default(),
             server_first: ServerFirst::default(),
             arrivals: Slab::new(),

@@ -7,9 +7,9 @@
 //! is for), `places` (which connections stay when there are too many), `budget` (how many bytes peers may make a worker hold),
 //! `discover` (questions to the control plane about what a call is for), `usage` (which answers calls use), `change` (what a new
 //! mesh changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster`
-//! (what is kept of what it is for), `upstream` (a connection to an endpoint), `pool` (connections to endpoints), `hop` (how a
+//! (what is kept of what it is for), `clusters` (all of these), `upstream` (a connection to an endpoint), `pool` (connections to endpoints), `connections` (which of them are free), `hop` (how a
 //! call travels there), `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few
-//! bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing`), `labels`
+//! bytes at a time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing` and `recheck`), `labels`
 //! and `ports` (under which names things count), `sweep` (what is done now and then), `handle` (what the control thread holds).
 //! One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
@@ -24,7 +24,9 @@ mod cancel;
 mod change;
 mod client;
 mod cluster;
+mod clusters;
 mod codec;
+mod connections;
 mod deadline;
 pub mod detect;
 mod discover;
@@ -43,6 +45,7 @@ mod opaque;
 mod places;
 mod pool;
 mod ports;
+mod recheck;
 mod record;
 mod relay;
 mod reply;
@@ -82,7 +85,8 @@ use accounts::Accounts;
 use budget::Budget;
 use call::{Call, CallId};
 use client::Client;
-use cluster::{ClusterState, TargetKey};
+use cluster::TargetKey;
+use clusters::Clusters;
 use deadline::Alarm;
 use discover::Question;
 use handle::Command;
@@ -90,8 +94,8 @@ use hop::PoolKey;
 use link::{Buffers, Link, LinkId, Side, Wire};
 use places::Doors;
 use ports::Ports;
+use recheck::Recheck;
 use server_first::ServerFirst;
-use standing::Standing;
 use timers::Timers;
 use upstream::Upstream;
 
@@ -102,6 +106,7 @@ use crate::metrics::{TrafficMetrics, WorkerMetrics};
 
 pub use accept::{Door, MAX_LISTENERS};
 pub use handle::{ClusterExplanation, SpawnError, WorkerConfig, WorkerHandle};
+pub use standing::Standing;
 pub use target::ForwardedFor;
 pub use usage::Usage;
 
@@ -144,17 +149,17 @@ struct Worker {
     questions: FxHashMap<Subject, Question>,
     /// What calls were looked up by since the last report, and when.
     used: FxHashMap<Subject, Instant>,
-    clusters: Slab<ClusterState>,
+    clusters: Clusters,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 
     /// Which connections of clients have a place.
     doors: Doors,
     /// Ports of the application that metrics name.
     ports: Ports,
-    /// The best certificates that clients have shown.
-    standing: Standing,
+    /// The best certificates that peers have shown to all workers.
+    standing: Arc<Standing>,
     /// Connections whose peers' certificates are to be checked again: an anchor was removed.
-    to_recheck: VecDeque<LinkId>,
+    recheck: Recheck,
     server_first: ServerFirst,
     arrivals: Slab<Arrival>,
     clients: Slab<Client>,
@@ -224,6 +229,7 @@ impl Worker {
             }
             self.recall_clients();
             self.expire_deadlines();
+            self.recheck_peers();
             self.sweep();
             self.dispatch();
             self.flush_all();
@@ -264,6 +270,9 @@ impl Worker {
         let mut wait = until(self.next_sweep);
         if let Some(tick) = self.next_reset_tick {
             wait = wait.min(until(tick));
+        }
+        if let Some(slice) = self.recheck.next_slice(self.now) {
+            wait = wait.min(until(slice));
         }
         if let Some(timer) = self.timers.next_in(self.now) {
             wait = wait.min(timer);

@@ -14,10 +14,19 @@ use crate::metrics::{Direction, Peer};
 impl Worker {
     /// A connection of the pool that can take a call now.
     pub(super) fn find_connection(&self, cluster: usize, key: PoolKey, size: CallSize) -> Option<usize> {
-        let mut connections = self.clusters.get(cluster)?.pools.get(&key)?.connections.iter().copied();
+        let connections = &self.clusters.get(cluster)?.pools.get(&key)?.connections;
         let has_room = |&index: &usize| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size));
-        // Calls gather on the oldest of shared connections, so that others fall idle. Of the others the newest are free.
-        if key.hop.is_shared() { connections.find(has_room) } else { connections.rev().find(has_room) }
+        // Calls gather on the oldest of shared connections, so that others fall idle.
+        if key.hop.is_shared() { connections.iter().find(has_room) } else { connections.free().find(has_room) }
+    }
+
+    /// Something has happened to a connection. If it carries one call at a time, notes whether it is free now.
+    pub(super) fn note_room(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get(index).filter(|upstream| !upstream.key.hop.is_shared()) else { return };
+        let (cluster, key, is_free) = (upstream.cluster, upstream.key, upstream.has_room(CallSize::Open));
+        if let Some(pool) = self.pool(cluster, key) {
+            pool.connections.set_free(index, is_free);
+        }
     }
 
     /// Opens another connection to an endpoint, unless as many are being opened as its calls can use, or there are enough.
@@ -47,9 +56,8 @@ impl Worker {
         upstream.retired = true;
         let (cluster, key, ready) = (upstream.cluster, upstream.key, upstream.ready);
         if let Some(pool) = self.pool(cluster, key)
-            && let Some(place) = pool.connections.iter().position(|&other| other == index)
+            && pool.connections.remove(index)
         {
-            pool.connections.swap_remove(place);
             pool.connecting = pool.connecting.saturating_sub(usize::from(!ready));
         }
     }

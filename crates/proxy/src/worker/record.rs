@@ -43,9 +43,13 @@ impl Worker {
     /// Tells metrics and balancer how a call ended, once.
     pub(super) fn record(&mut self, slot: u32, ending: Ending) {
         let now = self.now;
+        self.count_guess(slot);
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         if std::mem::replace(&mut call.recorded, true) {
             return;
+        }
+        if call.is_guess {
+            return self.forget_guess(slot);
         }
         let (latency, since_sent) = (now - call.started, now - call.sent_at);
         let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
@@ -97,6 +101,18 @@ impl Worker {
         }
         if self.access_log.is_on() {
             self.log_access(slot, ending, grpc_status, latency);
+        }
+    }
+
+    /// A connection was taken for an opaque one by mistake: that is for the balancer alone to know.
+    fn forget_guess(&mut self, slot: u32) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        let waited = now - call.sent_at;
+        let outcome = call.upstream.map_or(Outcome::NotSent, |_| Outcome::Cancelled { waited });
+        let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
+        if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
+            cluster.balancer.finish(now, pick, outcome);
         }
     }
 

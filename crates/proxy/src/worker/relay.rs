@@ -94,14 +94,18 @@ impl Worker {
     fn on_response_data(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.call_on(upstream, stream, token) else { return };
         call.response_bytes += bytes.len() as u64;
-        let (client, client_stream) = (call.client, call.client_stream);
+        let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
         let Some(to) = self.clients.get_mut(client) else {
             return self.discard(upstream, stream, token, bytes.len(), end_stream);
         };
         let taken = to.link.codec.send_data(client_stream, bytes, end_stream);
+        let is_settled = is_guess && !to.link.codec.is_guess();
         let buffered_bytes = to.link.codec.queued_bytes();
         let is_tunnel = to.is_tunnel();
         self.mark_dirty(LinkId::client(client));
+        if is_settled {
+            self.count_guess(token);
+        }
         if taken > 0 && !end_stream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
                 upstream.link.codec.release(stream, taken);

@@ -6,7 +6,7 @@
 //! shown a better certificate since, on another connection from the same address (`standing`).
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use leno_http2::ErrorCode;
 use leno_identity::TlsIdentity;
@@ -21,8 +21,6 @@ use super::link::{LinkId, Side};
 use super::reply::ProxyError;
 use crate::failure::ConnectionFailure;
 
-/// Time in one sweep that goes into checking certificates again; about 60 of them.
-const RECHECK_TIME: Duration = Duration::from_millis(10);
 /// How long a peer whose certificate is trusted no more may take to show a better one on a new connection.
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
@@ -93,10 +91,12 @@ impl Worker {
             let clients = clients.map(|(index, _)| LinkId::client(index));
             let endpoints = self.upstreams.iter().filter(|(_, upstream)| upstream.expected.is_some());
             let endpoints = endpoints.map(|(index, _)| LinkId::endpoint(index));
-            self.to_recheck = clients.chain(endpoints).collect();
+            self.recheck.begin(clients.chain(endpoints));
             // Handshakes that are under way check by the old bundle.
             self.arrivals.iter_mut().for_each(|(_, arrival)| arrival.is_outdated = arrival.wire.tls.is_some());
             self.upstreams.iter_mut().for_each(|(_, upstream)| upstream.is_outdated |= !upstream.checked);
+        } else {
+            self.recheck.forget_verdicts();
         }
         if identity.not_after != before.not_after {
             for (_, upstream) in self.upstreams.iter_mut().filter(|(_, upstream)| upstream.expected.is_some()) {
@@ -105,14 +105,10 @@ impl Worker {
         }
     }
 
-    /// Checks peers' certificates again after an anchor was removed, for a bounded time in each sweep.
+    /// Checks peers' certificates again after an anchor was removed, at the pace of [`super::recheck`].
     pub(super) fn recheck_peers(&mut self) {
-        let began = Instant::now();
-        for _ in 0..self.to_recheck.len() {
-            if began.elapsed() >= RECHECK_TIME {
-                return;
-            }
-            let Some(id) = self.to_recheck.pop_front() else { return };
+        let Some(end) = self.recheck.begin_slice(self.now) else { return };
+        while let Some(id) = self.recheck.next(end) {
             match id.side {
                 Side::Client => self.recheck_client(id.index),
                 Side::Endpoint => self.recheck_endpoint(id.index),
@@ -127,9 +123,10 @@ impl Worker {
         let (Some(identity), Some(client)) = (&self.identity, self.clients.get_mut(index)) else { return };
         let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
         let now = SystemTime::now();
-        let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
-        let (member, is_good) = (self.doors.member(id), |chain: &[_]| identity.verify_again(chain, now).is_ok());
-        if let Some(expiry) = self.standing.expiry_of(member, client.origin.peer.ip(), now, is_good) {
+        let mut verdict = |chain: &[_]| self.recheck.verdict(chain, |chain| identity.verify_again(chain, now));
+        let Err(error) = verdict(tls.peer_certificates()) else { return };
+        let is_good = |chain: &[_]| verdict(chain).is_ok();
+        if let Some(expiry) = self.standing.expiry_of(id, client.origin.peer.ip(), now, is_good) {
             client.distrusted_since = None;
             return self.extend_stay(index, expiry);
         }
@@ -139,7 +136,7 @@ impl Worker {
         }
         client.shut_down(self.now);
         self.mark_dirty(LinkId::client(index));
-        self.to_recheck.push_back(LinkId::client(index));
+        self.recheck.defer(LinkId::client(index));
     }
 
     /// A server whose certificate is trusted no more gets no new calls, and a little later loses those that it has, unless a
@@ -148,11 +145,11 @@ impl Worker {
         let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
         let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
         let now = SystemTime::now();
-        let Err(error) = identity.verify_again(tls.peer_certificates(), now) else { return };
-        let is_good = |chain: &[_]| identity.verify_again(chain, now).is_ok();
-        let member = upstream.expected.as_ref().map(|id| self.doors.member(id));
-        let address = upstream.address.ip();
-        if member.is_some_and(|member| self.standing.expiry_of(member, address, now, is_good).is_some()) {
+        let mut verdict = |chain: &[_]| self.recheck.verdict(chain, |chain| identity.verify_again(chain, now));
+        let Err(error) = verdict(tls.peer_certificates()) else { return };
+        let is_good = |chain: &[_]| verdict(chain).is_ok();
+        let (expected, address) = (upstream.expected.as_ref(), upstream.address.ip());
+        if expected.is_some_and(|id| self.standing.expiry_of(id, address, now, is_good).is_some()) {
             return self.retire(index);
         }
         let is_news = upstream.distrusted_since.is_none();
@@ -165,7 +162,7 @@ impl Worker {
         if is_news {
             self.connect(cluster, key);
         }
-        self.to_recheck.push_back(LinkId::endpoint(index));
+        self.recheck.defer(LinkId::endpoint(index));
     }
 
     /// Looks at the dates of a client's certificate: says in good time that the connection ends, and ends it. Returns
@@ -176,9 +173,8 @@ impl Worker {
         if now < stay.notice || client.link.closing_since.is_some() {
             return true;
         }
-        let member = self.doors.member(id);
         let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
-        if let Some(later) = self.standing.expiry_of(member, client.origin.peer.ip(), stay.expiry, is_good) {
+        if let Some(later) = self.standing.expiry_of(id, client.origin.peer.ip(), stay.expiry, is_good) {
             self.extend_stay(index, later);
         } else if now >= stay.expiry {
             self.withdraw(index, ConnectionFailure::Expired);
@@ -198,7 +194,7 @@ impl Worker {
         let Some((id, tls)) = upstream.expected.as_ref().zip(upstream.link.wire.tls.as_ref()) else { return };
         let (now, chain) = (SystemTime::now(), tls.peer_certificates());
         if let Some(expiry) = leno_identity::peer_expiry(chain, now) {
-            self.standing.note(self.doors.member(id), upstream.address.ip(), (expiry, now), chain);
+            self.standing.note(id, upstream.address.ip(), (expiry, now), chain);
         }
     }
 

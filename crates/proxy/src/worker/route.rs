@@ -64,8 +64,10 @@ impl Worker {
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
         tell_client(downstream, self.forwarded_for, &mut request);
+        let is_guess = downstream.link.codec.is_guess();
         let serial = self.take_serial();
-        let call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
+        let mut call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
+        call.is_guess = is_guess;
         let slot = self.calls.insert(call) as u32;
         let list_bytes = self.calls.get(slot as usize).map_or(0, |call| call.request_list_bytes);
         if let Some(downstream) = self.clients.get_mut(client) {

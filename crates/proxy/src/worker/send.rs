@@ -188,6 +188,7 @@ impl Worker {
         if is_routed {
             self.begin_attempt(id);
         }
+        self.note_room(index);
         self.mark_dirty(LinkId::endpoint(index));
         if answers_itself {
             self.mark_unfinished(LinkId::endpoint(index));

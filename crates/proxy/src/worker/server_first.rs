@@ -7,7 +7,7 @@
 //!   remembered, so that its next clients do not wait;
 //! - the client, or an HTTP/2 server, which may send its SETTINGS before it has heard anything (RFC 9113 section 3.4): the guess
 //!   was wrong. The connection is an arrival again, and its protocol is detected as if nothing had happened. The connection to
-//!   the server ends unused.
+//!   the server ends unused. Such a guess was no call: neither the metrics nor the access log count it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -105,12 +105,33 @@ impl Worker {
         self.server_first.forget(destination);
         if detect(bytes) == Detected::Opaque {
             opaque.keep_guess();
+            let token = opaque.token();
+            // A connection that was not let in has no call, and its token may name another one's.
+            if self.calls.get(token as usize).is_some_and(|call| call.client == index) {
+                self.count_guess(token);
+            }
             return false;
         }
         opaque.recall();
         client.link.held.extend_from_slice(bytes);
         self.recalled.push(index);
         true
+    }
+
+    /// Counts a call that was a guess until now, unless the guess was wrong.
+    pub(super) fn count_guess(&mut self, slot: u32) {
+        let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.is_guess) else { return };
+        let Some(client) = self.clients.get(call.client).filter(|client| !client.link.codec.is_recalled()) else {
+            return;
+        };
+        call.is_guess = false;
+        let cluster = call.cluster.and_then(|index| self.clusters.get(index));
+        if let Some(traffic) = cluster.zip(call.traffic).and_then(|(cluster, place)| cluster.traffic(place)) {
+            traffic.request();
+        }
+        if let Some(gate) = client.latest_route.as_ref().and_then(|route| route.gate.as_ref()) {
+            gate.count_guess();
+        }
     }
 
     /// Makes arrivals of the clients whose connections turned out to be something to detect. Called when all events of a turn

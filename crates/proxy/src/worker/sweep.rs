@@ -44,7 +44,7 @@ impl Worker {
         self.next_sweep = self.now + SWEEP_EVERY;
         self.sweep_turn = (self.sweep_turn + 1) % TURNS;
         self.accept_again |= std::mem::take(&mut self.accept_failed);
-        self.recheck_peers();
+        self.recheck.sweep();
         self.accounts.sweep();
         self.release_collected();
         self.sweep_arrivals();
@@ -273,7 +273,7 @@ impl Worker {
             let streams: usize = pool
                 .connections
                 .iter()
-                .filter_map(|index| upstreams.get(*index))
+                .filter_map(|index| upstreams.get(index))
                 .map(|upstream| upstream.link.codec.stream_count())
                 .sum();
             tracing::warn!(

@@ -67,6 +67,9 @@ impl Worker {
         let outcome = self.read_with(id, &mut buffers, &mut fields);
         self.buffers = buffers;
         self.fields = fields;
+        if id.side == Side::Endpoint {
+            self.note_room(id.index);
+        }
         match outcome {
             Ok(()) => self.mark_dirty(id),
             Err(Closed::End) => self.close(id, "the peer closed the connection"),
@@ -199,6 +202,9 @@ impl Worker {
         }
         self.return_room(id);
         self.charge(id);
+        if id.side == Side::Endpoint {
+            self.note_room(id.index);
+        }
         let Some(link) = self.link(id) else { return };
         if link.codec.is_recalled() {
             self.recalled.push(id.index);

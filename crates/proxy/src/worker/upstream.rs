@@ -252,7 +252,7 @@ impl Worker {
                 if let Some(upstream) = self.upstreams.get_mut(index) {
                     upstream.checked = true;
                     if upstream.is_outdated {
-                        self.to_recheck.push_back(LinkId::endpoint(index));
+                        self.recheck.add(LinkId::endpoint(index));
                     }
                 }
                 self.note_server(index);
@@ -291,6 +291,7 @@ impl Worker {
             pool.failures = 0;
             pool.retry_at = None;
         }
+        self.note_room(index);
     }
 }
 

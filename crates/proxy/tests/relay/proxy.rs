@@ -83,6 +83,7 @@ impl Proxy {
             listen: doors.iter().map(|&door| (door, address)).collect(),
             identity: None,
             discovery,
+            standing: Arc::default(),
             default_policy: DefaultInboundPolicy::default(),
             opaque_ports: PortRanges::default(),
             http_ports: PortRanges::default(),

@@ -1,0 +1,81 @@
+//! The connections of a pool, and which of them are free.
+//!
+//! An endpoint may have thousands of connections that carry one call each. So no step here depends on their number.
+
+use rustc_hash::FxHashMap;
+
+/// Connections by their index, the oldest first until one is removed.
+///
+/// Invariant: `places` names the place of each connection in `all`, and in `free` if it is there.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    all: Vec<usize>,
+    /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the others fall
+    /// idle.
+    free: Vec<usize>,
+    places: FxHashMap<usize, Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    all: usize,
+    free: Option<usize>,
+}
+
+impl Connections {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.all.iter().copied()
+    }
+
+    /// The free ones, the one that was used last first.
+    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
+        self.free.iter().rev().copied()
+    }
+
+    pub(super) fn push(&mut self, index: usize) {
+        self.places.insert(index, Place { all: self.all.len(), free: None });
+        self.all.push(index);
+    }
+
+    /// Returns whether it was there.
+    pub(super) fn remove(&mut self, index: usize) -> bool {
+        self.set_free(index, false);
+        let Some(place) = self.places.remove(&index) else { return false };
+        self.all.swap_remove(place.all);
+        if let Some(moved) = self.all.get(place.all).and_then(|moved| self.places.get_mut(moved)) {
+            moved.all = place.all;
+        }
+        true
+    }
+
+    /// Notes whether a connection is free. One that is not in the pool is left alone.
+    pub(super) fn set_free(&mut self, index: usize, is_free: bool) {
+        let Some(place) = self.places.get_mut(&index) else { return };
+        match (place.free, is_free) {
+            (None, true) => {
+                place.free = Some(self.free.len());
+                self.free.push(index);
+            }
+            (Some(at), false) => {
+                place.free = None;
+                self.free.swap_remove(at);
+                if let Some(moved) = self.free.get(at).and_then(|moved| self.places.get_mut(moved)) {
+                    moved.free = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "connections_tests.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+//! Recheck: which peers' certificates are verified again after an anchor was removed, and at which pace.
+//!
+//! Thousands of peers may be connected, and verifying a chain takes about 0.15 ms. The connections of peers that no anchor
+//! vouches for any more must end within a second, and calls must go on meanwhile. So the worker verifies in short slices, which
+//! take at most half of its time. In one round, the verdict about a chain is the same for every connection that showed it, so
+//! the worker verifies each chain once.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::CertificateDer;
+
+use super::link::LinkId;
+
+/// Longest slice: calls that arrive meanwhile wait for so long.
+const SLICE: Duration = Duration::from_millis(5);
+/// Shortest pause between two slices.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Chains whose verdict is remembered until the round is over; about 1.5 kB each.
+const MAX_VERDICTS: usize = 1_024;
+
+/// The verdict about a chain.
+type Verdict = Result<(), rustls::Error>;
+
+/// Connections to be looked at again, and what is known of the chains that their peers showed.
+#[derive(Debug, Default)]
+pub(super) struct Recheck {
+    due: VecDeque<LinkId>,
+    /// Connections whose peers may still show a better certificate on another one.
+    waiting: Vec<LinkId>,
+    /// Peers choose parts of their chains, so that the hash has a random key.
+    verdicts: HashMap<Box<[CertificateDer<'static>]>, Verdict>,
+    next_slice: Option<Instant>,
+}
+
+impl Recheck {
+    /// Begins a round with a new identity: the verdicts of the identity before it are void.
+    pub(super) fn begin(&mut self, links: impl Iterator<Item = LinkId>) {
+        self.verdicts.clear();
+        self.waiting.clear();
+        self.due = links.collect();
+    }
+
+    /// A new identity trusts every anchor of the one before it: the round goes on.
+    pub(super) fn forget_verdicts(&mut self) {
+        self.verdicts.clear();
+    }
+
+    /// Adds a connection whose handshake was under way when the round began.
+    pub(super) fn add(&mut self, link: LinkId) {
+        self.due.push_back(link);
+    }
+
+    /// The worker looks at the connection again in the next sweep.
+    pub(super) fn defer(&mut self, link: LinkId) {
+        self.waiting.push(link);
+    }
+
+    /// A sweep: the peers of deferred connections have had some time.
+    pub(super) fn sweep(&mut self) {
+        self.due.extend(self.waiting.drain(..));
+    }
+
+    /// When the next slice may begin; `None` without work.
+    pub(super) fn next_slice(&self, now: Instant) -> Option<Instant> {
+        (!self.due.is_empty()).then(|| self.next_slice.unwrap_or(now))
+    }
+
+    /// Begins a slice if it is time. Returns when it must be over.
+    pub(super) fn begin_slice(&mut self, now: Instant) -> Option<Instant> {
+        self.next_slice(now).filter(|at| *at <= now)?;
+        Some(Instant::now() + SLICE)
+    }
+
+    /// The next connection of a slice. Ends the slice if it is over or there is none.
+    pub(super) fn next(&mut self, end: Instant) -> Option<LinkId> {
+        let now = Instant::now();
+        let next = if now < end { self.due.pop_front() } else { None };
+        if next.is_none() {
+            self.next_slice = Some(now + PAUSE);
+            if self.due.is_empty() && self.waiting.is_empty() {
+                self.verdicts = HashMap::new();
+            }
+        }
+        next
+    }
+
+    /// The verdict about a chain in this round: from memory, or else from `verify`.
+    pub(super) fn verdict(
+        &mut self,
+        chain: &[CertificateDer<'static>],
+        verify: impl FnOnce(&[CertificateDer<'static>]) -> Verdict,
+    ) -> Verdict {
+        if let Some(known) = self.verdicts.get(chain) {
+            return known.clone();
+        }
+        let verdict = verify(chain);
+        if self.verdicts.len() < MAX_VERDICTS {
+            self.verdicts.insert(chain.into(), verdict.clone());
+        }
+        verdict
+    }
+}
+
+#[cfg(test)]
+#[path = "recheck_tests.rs"]
+mod tests;

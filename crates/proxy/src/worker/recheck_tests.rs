@@ -1,0 +1,87 @@
+use super::*;
+
+fn chain(number: usize) -> [CertificateDer<'static>; 1] {
+    [CertificateDer::from(number.to_be_bytes().to_vec())]
+}
+
+/// Looks at everything that is due, slice by slice; returns what was looked at, and in how many slices.
+fn run(recheck: &mut Recheck, mut look: impl FnMut(&mut Recheck, LinkId)) -> (usize, usize) {
+    let (mut looked, mut slices) = (0, 0);
+    while let Some(at) = recheck.next_slice(Instant::now()) {
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
+        let Some(end) = recheck.begin_slice(Instant::now()) else { continue };
+        slices += 1;
+        while let Some(link) = recheck.next(end) {
+            looked += 1;
+            look(recheck, link);
+        }
+    }
+    (looked, slices)
+}
+
+#[test]
+fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
+    let (mut recheck, began) = (Recheck::default(), Instant::now());
+    recheck.begin((0..8_000).map(LinkId::client));
+    let mut verified = 0;
+    let (looked, _) = run(&mut recheck, |recheck, link| {
+        let verdict = recheck.verdict(&chain(link.index % 48), |_| {
+            verified += 1;
+            // Longer than a chain takes in a debug build.
+            std::thread::sleep(Duration::from_millis(1));
+            if link.index % 2 == 0 { Ok(()) } else { Err(rustls::Error::DecryptError) }
+        });
+        assert_eq!(verdict.is_ok(), link.index % 2 == 0);
+    });
+    assert_eq!((looked, verified), (8_000, 48));
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[test]
+fn calls_wait_for_one_slice_at_most_and_the_next_one_begins_after_a_pause() {
+    let mut recheck = Recheck::default();
+    recheck.begin((0..40).map(LinkId::client));
+    let (looked, slices) = run(&mut recheck, |_, _| std::thread::sleep(Duration::from_millis(1)));
+    assert!(looked == 40 && slices >= 8, "{slices} slices");
+    recheck.add(LinkId::client(0));
+    let now = Instant::now();
+    assert!(recheck.begin_slice(now).is_none() && recheck.next_slice(now).is_some_and(|at| at <= now + PAUSE));
+}
+
+#[test]
+fn a_deferred_connection_is_looked_at_again_after_the_next_sweep_only() {
+    let mut recheck = Recheck::default();
+    recheck.begin(std::iter::once(LinkId::client(7)));
+    assert_eq!(run(&mut recheck, Recheck::defer).0, 1);
+    assert_eq!(recheck.next_slice(Instant::now()), None);
+    recheck.sweep();
+    assert_eq!(run(&mut recheck, |_, link| assert_eq!(link, LinkId::client(7))).0, 1);
+}
+
+#[test]
+fn verdicts_are_good_for_one_round_and_one_identity() {
+    let mut recheck = Recheck::default();
+    let ask = |recheck: &mut Recheck| {
+        let mut is_new = false;
+        let verdict = recheck.verdict(&chain(1), |_| {
+            is_new = true;
+            Ok(())
+        });
+        assert_eq!(verdict, Ok(()));
+        is_new
+    };
+    assert!(ask(&mut recheck) && !ask(&mut recheck));
+    recheck.forget_verdicts();
+    assert!(ask(&mut recheck));
+    recheck.begin(std::iter::once(LinkId::client(0)));
+    assert!(ask(&mut recheck) && !ask(&mut recheck));
+    run(&mut recheck, |_, _| {});
+    assert!(ask(&mut recheck));
+}
+
+#[test]
+fn no_more_chains_are_remembered_than_the_limit() {
+    let mut recheck = Recheck::default();
+    (0..MAX_VERDICTS + 10).for_each(|number| drop(recheck.verdict(&chain(number), |_| Ok(()))));
+    assert_eq!(recheck.verdicts.len(), MAX_VERDICTS);
+}
