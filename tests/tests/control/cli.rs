@@ -161,7 +161,7 @@ fn an_installation_that_does_not_run_is_told_by_what_is_missing() {
         "failed authority: there is no Secret leno-identity-issuer",
         "failed webhooks: MutatingWebhookConfiguration leno-injector has no caBundle",
         "not run control plane: first: control plane's Pods",
-        "ok proxies are ready: there is none yet",
+        "ok proxies are ready: no Pod has a proxy yet",
     ] {
         assert!(has(&found, line), "{line} is not in {found:#?}");
     }
@@ -210,7 +210,7 @@ fn an_installation_over_another_does_not_undo_what_was_chosen() {
     }
     let alone = leno_as(Path::new("/nonexistent/config"), &["install"]);
     assert!(alone.status.success() && stdout(&alone).contains("kind: Deployment"), "{}", text(&alone));
-    assert!(text(&alone).contains("whether Leno is installed already is not known: "), "{}", text(&alone));
+    assert!(text(&alone).contains("cannot tell whether Leno is installed already: "), "{}", text(&alone));
 }
 
 #[test]
@@ -250,7 +250,7 @@ metadata: {name: leno-trust-bundle, namespace: cli-shop, labels: {app.kubernetes
     assert!(!cluster.try_kubectl(&["get", "namespace", "leno"]).status.success());
     let output = leno(&cluster, &["uninstall"]);
     assert_eq!(stdout(&output), "");
-    assert!(text(&output).contains("nothing of Leno is in this cluster"), "{}", text(&output));
+    assert!(text(&output).contains("this cluster has no object of Leno"), "{}", text(&output));
     cluster.kubectl(&["-n", "cli-shop", "delete", "pod", "debug", "--force", "--grace-period=0"]);
 }
 
@@ -280,10 +280,7 @@ fn a_cluster_that_cannot_be_reached_is_told_with_the_way_to_mend_it() {
     let line = text(&missing);
     assert!(line.contains("/nonexistent/config") && line.contains("set KUBECONFIG"), "{line}");
     let unknown = text(&leno(&cluster, &["check", "--context", "prod"]));
-    assert_eq!(
-        unknown,
-        "leno: the kubeconfig has no context prod; kubectl config get-contexts lists those that it has\n"
-    );
+    assert_eq!(unknown, "leno: the kubeconfig has no context prod; kubectl config get-contexts lists its contexts\n");
 
     cluster.kill("kube-apiserver");
     let output = leno(&cluster, &["check"]);

@@ -117,5 +117,5 @@ pub(super) fn ratio(estimate: Option<Estimate>) -> String {
 
 /// What the signs of [`ratio`] mean.
 pub(super) fn ratio_signs() -> String {
-    format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, so nobody can say")
+    format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, too few to tell")
 }

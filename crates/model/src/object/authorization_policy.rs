@@ -176,15 +176,19 @@ fn mode(written: Option<&str>, review: &mut Review<'_>) -> Mode {
 
 fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     let Some(written) = written else {
-        review.problem("spec.allow", "missing", "list who may call, or write [] for nobody");
+        review.problem("spec.allow", "missing", "list the allowed callers, or write [] to allow no caller");
         return Allow::default();
     };
     let mut rules = Vec::new();
     for (index, rule) in written.into_iter().enumerate() {
         let field = format!("spec.allow[{index}]");
         if rule.identities.is_none() && rule.networks.is_none() {
-            let what = "names nobody";
-            review.problem(&field, what, "add identities, networks or both; networks [0.0.0.0/0, ::/0] are everybody");
+            let what = "allows no caller";
+            review.problem(
+                &field,
+                what,
+                "add identities, networks or both; networks [0.0.0.0/0, ::/0] allow every caller",
+            );
         }
         let identities = rule.identities.map(|all| members(&field, "identities", "an identity", &all, review));
         let networks = rule.networks.map(|all| members(&field, "networks", "a network", &all, review));

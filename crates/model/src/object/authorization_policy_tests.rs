@@ -138,7 +138,7 @@ fn each_bad_field_of_a_policy_is_named_with_its_line() {
         (
             "- identities: ['*']\n    networks: [10.0.0.0/8, 'fd00::/8']",
             "- {}",
-            "10: spec.allow[1] of {}: names nobody; add identities, networks or both; networks [0.0.0.0/0, ::/0] are everybody",
+            "10: spec.allow[1] of {}: allows no caller; add identities, networks or both; networks [0.0.0.0/0, ::/0] allow every caller",
         ),
         (
             "10.0.0.0/8",
@@ -169,7 +169,7 @@ fn a_policy_that_does_not_say_whom_it_allows_is_a_mistake() {
     assert_eq!(
         lines_of(&format!("{head}spec: {{healthChecks: [/healthz]}}\n")),
         [
-            "echo.yaml:4: spec.allow of AuthorizationPolicy shop/cart: missing; list who may call, or write [] for nobody"
+            "echo.yaml:4: spec.allow of AuthorizationPolicy shop/cart: missing; list the allowed callers, or write [] to allow no caller"
         ]
     );
 }

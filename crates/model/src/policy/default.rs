@@ -54,7 +54,7 @@ impl DefaultInboundPolicy {
     /// What it asks of a caller, to follow "which".
     pub(super) const fn demand(self) -> &'static str {
         match self {
-            Self::AllUnauthenticated => "allows everybody",
+            Self::AllUnauthenticated => "allows every caller",
             Self::AllAuthenticated => "wants a client certificate",
             Self::ClusterAuthenticated => "wants a client certificate of this trust domain",
             Self::Deny => "allows only what an AuthorizationPolicy lists",
