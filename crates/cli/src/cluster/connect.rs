@@ -147,7 +147,7 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
             "check that the cluster runs and that --context and KUBECONFIG select it",
         ),
         kube::Error::Auth(_) => ClusterError::new(
-            format!("the login that the kubeconfig describes failed:  {}", innermost(error)),
+            format!("the login that the kubeconfig describes failed: {}", innermost(error)),
             "kubectl get --raw /livez uses the same login",
         ),
         _ => ClusterError::new(

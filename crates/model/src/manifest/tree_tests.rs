@@ -76,7 +76,7 @@ fn faults_say_where_they_are() {
         ("a: 1\na: 2\n", 2, 1, "the key \"a\" is here twice in one mapping"),
         ("a: !vault x\n", 1, 4, "the tag \"!vault\""),
         ("? [a]\n: b\n", 1, 3, "a key that is not text"),
-        ("a: &x [*x]\n", 1, 8, "an alias inside of what it names"),
+        ("a: &x [*x]\n", 1, 8, "an alias inside the value that it refers to"),
     ] {
         assert_eq!(fault(text), (line, column, what.to_owned()), "{text:?}");
     }
