@@ -98,7 +98,7 @@ impl Target {
         Self { kind, addresses: vec![address], processes, _rules: None }
     }
 
-    /// The address for connections, if there is only one.
+    /// The first address, for targets whose connections have no choice.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
     }

@@ -37,7 +37,7 @@ fn a_malformed_response_is_named_with_its_defect() {
     let two = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi";
     for (response, why) in [
         (two, "two content-length fields"),
-        ("220 mail.example ESMTP\r\n\r\n", "this is no HTTP/1 response"),
+        ("220 mail.example ESMTP\r\n\r\n", "the bytes are not an HTTP/1 response"),
         ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line does not end with CR LF"),
     ] {
         let (_, answer) = exchange(GET, response);
