@@ -1,6 +1,6 @@
-//! The tool people type, beside a real API server: before an installation, with one, and when it is taken away.
+//! The command-line tool beside a real API server: before an installation, with one, and during its removal.
 //!
-//! There are no nodes here: what is installed is accepted and never runs.
+//! There are no nodes: installed objects are stored, but Pods never run.
 
 #[path = "cli/proxies.rs"]
 mod proxies;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster without Leno. Other tests have things in the control plane's namespace, so it is there again afterwards.
+/// A cluster without Leno. Other tests have objects in the control plane's namespace, so it is restored afterwards.
 struct Clean<'a>(&'a Cluster);
 
 impl<'a> Clean<'a> {
@@ -52,12 +52,10 @@ impl Drop for Clean<'_> {
     }
 }
 
-/// The tool.
 fn tool() -> Command {
     Command::new(program("leno"))
 }
 
-/// Runs it.
 fn leno_as(kubeconfig: &Path, arguments: &[&str]) -> Output {
     let mut command = tool();
     command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
@@ -78,7 +76,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What `leno check` found: its exit code, and each finding as `verdict name: why -> fix`.
+/// The result of `leno check`: its exit code, and each finding as `verdict name: why -> fix`.
 fn check(cluster: &Cluster, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = leno(cluster, &[&["check", "-o", "json"], arguments].concat());
     let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("JSON: {}", text(&output)));
@@ -94,7 +92,7 @@ fn has(found: &[String], line: &str) -> bool {
     found.iter().any(|finding| finding.starts_with(line))
 }
 
-/// Everything that is labelled as Leno's, as kubectl names it.
+/// Every object with Leno's labels, as kubectl names it.
 fn labelled(cluster: &Cluster) -> String {
     let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
                  validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,secrets,deployments,services,serviceaccounts,roles,rolebindings";
@@ -102,7 +100,7 @@ fn labelled(cluster: &Cluster) -> String {
     of("app.kubernetes.io/part-of=leno") + &of("app.kubernetes.io/managed-by=leno-control")
 }
 
-/// A kubeconfig of somebody who may do nothing, in `directory`.
+/// The kubeconfig of a user without any rights, in `directory`.
 fn stranger(cluster: &Cluster, directory: &Path) -> PathBuf {
     let printed = cluster.kubectl(&["config", "view", "--raw", "-o", "json"]);
     let mut config: Value = serde_json::from_str(&printed).expect("JSON");
