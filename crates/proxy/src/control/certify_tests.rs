@@ -16,7 +16,7 @@ fn authority() -> Authority {
     Authority::create(trust_domain, SystemTime::now()).expect("random numbers")
 }
 
-/// An issuer at a port where nobody listens.
+/// An issuer at an unused port.
 fn issuer(directory: &Path) -> ServiceIssuer {
     let service = IdentityService {
         address: "127.0.0.1:1".to_owned(),

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use crate::peer::PATIENCE;
 use crate::proxy::Proxy;
 
-/// What a client of HTTP/1.1 reads until the end of the connection, where a server answers `response` to the first request.
-/// Returns the request as the server saw it, too.
+/// A client of HTTP/1.1 reads until the end of the connection, while a server answers `response` to the first request.
+/// Returns also the request as the server received it.
 fn exchange(request: &str, response: &str) -> (String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
@@ -29,7 +29,7 @@ fn exchange(request: &str, response: &str) -> (String, String) {
     (String::from_utf8(seen).expect("text"), answer)
 }
 
-/// A request after whose answer the connection ends.
+/// A request whose connection ends after the response.
 const GET: &str = "GET / HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
 
 #[test]
