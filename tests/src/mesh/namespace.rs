@@ -48,7 +48,7 @@ impl Namespace {
         this
     }
 
-    /// The id, outside, of a process in this network namespace.
+    /// A process in this network namespace, by its id in the outer namespace.
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
