@@ -8,7 +8,7 @@ use super::balancers::Report;
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// Most remembered answers, with about as many calls as now, that a probe's report averages.
+/// Most remembered answers, with about as many calls as now, on which a probe's report is based.
 const REPORTED_ANSWERS: usize = 9;
 /// Older answers are not reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
