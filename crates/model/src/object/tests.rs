@@ -304,7 +304,7 @@ fn a_bad_annotation_of_a_slice_says_what_is_allowed() {
         (
             "{leno.dev/inbound-port: '4143'}",
             "inbound-port",
-            "a port of proxies without their identity; add leno.dev/identity, the workload that the proxies stand before",
+            "a port of proxies without their identity; add leno.dev/identity, the identity of the workload behind the proxies",
         ),
         ("{leno.dev/idenity: ns/a/sa/b}", "idenity", "there is no such annotation; did you mean leno.dev/identity?"),
         (
