@@ -4,10 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Asks for a page: status and body, which of Envoy may be in chunks. Envoy answers nothing older than HTTP/1.1.
+/// Requests a page: status and body. Envoy may send the body in chunks, and accepts only HTTP/1.1.
 ///
 /// # Errors
-/// When nobody listens or the answer is not HTTP.
+/// If the connection is refused, or the answer is not HTTP.
 pub fn get(address: SocketAddr, path: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(20))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;

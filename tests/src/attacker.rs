@@ -1,4 +1,4 @@
-//! A client that says whatever it likes, and remembers how it was sent away.
+//! A client that may violate the protocol, and records the proxy's reactions.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{self, Frame, PREFACE, flag, kind};
 
-/// How long one write may wait before the attacker looks at its clock again.
+/// Longest block of one write before the attacker checks its clock again.
 const WRITE_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What an attacker heard from the proxy on one connection.
+/// The proxy's frames on one connection of an attacker.
 #[derive(Debug, Clone, Default)]
 pub struct Heard {
     /// Error codes of the GOAWAY frames.
@@ -51,10 +51,10 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Connects, and reads what the proxy says until it closes. Every action fails once it is `until`.
+    /// Connects, and reads the proxy's frames until it closes. Every action fails after `until`.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// If the connection fails.
     pub fn connect(address: SocketAddr, until: Instant) -> io::Result<Self> {
         let mut attacker = Self::connect_deaf(address, until)?;
         let (mut stream, heard) = (attacker.stream.try_clone()?, attacker.heard.clone());
@@ -70,7 +70,7 @@ impl Attacker {
     /// Connects, and never reads from the socket.
     ///
     /// # Errors
-    /// When there is no connection.
+    /// If the connection fails.
     pub fn connect_deaf(address: SocketAddr, until: Instant) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -86,10 +86,10 @@ impl Attacker {
         self.send(&[PREFACE, &wire::settings(settings)].concat())
     }
 
-    /// Sends bytes, however slowly the proxy takes them.
+    /// Sends bytes, however slowly the proxy reads them.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when the attack is over, else what the socket says: the proxy hung up.
+    /// [`io::ErrorKind::TimedOut`] after the attack's end, else the socket's error: the proxy closed the connection.
     pub fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             if Instant::now() >= self.until {
@@ -104,10 +104,11 @@ impl Attacker {
         Ok(())
     }
 
-    /// Does nothing for a while.
+    /// Waits.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when the attack is over, [`io::ErrorKind::ConnectionReset`] when the proxy hung up.
+    /// [`io::ErrorKind::TimedOut`] after the attack's end, [`io::ErrorKind::ConnectionReset`] if the proxy closed the
+    /// connection.
     pub fn pause(&self, time: Duration) -> io::Result<()> {
         thread::sleep(time);
         if self.heard().closed {
@@ -116,17 +117,16 @@ impl Attacker {
         if Instant::now() >= self.until { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }
 
-    /// Does nothing until the attack is over or the proxy hangs up.
+    /// Waits until the attack ends or the proxy closes the connection.
     ///
     /// # Errors
-    /// Always, as [`pause`](Self::pause): to end a script with.
+    /// Always, as [`pause`](Self::pause): the end of a script.
     pub fn linger(&self) -> io::Result<()> {
         loop {
             self.pause(Duration::from_millis(20))?;
         }
     }
 
-    /// What the proxy said so far.
     pub fn heard(&self) -> Heard {
         self.heard.lock().expect("not poisoned").clone()
     }
@@ -138,7 +138,7 @@ impl Attacker {
             thread::sleep(Duration::from_millis(2));
         }
         let heard = self.heard();
-        // It is closed already if the proxy was first; either way the listening thread ends.
+        // If the proxy closed first, it is closed already; either way the reading thread ends.
         self.stream.shutdown(std::net::Shutdown::Both).ok();
         if let Some(ear) = self.ear.take() {
             ear.join().expect("the listening thread does not panic");

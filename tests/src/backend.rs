@@ -1,13 +1,13 @@
 //! A strict gRPC server: the `h2` crate with all of its defaults, which punish a proxy that forwards abuse.
 //!
-//! A call says in its own header fields how it wants to be answered:
+//! A call selects the form of its answer by header fields:
 //! - `delay-ms`: wait before the answer's headers;
-//! - `reply-bytes`: answer with a message of so many bytes instead of an echo;
-//! - `reply-messages`: send it so many times;
+//! - `reply-bytes`: answer with a message of this size instead of an echo;
+//! - `reply-messages`: send it this often;
 //! - `reply-status`: the `grpc-status` of the trailers, or of a trailers-only answer if it is not 0.
 //!
-//! The method `Bidi` echoes DATA as it comes, `Hang` never answers and never reads, `Text` answers with a message of its
-//! own, every other reads the request and echoes it.
+//! The method `Bidi` echoes DATA as it arrives, `Hang` never answers and never reads, and `Text` answers with a fixed
+//! message. Every other method reads the request and echoes it.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,10 +25,10 @@ use tokio::task::JoinHandle;
 
 use crate::messages;
 
-/// What `Text` answers.
+/// The message of `Text`.
 const TEXT: &[u8] = b"An answer of some length, for clients that look at how DATA is sent and not at what it says.";
 
-/// What a server has seen so far.
+/// Events that a server has counted.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Connections accepted.
@@ -39,14 +39,14 @@ pub struct Seen {
     pub calls: AtomicU64,
     /// Calls that the peer reset.
     pub resets: AtomicU64,
-    /// Connections that this server ended because of what the peer did.
+    /// Connections that this server closed because of the peer's behaviour.
     pub punished: Mutex<Vec<String>>,
     /// Header fields of the last call; values of one name are joined with commas.
     pub last_headers: Mutex<BTreeMap<String, String>>,
 }
 
 impl Seen {
-    /// Why this server ended connections.
+    /// The reasons for closed connections.
     pub fn punishments(&self) -> Vec<String> {
         self.punished.lock().expect("not poisoned").clone()
     }
@@ -68,18 +68,18 @@ impl Seen {
     }
 }
 
-/// What a backend does differently from a plain one.
+/// Differences from a default backend.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Added to every answer.
+    /// Additional delay of every answer.
     pub delay: Duration,
-    /// Passed between taking one call from a connection and looking at that connection again.
+    /// Pause between accepting one call on a connection and reading that connection again.
     pub accept_pause: Duration,
     /// SETTINGS_MAX_CONCURRENT_STREAMS; `None` is the `h2` crate's default.
     pub max_streams: Option<u32>,
 }
 
-/// What a server's connections are to do.
+/// The required state of a server's connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     Serve,
@@ -87,7 +87,7 @@ enum Phase {
     End,
 }
 
-/// A running server; its connections are cut when it is dropped.
+/// A running server. Dropping it cuts its connections.
 #[derive(Debug)]
 pub struct Backend {
     address: SocketAddr,
@@ -102,12 +102,12 @@ impl Backend {
         Self::start_with(Settings::default()).await
     }
 
-    /// Starts a server that is different.
+    /// Starts a server with these settings.
     pub async fn start_with(settings: Settings) -> Self {
         Self::start_on((Ipv4Addr::LOCALHOST, 0).into(), settings).await
     }
 
-    /// Starts a server on `address`, such as the one of a server that was stopped.
+    /// Starts a server on `address`, for example that of a stopped server.
     pub async fn start_on(address: SocketAddr, settings: Settings) -> Self {
         let listener = TcpListener::bind(address).await.expect("the port is free");
         let address = listener.local_addr().expect("its address");
@@ -117,12 +117,10 @@ impl Backend {
         Self { address, seen, phase, accepting }
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has seen.
     pub fn seen(&self) -> &Seen {
         &self.seen
     }
@@ -132,7 +130,7 @@ impl Backend {
         self.seen.calls.load(Ordering::Relaxed)
     }
 
-    /// Stops as a well-behaved server does: GOAWAY, finish the calls, close.
+    /// Stops gracefully: GOAWAY, finish the calls, close.
     pub async fn stop_gracefully(self) {
         self.accepting.abort();
         self.phase.send_replace(Phase::Finish);
@@ -152,7 +150,7 @@ impl Drop for Backend {
 
 async fn accept(listener: TcpListener, settings: Settings, seen: Arc<Seen>, phases: watch::Receiver<Phase>) {
     while let Ok((stream, _)) = listener.accept().await {
-        // A connection that is gone already fails again, and is noticed, when it is served.
+        // A lost connection fails again while it is served, and is noticed there.
         stream.set_nodelay(true).ok();
         seen.connections.fetch_add(1, Ordering::Relaxed);
         seen.open_connections.fetch_add(1, Ordering::Relaxed);
@@ -218,7 +216,7 @@ fn spawn_answer(call: (Request<RecvStream>, SendResponse<Bytes>), delay: Duratio
     });
 }
 
-/// How one call wants to be answered, see the module's documentation.
+/// The form of one call's answer, see the module's documentation.
 struct Wish {
     delay: Duration,
     reply_bytes: Option<usize>,
@@ -286,7 +284,7 @@ async fn echo_as_it_comes(mut body: RecvStream, mut respond: SendResponse<Bytes>
         let part = part?;
         let length = part.len();
         messages::send(&mut stream, part, false).await?;
-        // Only now: the caller must not send more than this side can pass on.
+        // Release only now: the caller must not send more than this side can forward.
         body.flow_control().release_capacity(length)?;
     }
     end(&mut stream)

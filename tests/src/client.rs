@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::messages;
 
-/// How long a call may take before it counts as hanging.
+/// Longest time for a call; a longer call counts as hanging.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One HTTP/2 connection, closed when dropped.
@@ -24,7 +24,7 @@ pub struct Client {
     authority: String,
 }
 
-/// What to call.
+/// The description of a call.
 #[derive(Debug, Clone)]
 pub struct Call {
     method: String,
@@ -33,12 +33,12 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of `method` of the test servers' one gRPC service.
+    /// A call of `method` of the test servers' only gRPC service.
     pub fn new(method: &str) -> Self {
         Self { method: method.to_owned(), authority: None, headers: Vec::new() }
     }
 
-    /// Calls another `:authority` than the client's.
+    /// Sets another `:authority` than the client's.
     pub fn to(mut self, authority: &str) -> Self {
         self.authority = Some(authority.to_owned());
         self
@@ -51,14 +51,14 @@ impl Call {
     }
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// HTTP status.
     pub status: u16,
     /// Header fields.
     pub headers: HeaderMap,
-    /// DATA, still with gRPC's framing.
+    /// DATA, including gRPC's framing.
     pub body: Bytes,
     /// Trailer fields; empty for a trailers-only answer.
     pub trailers: HeaderMap,
@@ -80,7 +80,7 @@ impl Client {
     /// Connects to `address`; calls go to `authority`.
     ///
     /// # Errors
-    /// When there is no connection or the handshake fails.
+    /// If the connection or the handshake fails.
     pub async fn try_connect(address: SocketAddr, authority: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -98,10 +98,10 @@ impl Client {
         self.connection.is_finished()
     }
 
-    /// Begins a call and leaves its streams to the caller.
+    /// Begins a call, and leaves its streams to the caller.
     ///
     /// # Errors
-    /// When the connection takes no more streams.
+    /// If the connection accepts no more streams.
     pub async fn open(&self, call: &Call) -> Result<(ResponseFuture, SendStream<Bytes>), h2::Error> {
         let authority = call.authority.as_ref().unwrap_or(&self.authority);
         let mut request = Request::post(format!("http://{authority}/test.Test/{}", call.method))
@@ -117,7 +117,7 @@ impl Client {
     /// Makes a call with one message, to its end.
     ///
     /// # Errors
-    /// When there is no whole answer: a reset, a lost connection, or nothing for twenty seconds.
+    /// If the answer is incomplete: a reset, a lost connection, or no answer within twenty seconds.
     pub async fn try_call(&self, call: &Call, payload: &[u8]) -> Result<Answer, String> {
         match tokio::time::timeout(CALL_TIMEOUT, self.exchange(call, payload)).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
@@ -132,7 +132,7 @@ impl Client {
 
     async fn exchange(&self, call: &Call, payload: &[u8]) -> Result<Answer, h2::Error> {
         let (response, mut request) = self.open(call).await?;
-        // A server may answer before it has read the request, so that a failure to send is not yet a failed call.
+        // A server may answer before it has read the request, so a failure to send is not a failed call.
         let (_, answer) =
             tokio::join!(messages::send(&mut request, messages::message(payload), true), answer(response));
         answer

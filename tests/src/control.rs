@@ -17,13 +17,13 @@ use crate::kubernetes::Cluster;
 use crate::programs;
 use crate::proxy::{free_address, wait_for};
 
-/// How long what is changed in the cluster may take to show: this machine may be busy.
+/// Longest time until a change in the cluster is visible; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long it may take to end.
+/// Longest time until it ends.
 const GRACE_MS: u64 = 3_000;
 
-/// A control plane that watches a cluster: ended when dropped, and its log shown if the test panics.
+/// A control plane that watches a cluster. Dropping it ends it, and shows its log if the test panics.
 #[derive(Debug)]
 pub struct Control {
     child: Child,
@@ -32,34 +32,34 @@ pub struct Control {
     xds: SocketAddr,
     identity: SocketAddr,
     webhooks: SocketAddr,
-    /// Where `inject.yaml` is, and the trust bundle for a proxy beside it.
+    /// Directory of `inject.yaml`, and of the trust bundle for a proxy beside it.
     config: TempDir,
     log: tempfile::NamedTempFile,
 }
 
 impl Control {
-    /// Starts one and waits until it knows the cluster.
+    /// Starts one, and waits until it has read the cluster.
     ///
     /// # Panics
-    /// When it does not start, or does not get ready.
+    /// If it does not start, or does not become ready.
     pub fn start(cluster: &Cluster) -> Self {
         let control = Self::start_early(cluster);
         control.wait_until_ready();
         control
     }
 
-    /// Starts one, whose cluster may not be there yet.
+    /// Starts one whose cluster may not be reachable yet.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_early(cluster: &Cluster) -> Self {
         Self::start_as(&cluster.kubeconfig())
     }
 
-    /// Starts one that is to the cluster who a file for clients says.
+    /// Starts one with the identity in a kubeconfig.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_as(kubeconfig: &Path) -> Self {
         let [admin, probes, xds, identity, webhooks] = std::array::from_fn(|_| free_address());
         let config = TempDir::new().expect("a directory");
@@ -86,71 +86,71 @@ impl Control {
     /// The trust bundle that it writes for a proxy beside it.
     ///
     /// # Errors
-    /// While it has not.
+    /// Until it has written the file.
     pub fn bundle_file(&self) -> io::Result<String> {
         fs::read_to_string(self.config.path().join("ca.crt"))
     }
 
-    /// Asks where kubelets ask: status and body.
+    /// Requests a page at the address for kubelets: status and body.
     ///
     /// # Errors
-    /// When nobody listens or the answer is not HTTP.
+    /// If the connection is refused, or the answer is not HTTP.
     pub fn probe(&self, path: &str) -> io::Result<(u16, String)> {
         admin::get(self.probes, path)
     }
 
-    /// Waits until it knows the cluster.
+    /// Waits until it has read the cluster.
     ///
     /// # Panics
-    /// When it does not.
+    /// If that takes too long.
     pub fn wait_until_ready(&self) {
         let ready = || self.get("/ready").is_ok_and(|(status, _)| status == 200);
         wait_for("leno-control is ready", PATIENCE, || ready().then_some(()));
     }
 
-    /// Where xDS is served.
+    /// The address of xDS.
     pub fn xds(&self) -> SocketAddr {
         self.xds
     }
 
-    /// Where certificates are issued.
+    /// The address of the identity service.
     pub fn identity(&self) -> SocketAddr {
         self.identity
     }
 
-    /// Where API servers ask.
+    /// The address of the webhooks.
     pub fn webhooks(&self) -> SocketAddr {
         self.webhooks
     }
 
-    /// Says anew what proxies are set up with, as a ConfigMap that is mounted does.
+    /// Replaces the injector's configuration, as the kubelet does for a mounted ConfigMap.
     ///
     /// # Panics
-    /// When that cannot be written.
+    /// If it cannot be written.
     pub fn write_inject_config(&self, text: &str) {
         let (next, path) = (self.config.path().join("next"), self.config.path().join("inject.yaml"));
         fs::write(&next, text).and_then(|()| fs::rename(&next, path)).expect("a file");
     }
 
-    /// Asks the admin listener: status and body.
+    /// Requests a page of the admin endpoint: status and body.
     ///
     /// # Errors
-    /// When nobody listens or the answer is not HTTP.
+    /// If the connection is refused, or the answer is not HTTP.
     pub fn get(&self, path: &str) -> io::Result<(u16, String)> {
         admin::get(self.admin, path)
     }
 
-    /// What it knows now.
+    /// Its /config.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn config(&self) -> Value {
         let (status, body) = self.get("/config").expect("the admin listener answers");
         assert_eq!(status, 200, "GET /config: {body}");
         serde_json::from_str(&body).expect("JSON")
     }
 
-    /// The endpoints of a cluster, as `address identity` where there is a proxy; nothing if there is no such cluster.
+    /// The endpoints of a cluster, as `address identity` for those with a proxy; `None` if the cluster does not exist.
     pub fn endpoints(&self, cluster: &str) -> Option<Vec<String>> {
         let config = self.config();
         let found = config["mesh"]["clusters"].as_array()?.iter().find(|known| known["key"] == cluster)?;
@@ -167,38 +167,37 @@ impl Control {
     /// Waits until a cluster has exactly these endpoints.
     ///
     /// # Panics
-    /// When it does not.
+    /// If that takes too long.
     pub fn wait_for_endpoints(&self, cluster: &str, wanted: &[&str]) {
         let is_so = || self.endpoints(cluster).is_some_and(|endpoints| endpoints == wanted);
         wait_for(&format!("{cluster} has {wanted:?}"), PATIENCE, || is_so().then_some(()));
     }
 
-    /// Waits until `question` is answered with yes by what is known.
+    /// Waits until `question` is true of /config.
     ///
     /// # Panics
-    /// When it is not.
+    /// If that takes too long.
     pub fn wait_until(&self, what: &str, question: impl Fn(&Value) -> bool) {
         wait_for(what, PATIENCE, || question(&self.config()).then_some(()));
     }
 
-    /// All that it logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log.path()).expect("the log is text")
     }
 
-    /// Waits until the log has a line with every one of `words`, and returns that line.
+    /// Waits for a line of the log that contains all `words`, and returns it.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none in time.
     pub fn wait_for_log(&self, words: &[&str]) -> String {
         let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
         wait_for(&format!("a log line with {words:?}"), PATIENCE, found)
     }
 
-    /// Kills it, as a crash would.
+    /// Kills it, like a crash.
     ///
     /// # Panics
-    /// When it does not run.
+    /// If it does not run.
     pub fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it is ours");
@@ -214,7 +213,8 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // It gives its Lease up, so that the next test need not wait. One that has ended already cannot be told.
+        // On SIGTERM it releases its Lease, so that the next test need not wait. The signal fails if it has ended
+        // already.
         kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
         let ended = (0..GRACE_MS).step_by(10).any(|_| {
             thread::sleep(Duration::from_millis(10));

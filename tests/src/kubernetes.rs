@@ -1,8 +1,9 @@
-//! A real Kubernetes cluster: etcd, the API server and the controllers, and where a test asks for them nodes that run Pods.
+//! A real Kubernetes cluster: etcd, the API server and the controllers, and for tests that need them nodes that run
+//! Pods.
 //!
-//! `tests/kube` brings it up once for all tests of this process, and takes it down when the process ends. Tests have it one
-//! after the other, since some of them kill the API server. What needs nodes can be done on somebody else's cluster instead,
-//! which `LENO_KUBECONFIG` names; `KUBECONFIG` says nothing here, since most people's is that of a cluster they work with.
+//! `tests/kube` starts it once for all tests of this process, and stops it when the process ends. Tests use it one
+//! after the other, because some of them kill the API server. Tests that need nodes can use another cluster instead,
+//! which `LENO_KUBECONFIG` names. `KUBECONFIG` is ignored, because it usually names a cluster in use.
 
 mod capture;
 
@@ -19,19 +20,19 @@ use crate::mesh::skipped;
 use crate::programs::{program, text};
 use crate::proxy::{free_address, wait_for};
 
-/// What `tests/kube/up` ends with where the cluster's programs have not been built.
+/// Exit code of `tests/kube/up` if the cluster's programs have not been built.
 const NOT_BUILT: i32 = 3;
 
 /// The cluster of this process.
 #[derive(Debug)]
 enum Place {
-    /// Brought up by `tests/kube`.
+    /// Started by `tests/kube`.
     Ours(Made),
-    /// Somebody else's, by its kubeconfig.
+    /// An external cluster, by its kubeconfig.
     Given(PathBuf),
 }
 
-/// A cluster that `tests/kube` brought up.
+/// A cluster that `tests/kube` started.
 #[derive(Debug)]
 struct Made {
     nodes: u8,
@@ -40,10 +41,10 @@ struct Made {
     etcd: SocketAddr,
 }
 
-/// The kubeconfig of a cluster that is somebody else's and may be tested on.
+/// The kubeconfig of an external cluster that tests may use.
 ///
 /// # Panics
-/// When there is no such file.
+/// If the file does not exist.
 pub fn given() -> Option<PathBuf> {
     let path = PathBuf::from(std::env::var_os("LENO_KUBECONFIG").filter(|path| !path.is_empty())?);
     assert!(path.is_absolute() && path.is_file(), "LENO_KUBECONFIG is {}; name a file, from / on", path.display());
@@ -58,34 +59,34 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A control plane without nodes, on loopback, brought up if this is the first test that needs it; nothing where its
-    /// programs are not built, which is said aloud.
+    /// A control plane without nodes, on loopback; the first test that needs it starts it. `None`, with a message, if
+    /// its programs are not built.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn get() -> Option<Self> {
         Self::of_nodes(0, "tests/kube/build")
     }
 
-    /// The same with two nodes, which run Pods. Only root can have them, and one process at a time. Where `LENO_KUBECONFIG`
-    /// names a cluster it is that one.
+    /// As [`Cluster::get`], with two nodes that run Pods. Only root can create nodes, and only one process at a time.
+    /// If `LENO_KUBECONFIG` names a cluster, that cluster is used.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn with_nodes() -> Option<Self> {
         Self::of_nodes(2, "tests/kube/build nodes")
     }
 
-    /// Whether it is of `tests/kube`: its programs and its wires are ours, and may be broken.
+    /// Whether `tests/kube` started it: only then tests may kill its programs or cut its network.
     pub fn is_ours(&self) -> bool {
         matches!(self.place, Place::Ours(_))
     }
 
-    /// All tests of a process want the same number of nodes.
+    /// All tests of a process must use the same number of nodes.
     fn of_nodes(nodes: u8, build: &str) -> Option<Self> {
         static PLACE: OnceLock<Option<Place>> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());
-        // A test that failed leaves the cluster as good as it was.
+        // A failed test leaves the cluster usable.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let place = || match given().filter(|_| nodes > 0) {
             Some(kubeconfig) => Some(Place::Given(kubeconfig)),
@@ -102,10 +103,10 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The cluster that was made for the tests.
+    /// The cluster that was started for the tests.
     ///
     /// # Panics
-    /// When it is somebody else's.
+    /// If it is an external cluster.
     fn made(&self) -> &Made {
         match self.place {
             Place::Ours(made) => made,
@@ -116,12 +117,12 @@ impl Cluster {
     /// The address of the API server.
     ///
     /// # Panics
-    /// When it is somebody else's cluster.
+    /// If it is an external cluster.
     pub fn api(&self) -> SocketAddr {
         self.made().api
     }
 
-    /// What clients need to reach it as an administrator.
+    /// The kubeconfig of an administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         match self.place {
             Place::Ours(made) => made.run.join("admin.conf"),
@@ -129,27 +130,27 @@ impl Cluster {
         }
     }
 
-    /// Makes a namespace for one test, and waits until Pods can be made in it.
+    /// Creates a namespace for one test, and waits until Pods can be created in it.
     pub fn namespace(&self, name: &str) {
         self.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"));
         let account = || self.try_kubectl(&["-n", name, "get", "serviceaccount", "default"]).status.success();
         wait_for("a service account", Duration::from_secs(30), || account().then_some(()));
     }
 
-    /// Runs kubectl, which must succeed: what it printed.
+    /// Runs kubectl, which must succeed; returns its output.
     ///
     /// # Panics
-    /// When it fails.
+    /// If it fails.
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let output = self.try_kubectl(arguments);
         assert!(output.status.success(), "kubectl {arguments:?}: {}", text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Starts kubectl and goes on; its output is the caller's.
+    /// Starts kubectl in the background; its output goes to the caller's.
     ///
     /// # Panics
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_kubectl(&self, arguments: &[&str]) -> Child {
         let mut command = self.place.kubectl(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
@@ -163,13 +164,13 @@ impl Cluster {
     /// Applies a manifest.
     ///
     /// # Panics
-    /// When the API server refuses it.
+    /// If the API server refuses it.
     pub fn apply(&self, manifest: &str) {
         let output = self.try_apply(manifest);
         assert!(output.status.success(), "kubectl apply: {}\n{manifest}", text(&output));
     }
 
-    /// Applies a manifest that the API server may refuse.
+    /// Applies a manifest; the API server may refuse it.
     pub fn try_apply(&self, manifest: &str) -> Output {
         self.run_kubectl(&["apply", "-f", "-"], Stdio::piped(), manifest)
     }
@@ -177,7 +178,7 @@ impl Cluster {
     /// Installs the Gateway API's CRDs.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn install_gateway_api(&self) {
         let output = self.made().script("crds", &[]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
@@ -186,7 +187,7 @@ impl Cluster {
     /// Puts images, in OCI archives, on every node.
     ///
     /// # Panics
-    /// When that fails, or it is somebody else's cluster.
+    /// If that fails, or the cluster is external.
     pub fn load(&self, images: &[PathBuf]) {
         let images: Vec<&str> = images.iter().map(|path| path.to_str().expect("UTF-8")).collect();
         let output = self.made().script("load", &images).output().expect("bash runs");
@@ -196,16 +197,16 @@ impl Cluster {
     /// Kills one of its programs.
     ///
     /// # Panics
-    /// When it does not run, or it is somebody else's cluster.
+    /// If it does not run, or the cluster is external.
     pub fn kill(&self, program: &str) {
         let output = self.made().script("stop", &[program]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
     }
 
-    /// Starts what does not run.
+    /// Starts every program that does not run.
     ///
     /// # Panics
-    /// When something does not start, or it is somebody else's cluster.
+    /// If a program does not start, or the cluster is external.
     pub fn start(&self) {
         let output = self.made().script("up", &[&self.made().nodes.to_string()]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
@@ -251,7 +252,7 @@ impl Made {
         }
         assert!(output.status.success(), "tests/kube/up: {}", text(&output));
         if nodes == 0 {
-            // The control plane's own, which an installation brings along.
+            // The control plane's own namespace, which an installation would create.
             let output = made.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
             assert!(output.status.success(), "{}", text(&output));
         }
@@ -269,7 +270,7 @@ impl Made {
     }
 }
 
-/// A port of this machine that is free, and so is the one after it.
+/// A free port of this machine whose successor is free too.
 fn two_free_ports() -> SocketAddr {
     loop {
         let first = free_address();

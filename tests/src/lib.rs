@@ -1,13 +1,14 @@
 //! The harness of the whole-system tests.
 //!
-//! Every test starts a real `leno-proxy` ([`proxy`]) on a directory of manifests ([`manifests`]), puts real
-//! servers behind it ([`backend`], [`scripted`]) and real clients in front of it ([`client`], [`load`],
-//! [`programs`]). Attackers write their own bytes ([`wire`], [`attacker`]) and are judged by what they cost the
-//! good clients beside them ([`siege`]). Workloads of a [`mesh`] have a proxy and a network namespace each. Tests that change a machine's network do so in [`namespaces`].
-//! The control plane's ([`control`]) run beside a real API server ([`kubernetes`]).
+//! Every test starts a real `leno-proxy` ([`proxy`]) on a directory of manifests ([`manifests`]), with real servers
+//! behind it ([`backend`], [`scripted`]) and real clients in front of it ([`client`], [`load`], [`programs`]).
+//! Attackers send arbitrary bytes ([`wire`], [`attacker`]); an attack is rated by its cost for well-behaved clients
+//! beside it ([`siege`]). Each workload of a [`mesh`] has a proxy and a network namespace. Tests that change a
+//! machine's network run in [`namespaces`]. Tests of the control plane ([`control`]) use a real API server
+//! ([`kubernetes`]).
 //!
-//! Nothing here uses the proxy's own crates: the tests are an independent judge. Harness functions panic, with a
-//! sentence that says what went wrong, because a test has nothing better to do.
+//! Nothing here uses the proxy's own crates, so that the tests judge independently. Harness functions panic with a
+//! sentence about the failure, because a test could not handle an error either.
 
 pub mod admin;
 pub mod attacker;

@@ -1,4 +1,4 @@
-//! Well-behaved clients in numbers, and what became of their calls.
+//! Many well-behaved clients, and the results of their calls.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::client::{Call, Client};
 use crate::messages;
 
-/// About as much as an ordinary request carries.
+/// As long as an ordinary request.
 const PAYLOAD: &[u8] = b"seventy bytes of payload are about what an ordinary unary call carries";
 
 /// One call that succeeded.
@@ -21,15 +21,15 @@ struct Success {
     time: Duration,
 }
 
-/// What one call came to, or why it was lost.
+/// The result of one call, or why it was lost.
 type Outcome = Result<Success, String>;
 
-/// What became of some calls.
+/// The results of some calls.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// In the order in which they began.
+    /// In the order of their start.
     successes: Vec<Success>,
-    /// Why each of the others did not succeed.
+    /// The reasons of the other calls' failures.
     pub lost: Vec<String>,
 }
 
@@ -46,7 +46,6 @@ impl Report {
         report
     }
 
-    /// How many calls succeeded.
     pub fn succeeded(&self) -> usize {
         self.successes.len()
     }
@@ -56,8 +55,7 @@ impl Report {
         percentile(&self.successes, per_cent)
     }
 
-    /// The 99th percentile of every half second by itself, and of these the median: a machine that stands still once, for
-    /// reasons of its own, says nothing about the proxy.
+    /// The median of the 99th percentiles of each half second: a single stall of the machine must not fail a test.
     pub fn p99_of_the_median_half_second(&self) -> Duration {
         let start = self.successes.first().expect("some calls succeeded").start;
         let half = |success: &Success| (success.start - start).as_millis() / 500;
@@ -82,10 +80,10 @@ fn percentile(successes: &[Success], per_cent: usize) -> Duration {
     times[last.min(times.len() * per_cent / 100)]
 }
 
-/// How long a caller rests after a call that was lost.
+/// Pause of a caller after a lost call.
 const REST: Duration = Duration::from_millis(5);
 
-/// Calls that go on until they are told to end.
+/// Calls that continue until they are stopped.
 #[derive(Debug)]
 pub struct Load {
     ending: Arc<AtomicBool>,
@@ -99,10 +97,10 @@ impl Load {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many more calls have succeeded.
+    /// Waits until this many more calls have succeeded.
     ///
     /// # Panics
-    /// When that takes longer than `timeout`.
+    /// If that takes longer than `timeout`.
     pub async fn wait_for_more(&self, calls: usize, timeout: Duration) {
         let (enough, deadline) = (self.answered() + calls, Instant::now() + timeout);
         while self.answered() < enough {
@@ -111,7 +109,7 @@ impl Load {
         }
     }
 
-    /// Lets the calls under way finish, and says what became of all.
+    /// Lets open calls finish, and returns all results.
     pub async fn finish(self) -> Report {
         self.ending.store(true, Ordering::Relaxed);
         Report::of(self.callers.join_all().await.into_iter().flatten())
@@ -134,8 +132,8 @@ impl Clients {
         Self { clients }
     }
 
-    /// Makes `per_second` calls per second for a while, spread evenly over the clients and over time, and does not
-    /// wait for one call before the next.
+    /// Makes `per_second` calls per second for a while, spread evenly over the clients and over time, without waiting
+    /// for earlier answers.
     pub async fn paced(&self, per_second: u32, duration: Duration) -> Report {
         let every = Duration::from_secs(1) / per_second;
         let total = (duration.as_secs_f64() * f64::from(per_second)) as usize;
@@ -149,7 +147,7 @@ impl Clients {
         Report::of(calls.join_all().await)
     }
 
-    /// Makes calls as fast as they are answered, `in_flight` at a time, each client for as long as it is connected.
+    /// Calls in a closed loop with `in_flight` calls, each client for as long as it is connected.
     pub fn keep_calling(&self, in_flight: usize) -> Load {
         let (ending, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut callers = JoinSet::new();
@@ -159,7 +157,7 @@ impl Clients {
         Load { ending, answered, callers }
     }
 
-    /// Makes `total` calls as fast as they are answered, `in_flight` at a time.
+    /// Makes `total` calls in a closed loop, with `in_flight` calls.
     pub async fn busy(&self, total: usize, in_flight: usize) -> Report {
         let left = Arc::new(AtomicUsize::new(total));
         let mut callers = JoinSet::new();
@@ -169,10 +167,10 @@ impl Clients {
         Report::of(callers.join_all().await.into_iter().flatten())
     }
 
-    /// Makes rounds of 100 calls, of which none may be lost, until the servers' shares of one are these.
+    /// Makes rounds of 100 calls, of which none may be lost, until the servers' shares of a round are these.
     ///
     /// # Panics
-    /// When that takes longer than `timeout`.
+    /// If that takes longer than `timeout`.
     pub async fn busy_until_shares_are<const N: usize>(
         &self,
         shares: [u64; N],
@@ -213,7 +211,7 @@ async fn call_until(ending: Arc<AtomicBool>, client: Arc<Client>, answered: Arc<
     outcomes
 }
 
-/// Makes one call, and looks at what came back.
+/// Makes one call and checks its answer.
 async fn echo(client: &Client) -> Outcome {
     let start = Instant::now();
     let answer = client.try_call(&Call::new("Echo"), PAYLOAD).await?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Port of every test Service, unless told otherwise.
+/// Default port of every test Service.
 pub const PORT: u16 = 50051;
 
 /// `:authority` of the Service `echo` in the namespace `default`.
@@ -41,37 +41,37 @@ impl Service {
         Self::new("echo", endpoints)
     }
 
-    /// Gives it the address of a client that can only name `address` as its `:authority`.
+    /// Sets its clusterIP, for a client that can use only `address` as its `:authority`.
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.cluster_ip = Some(address.ip().to_string());
         self.port = address.port();
         self
     }
 
-    /// Adds an annotation, or gives one that is there another value.
+    /// Sets an annotation.
     pub fn annotated(mut self, name: &str, value: &str) -> Self {
         self.annotations.retain(|(there, _)| there != name);
         self.annotations.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Adds an annotation to the EndpointSlice of `endpoint`.
+    /// Sets an annotation of the EndpointSlice of `endpoint`.
     pub fn endpoint_annotated(mut self, endpoint: SocketAddr, name: &str, value: &str) -> Self {
         self.endpoint_annotations.push((endpoint, name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Attaches an HTTPRoute of its own name, with these lines as its rules.
+    /// Attaches an HTTPRoute of the same name, with these lines as its rules.
     pub fn http_routed(self, rules: &str) -> Self {
         self.routed("HTTPRoute", &format!("rules:\n{rules}"))
     }
 
-    /// Attaches a GRPCRoute of its own name, with these lines as its rules.
+    /// Attaches a GRPCRoute of the same name, with these lines as its rules.
     pub fn grpc_routed(self, rules: &str) -> Self {
         self.routed("GRPCRoute", &format!("rules:\n{rules}"))
     }
 
-    /// Attaches a route of this kind and its own name, with these lines in its spec.
+    /// Attaches a route of this kind and the same name, with these lines in its spec.
     pub fn routed(mut self, kind: &str, spec: &str) -> Self {
         let name = &self.name;
         let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
@@ -90,7 +90,7 @@ spec:
         self
     }
 
-    /// The manifests: one slice per endpoint, because a slice has one port for all its addresses.
+    /// The manifests: one slice per endpoint, because all addresses of a slice share its port.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let mut yaml = format!("apiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\n  namespace: default\n");
@@ -143,8 +143,8 @@ endpoints:
     }
 }
 
-/// How long connections to endpoints may take, unless a test says otherwise: a machine that stands still for a second or
-/// two is no failure of what is tested.
+/// A long connect timeout for endpoints, as an annotation: a stall of the machine for a second or two must not fail a
+/// test.
 pub fn patient() -> (String, String) {
     ("leno.dev/connect-timeout".to_owned(), "20s".to_owned())
 }
@@ -163,7 +163,6 @@ impl Directory {
         this
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -173,7 +172,7 @@ impl Directory {
         self.write(&format!("{}.yaml", service.name), &service.to_yaml());
     }
 
-    /// Writes or replaces a file, as an editor does: aside first, then moved over the old one.
+    /// Writes or replaces a file as an editor does: a new file, moved over the old one.
     pub fn write(&self, name: &str, text: &str) {
         let aside = self.path().join(format!(".{name}.new"));
         std::fs::write(&aside, text).expect("the manifest is written");

@@ -1,4 +1,4 @@
-//! A mesh on one machine: workloads in network namespaces of their own, joined by a bridge.
+//! A mesh on one machine: workloads in separate network namespaces, connected by a bridge.
 //!
 //! ```text
 //! switch (namespace) ── br0 10.66.0.1, fd00:66::1 ── capture
@@ -6,14 +6,14 @@
 //!    └── client (namespace) eth0 10.66.0.3, fd00:66::3: ...
 //! ```
 //!
-//! A [`Workload`] begins outside of the mesh; [`Workload::join`] starts its proxy and redirects its connections. All
-//! proxies read one directory of manifests, which [`Mesh::apply`] writes to, and have their certificates from one
+//! A [`Workload`] starts outside of the mesh; [`Workload::join`] starts its proxy and redirects its connections. All
+//! proxies read one directory of manifests, to which [`Mesh::apply`] writes, and get their certificates from one
 //! authority. Every [`MeshService`] has an address that leads to no machine, and its name is in /etc/hosts of all
 //! namespaces.
 //!
-//! Each namespace has process ids and mounts of its own too: when its first process ends, so does all that was started
-//! in it, daemons too. That process ends with the thread that made it, so a test that panics or is killed leaves
-//! nothing behind.
+//! Each namespace also has its own process ids and mounts. When its first process ends, the kernel kills every process
+//! in it, including daemons. That process ends with the thread that created it, so a test that panics or is killed
+//! leaves nothing behind.
 
 pub mod capture;
 pub mod namespace;
@@ -37,11 +37,11 @@ pub use workload::Workload;
 use crate::programs;
 use crate::proxy::wait_for;
 
-/// The user that proxies run as; nobody needs to know it.
+/// The user of the proxies; it needs no entry in /etc/passwd.
 pub const PROXY_UID: u32 = 2102;
 /// The trust domain of all workloads.
 pub const TRUST_DOMAIN: &str = "test.example";
-/// What any step of making a mesh may take.
+/// Longest time for any step in creating a mesh.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The bridge, the manifests and the certificate authority. Drop it after its workloads.
@@ -54,10 +54,10 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Makes one without workloads; `None`, and a line that says so, where only root could.
+    /// Creates a mesh without workloads; `None`, with a message, if only root could.
     ///
     /// # Panics
-    /// When root cannot either.
+    /// If it fails for root.
     pub fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skipped("network namespaces need root; type: sudo ./test system");
@@ -87,21 +87,21 @@ impl Mesh {
         Some(this)
     }
 
-    /// A workload that is not meshed yet, and whose service account is called as it is.
+    /// A workload outside of the mesh, with a service account of the same name.
     pub fn workload(&self, name: &str) -> Workload {
         self.workloads.set(self.workloads.get() + 1);
         let namespace = Namespace::new(&self.hosts());
         Workload::new(self, name, self.workloads.get() + 1, namespace)
     }
 
-    /// A workload whose proxy runs, with these arguments more.
+    /// A workload with a running proxy, with additional arguments.
     pub fn meshed(&self, name: &str, arguments: &[&str]) -> Workload {
         let mut workload = self.workload(name);
         workload.join(arguments);
         workload
     }
 
-    /// Makes a service known, and waits until `proxies` know it.
+    /// Publishes a service, and waits until `proxies` know it.
     pub fn serve(&self, service: &MeshService<'_>, proxies: &[&Workload]) {
         let name = service.name();
         if !self.services.borrow().iter().any(|known| known == name) {
@@ -118,7 +118,7 @@ impl Mesh {
     /// Writes the manifest `name`, and waits until `proxies` have read it without a problem.
     pub fn apply(&self, name: &str, yaml: &str, proxies: &[&Workload]) {
         let before: Vec<f64> = proxies.iter().map(|proxy| proxy.reloads("success")).collect();
-        // Renamed, so that nobody reads half a file.
+        // Rename it into place, so that no proxy reads half a file.
         let (aside, place) = (self.directory.path().join(name), self.manifests().join(format!("{name}.yaml")));
         fs::write(&aside, yaml).and_then(|()| fs::rename(&aside, &place)).expect("the directory is ours");
         for (proxy, before) in proxies.iter().zip(before) {
@@ -129,17 +129,17 @@ impl Mesh {
         }
     }
 
-    /// Where the certificate authority is, as `leno ca init` makes it.
+    /// The directory of the certificate authority, as `leno ca init` makes it.
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("ca")
     }
 
-    /// The manifests of all proxies.
+    /// The directory of the proxies' manifests.
     pub fn manifests(&self) -> PathBuf {
         self.directory.path().join("manifests")
     }
 
-    /// Where tests may write files of their own.
+    /// A directory for tests' own files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -154,7 +154,7 @@ impl Mesh {
     }
 }
 
-/// Makes a certificate authority's files readable to proxies, and to nobody else.
+/// Makes a certificate authority's files readable to proxies only.
 pub fn give_to_proxies(authority: &Path) {
     let files = fs::read_dir(authority).expect("leno ca init made it").map(|entry| entry.expect("an entry").path());
     for path in files.chain([authority.to_owned()]) {
@@ -162,7 +162,7 @@ pub fn give_to_proxies(authority: &Path) {
     }
 }
 
-/// Whether a program is there; says that the test is skipped if it is not.
+/// Whether a program is installed; prints that the test is skipped if it is not.
 pub fn is_installed(program: &str, debian_package: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = programs::program(program).is_file()

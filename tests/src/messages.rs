@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::{RecvStream, SendStream};
 
-/// `payload` with gRPC's five bytes in front: not compressed, length.
+/// `payload` with gRPC's prefix of five bytes: uncompressed, length.
 pub fn message(payload: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + payload.len());
     framed.put_u8(0);
@@ -14,7 +14,7 @@ pub fn message(payload: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// The payloads of the whole messages in `body`; an incomplete one at the end is left out.
+/// The payloads of the complete messages in `body`.
 pub fn payloads(mut body: Bytes) -> Vec<Bytes> {
     let mut found = Vec::new();
     while let Some(header) = body.get(1..5) {
@@ -47,7 +47,7 @@ pub async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, end: bool) ->
     if end { stream.send_data(Bytes::new(), true) } else { Ok(()) }
 }
 
-/// Reads a body to its end and gives the credit back as it goes.
+/// Reads a body to its end, and returns the flow-control credit meanwhile.
 ///
 /// # Errors
 /// Those of the stream, such as a reset by the peer.

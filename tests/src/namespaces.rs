@@ -1,21 +1,21 @@
-//! Tests that need a network, a process table and a /run of their own.
+//! Tests that need their own network, process table and /run.
 //!
-//! Such a test runs the test program again, in new namespaces, for one of the tests that are marked as ignored. All
-//! that the second one starts ends with it.
+//! Such a test runs the test program again in new namespaces, with one of the tests that are marked as ignored. All
+//! processes of the second run end with it.
 
 use std::process::Command;
 
 use crate::programs;
 
-/// Makes the namespaces ready and becomes the test program.
+/// Prepares the namespaces and becomes the test program.
 const SCRIPT: &str = "mount -t tmpfs tmpfs /run && ip link set lo up && exec \"$0\" \"$@\"";
 
-/// Runs the test `name`, as cargo's test program calls it, in namespaces of its own, with `variables` set.
+/// Runs the test `name`, as cargo's test program calls it, in separate namespaces, with `variables` set.
 ///
-/// Root needs no user namespace for that; others need one with several user ids (uidmap, /etc/subuid).
+/// Root needs no user namespace for that; other users need one with several user ids (uidmap, /etc/subuid).
 ///
 /// # Panics
-/// When the test fails.
+/// If the test fails.
 pub fn run_test_inside(name: &str, variables: &[(&str, &str)]) {
     let is_root = rustix::process::geteuid().is_root();
     let users: &[&str] = if is_root { &[] } else { &["--map-root-user", "--map-auto"] };

@@ -1,12 +1,12 @@
-//! Clients and servers that nobody here wrote.
+//! Third-party clients and servers.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Where a program is: in the directory `LENO_PROGRAMS`, among those that `./test` installed, among those that
-/// `cargo build --release` made, or else on the `PATH`.
+/// The path of a program. Searches the directory `LENO_PROGRAMS`, the programs that `./test` installed, those of `cargo
+/// build --release`, and then the `PATH`.
 pub fn program(name: &str) -> PathBuf {
     let chosen = std::env::var_os("LENO_PROGRAMS").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
@@ -20,7 +20,7 @@ pub fn program(name: &str) -> PathBuf {
 /// Runs a program to its end, for at most `timeout`.
 ///
 /// # Panics
-/// When it does not start or does not end.
+/// If it does not start or does not end.
 pub fn run(name: &str, arguments: &[&str], timeout: Duration) -> Output {
     let limit = format!("{}s", timeout.as_secs());
     let output = Command::new("timeout")
@@ -48,12 +48,12 @@ pub fn run_well(name: &str, arguments: &[&str], timeout: Duration) -> String {
     printed
 }
 
-/// Standard output and standard error, one after the other.
+/// Standard output, followed by standard error.
 pub fn text(output: &Output) -> String {
     [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat()
 }
 
-/// A server program, killed when dropped.
+/// A server program. Dropping it kills it.
 #[derive(Debug)]
 pub struct Server(Child);
 
@@ -61,7 +61,7 @@ impl Server {
     /// Starts it.
     ///
     /// # Panics
-    /// When it is not there.
+    /// If it does not exist.
     pub fn start(name: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program(name));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -17,15 +17,15 @@ use crate::manifests::{Directory, Service};
 use crate::programs;
 use crate::scrape::Scrape;
 
-/// How long a proxy may take to serve its first configuration.
+/// Longest time until a proxy serves its first configuration.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A loopback address that nothing listens on, another one each time.
+/// A loopback address on which nothing listens; each call returns another one.
 pub fn free_address() -> SocketAddr {
     leno_lab::child::free_address().expect("a free port")
 }
 
-/// A running proxy: killed when dropped, and its log shown if the test panics.
+/// A running proxy. Dropping it kills it, and shows its log if the test panics.
 #[derive(Debug)]
 pub struct Proxy {
     child: Child,
@@ -33,7 +33,7 @@ pub struct Proxy {
     outbound: SocketAddr,
     admin: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// The reader's end of a log that is not read.
+    /// The reading end of a log pipe that is not read.
     _unread: Option<PipeReader>,
 }
 
@@ -52,7 +52,7 @@ impl Proxy {
         proxy
     }
 
-    /// The same, with a log that goes into a pipe from which nothing is read.
+    /// As [`Proxy::start_with`], with a log pipe that is not read.
     pub fn start_with_unread_log(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
@@ -63,14 +63,14 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy that asks a control plane, and waits until it is ready. Its directory is nobody's.
+    /// Starts a proxy that uses a control plane, and waits until it is ready. Its directory is unused.
     pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
         let mut proxy = Self::start_asking_early(control, arguments);
         proxy.wait_until_ready();
         proxy
     }
 
-    /// Starts a proxy that asks a control plane and may have to wait for it.
+    /// Starts a proxy that uses a control plane, and may have to wait for it.
     pub fn start_asking_early(control: SocketAddr, arguments: &[&str]) -> Self {
         let source = ["--control".into(), control.to_string().into()];
         Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
@@ -80,7 +80,7 @@ impl Proxy {
         Self::spawn_logging(outbound, directory, source, arguments, None)
     }
 
-    /// Starts it; its log goes to `stderr`, by default to a file.
+    /// Starts it; its log goes to `stderr`, by default a file.
     fn spawn_logging(
         outbound: SocketAddr,
         directory: Directory,
@@ -102,10 +102,10 @@ impl Proxy {
         Self { child, directory, outbound, admin, log, _unread: None }
     }
 
-    /// Waits until it takes calls.
+    /// Waits until it accepts calls.
     ///
     /// # Panics
-    /// When it does not, or has ended.
+    /// If it does not, or has ended.
     pub fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.get("/ready").is_ok_and(|(status, _)| status == 200) {
@@ -117,25 +117,24 @@ impl Proxy {
         }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn outbound(&self) -> SocketAddr {
         self.outbound
     }
 
-    /// What it reads its configuration from.
+    /// The directory of its configuration.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Asks the admin listener: status and body.
+    /// Requests a page of the admin endpoint: status and body.
     ///
     /// # Errors
-    /// When nobody listens or the answer is not HTTP.
+    /// If the connection is refused, or the answer is not HTTP.
     pub fn get(&self, path: &str) -> io::Result<(u16, String)> {
         admin::get(self.admin, path)
     }
 
-    /// What /metrics says now.
     pub fn scrape(&self) -> Scrape {
         let (status, text) = self.get("/metrics").expect("the admin listener answers");
         assert_eq!(status, 200, "GET /metrics: {text}");
@@ -158,17 +157,16 @@ impl Proxy {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB")
     }
 
-    /// All that it logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log.path()).expect("the log is text")
     }
 
-    /// Waits until the log has a line with every one of `words`, and returns that line.
+    /// Waits for a line of the log that contains all `words`, and returns it.
     pub fn wait_for_log(&self, words: &[&str]) -> String {
         self.wait_for_log_within(words, Duration::from_secs(20))
     }
 
-    /// The same, for at most `timeout`.
+    /// As above, for at most `timeout`.
     pub fn wait_for_log_within(&self, words: &[&str], timeout: Duration) -> String {
         let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
         wait_for(&format!("a log line with {words:?}"), timeout, found)
@@ -195,7 +193,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // A proxy that has ended already cannot be killed, and that is fine.
+        // A proxy that has ended cannot be killed, which is fine.
         self.child.kill().ok();
         self.child.wait().ok();
         if thread::panicking() {
@@ -207,10 +205,10 @@ impl Drop for Proxy {
     }
 }
 
-/// Asks `question` every few milliseconds until it has an answer.
+/// Calls `question` every few milliseconds until it returns a value.
 ///
 /// # Panics
-/// When it has none after `timeout`: `what` did not happen.
+/// If it returns none within `timeout`: `what` did not happen.
 pub fn wait_for<T>(what: &str, timeout: Duration, mut question: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + timeout;
     loop {

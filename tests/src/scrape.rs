@@ -1,4 +1,4 @@
-//! A Prometheus scrape, and how to ask it questions.
+//! A Prometheus scrape, and queries on it.
 
 /// The samples of one scrape.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ struct Sample {
 }
 
 impl Scrape {
-    /// Reads Prometheus' text format; comments and lines of other shapes are left out.
+    /// Parses Prometheus' text format; skips comments and lines of other forms.
     pub fn parse(text: &str) -> Self {
         Self { samples: text.lines().filter_map(sample).collect() }
     }

@@ -1,4 +1,4 @@
-//! A server that answers with bytes of the test's choice, right or wrong.
+//! A server that answers with bytes from the test, valid or not.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -13,11 +13,11 @@ use crate::wire::{self, Frame, PREFACE, flag, kind};
 pub struct Begun {
     /// Its stream.
     pub stream: u32,
-    /// How many requests began on this connection before it.
+    /// Number of earlier requests on the same connection.
     pub earlier: u64,
 }
 
-/// What a server does about a request.
+/// A server's reaction to a request.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// Sends these bytes.
@@ -27,7 +27,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// A whole, successful answer with an empty message.
+    /// A complete, successful answer with an empty message.
     pub fn success(stream: u32) -> Vec<u8> {
         let trailers = wire::literal("grpc-status", "0");
         [
@@ -47,7 +47,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Starts a server that does what `script` says whenever a request begins.
+    /// Starts a server that calls `script` whenever a request begins.
     pub fn start(script: impl Fn(Begun) -> Reply + Send + Sync + 'static) -> Self {
         let requests = Arc::new(AtomicU64::new(0));
         let count = requests.clone();
@@ -64,7 +64,6 @@ impl Scripted {
         Self { address, requests: Arc::default() }
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -83,7 +82,7 @@ fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let serve = serve.clone();
-            // A connection that breaks is the proxy's decision and ends this thread.
+            // If the connection breaks, the proxy closed it, and this thread ends.
             thread::spawn(move || serve(stream).ok());
         }
     });

@@ -1,4 +1,4 @@
-//! An attack beside good clients: both go through one proxy to the same strict servers.
+//! An attack beside well-behaved clients: both use one proxy to the same strict servers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,34 +13,34 @@ use crate::manifests::{ECHO, Service};
 use crate::proxy::{Proxy, free_address};
 use crate::scrape::Scrape;
 
-/// How long the good clients are measured alone, and then beside the attack.
+/// Measured time of the well-behaved clients alone, and then beside the attack.
 const CALM_TIME: Duration = Duration::from_millis(1_500);
 const ATTACK_TIME: Duration = Duration::from_secs(3);
 
-/// The good clients and what they ask for.
+/// The well-behaved clients and their rate of calls.
 const GOOD_CLIENTS: usize = 10;
 const GOOD_CALLS_PER_SECOND: u32 = 500;
 
-/// A calm p99 below this counts as this: on two cores that the attacker, the clients and the servers share with the
-/// proxy, one scheduler slice (3 ms) is noise and says nothing about the proxy.
+/// Lower bound for the p99 without an attack. The attacker, the clients and the servers share two cores with the proxy,
+/// so one scheduler slice (3 ms) is noise.
 const CALM_FLOOR: Duration = Duration::from_millis(3);
-/// How much worse the good clients' p99 may become.
+/// Largest allowed factor for the well-behaved clients' p99.
 const P99_FACTOR: u32 = 5;
 
-/// How often an attack is made until the p99 is within its bound. Whatever else runs on the machine can only make latencies
-/// worse, so one good siege shows what the proxy does; nothing may be lost in any.
+/// Number of attempts until the p99 is within its bound. Other programs on the machine can only increase latencies, so
+/// one good attempt suffices; no attempt may lose a call.
 const SIEGES: usize = 3;
 
-/// Resident memory that may stay after an attack, and how long giving it back may take.
+/// Resident memory that may remain after an attack, and the time to return the rest.
 const MEMORY_KEPT_KIB: u64 = 2 * 1024;
 const MEMORY_PATIENCE: Duration = Duration::from_secs(20);
-/// Resident memory that an attack may cost while it goes on.
+/// Resident memory that an attack may cost while it lasts.
 const MEMORY_PEAK_KIB: u64 = 64 * 1024;
 
-/// What an attacker does on one connection.
+/// The actions of an attacker on one connection.
 type Script = dyn Fn(&mut Attacker) -> io::Result<()> + Send + Sync;
 
-/// How an attack is to be made.
+/// The parameters of an attack.
 #[derive(Debug, Clone)]
 pub struct Plan {
     attackers: usize,
@@ -49,7 +49,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// So many attackers at a time; each comes back as soon as it was sent away.
+    /// This many attackers at a time; each reconnects as soon as the proxy has closed its connection.
     pub fn attackers(count: usize) -> Self {
         Self { attackers: count, deaf: false, arguments: Vec::new() }
     }
@@ -66,8 +66,8 @@ impl Plan {
         self
     }
 
-    /// Measures good clients alone, then beside attackers that follow `script` until it fails or ends; again where the
-    /// machine was too busy to tell.
+    /// Measures the well-behaved clients alone, then beside attackers that follow `script` until it fails or ends.
+    /// Repeats the measurement if the machine was too busy.
     pub async fn lay<S>(self, script: S) -> Siege
     where
         S: Fn(&mut Attacker) -> io::Result<()> + Send + Sync + 'static,
@@ -89,7 +89,7 @@ impl Plan {
         let services = [Service::echo(&backends.each_ref().map(Backend::address))];
         let proxy = Proxy::start_with(free_address(), &services, &self.arguments);
         let good = Clients::connect(proxy.outbound(), ECHO, GOOD_CLIENTS).await;
-        // Opens the connections to the servers and warms every path up.
+        // Open the connections to the servers, and warm up every path.
         good.paced(GOOD_CALLS_PER_SECOND, Duration::from_millis(500)).await.assert_nothing_lost();
         let calm = good.paced(GOOD_CALLS_PER_SECOND, CALM_TIME).await;
         let (before, resident_kib) = (proxy.scrape(), proxy.resident_kib());
@@ -111,9 +111,9 @@ impl Plan {
             thread::spawn(move || {
                 let mut heard = Vec::new();
                 while Instant::now() < until {
-                    // An attacker that is not even let in tries again a little later.
+                    // An attacker whose connection is refused retries a little later.
                     if let Ok(mut attacker) = connect(target, until) {
-                        // How a script ends says nothing: what the proxy said and did is looked at afterwards.
+                        // The end of a script does not matter: the proxy's reactions are checked afterwards.
                         script(&mut attacker).ok();
                         heard.push(attacker.leave(patience));
                     }
@@ -126,13 +126,13 @@ impl Plan {
     }
 }
 
-/// What an attack came to. The proxy, the servers and the good clients' connections still live.
+/// The result of an attack. The proxy, the servers and the well-behaved clients' connections still exist.
 #[derive(Debug)]
 pub struct Siege {
     attackers: usize,
     calm: Report,
     beside: Report,
-    /// What every connection of the attackers heard.
+    /// The proxy's frames on every connection of the attackers.
     pub heard: Vec<Heard>,
     before: Scrape,
     after: Scrape,
@@ -143,8 +143,8 @@ pub struct Siege {
 }
 
 impl Siege {
-    /// The good clients lost nothing and hardly noticed, the servers were not provoked, the memory was bounded and is
-    /// given back.
+    /// The well-behaved clients lost nothing and were hardly slowed down, the servers were not provoked, and memory was
+    /// limited and is returned.
     pub async fn assert_harmless(&self) {
         self.assert_nothing_lost();
         let (calm, beside) = self.p99_calm_and_beside();
@@ -195,7 +195,7 @@ impl Siege {
         self.assert_counted(kind);
     }
 
-    /// The proxy told attackers to go away, with one of these codes and no other, and left no connection open.
+    /// The proxy sent GOAWAY to attackers, with one of these codes and no other, and left no connection open.
     pub fn assert_told(&self, codes: &[u32]) {
         let Self { heard, .. } = self;
         let told: Vec<u32> = heard.iter().flat_map(|heard| heard.goaways.iter().copied()).collect();
@@ -204,7 +204,7 @@ impl Siege {
         self.assert_hung_up_on();
     }
 
-    /// The proxy closed every connection of the attackers but those of the last moment.
+    /// The proxy closed every connection of the attackers, except those of the last moment.
     pub fn assert_hung_up_on(&self) {
         let (closed, all) = (self.heard.iter().filter(|heard| heard.closed).count(), self.heard.len());
         assert!(closed > 0 && closed + self.attackers >= all, "the proxy closed {closed} of {all} connections");

@@ -1,8 +1,8 @@
-//! HTTP/2 frames and HPACK blocks as bytes, written by hand so that they can be wrong on purpose.
+//! HTTP/2 frames and HPACK blocks as bytes, written by hand so that they can be invalid.
 
 use std::io::{self, Read};
 
-/// What a client says first (RFC 9113 section 3.4).
+/// The client's connection preface (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Frame types (RFC 9113 section 6).
@@ -170,7 +170,7 @@ pub fn call_block(authority: &str, method: &str, extra: &[(&str, &str)]) -> Vec<
     usual.iter().chain(extra).flat_map(|(name, value)| literal(name, value)).collect()
 }
 
-/// The header block of an answer: status 200 and `extra` fields.
+/// The header block of a response: status 200 and `extra` fields.
 pub fn answer_block(extra: &[(&str, &str)]) -> Vec<u8> {
     let usual = [(":status", "200"), ("content-type", "application/grpc")];
     usual.iter().chain(extra).flat_map(|(name, value)| literal(name, value)).collect()

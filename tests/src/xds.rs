@@ -1,4 +1,4 @@
-//! A running `leno-control` on a directory of manifests, and xDS clients that nobody here wrote.
+//! A running `leno-control` on a directory of manifests, and third-party xDS clients.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use crate::manifests::{Directory, Service};
 use crate::programs::{self, program};
 use crate::proxy::{free_address, wait_for};
 
-/// How long a program may take to start.
+/// Longest time for a program to start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running control plane.
@@ -28,12 +28,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts one that serves `services` in clear, and waits until it is ready.
+    /// Starts one that serves `services` unencrypted, and waits until it is ready.
     pub fn start(services: &[Service]) -> Self {
         Self::start_with(services, &[])
     }
 
-    /// Starts one that serves `services` with more `arguments`, and waits until it is ready.
+    /// Starts one that serves `services`, with additional `arguments`, and waits until it is ready.
     pub fn start_with(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let (xds, admin) = (free_address(), free_address());
@@ -53,7 +53,7 @@ impl Control {
         self.child.wait().expect("it is ours");
     }
 
-    /// Starts it again where it was, after it was killed.
+    /// Restarts it on the same address, after it was killed.
     pub fn restart(&mut self) {
         self.child = spawn(&self.arguments, &self.log);
         self.wait_until_ready();
@@ -63,12 +63,12 @@ impl Control {
         wait_for("leno-control is ready", START_TIMEOUT, || self.get("/ready"));
     }
 
-    /// Where it serves xDS.
+    /// The address of xDS.
     pub fn xds(&self) -> SocketAddr {
         self.xds
     }
 
-    /// What it reads its configuration from.
+    /// The directory of its configuration.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -78,18 +78,17 @@ impl Control {
         get(self.admin, path)
     }
 
-    /// What /clients says of the client whose node has this name, if it is connected.
+    /// The entry of /clients for the client whose node has this name, if it is connected.
     pub fn client(&self, node: &str) -> Option<serde_json::Value> {
         let clients: serde_json::Value = serde_json::from_str(&self.get("/clients")?).expect("JSON");
         clients.as_array().expect("a list").iter().find(|client| client["node"] == node).cloned()
     }
 
-    /// All that it logged so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log.path()).expect("the log is text")
     }
 
-    /// Its address by a name that can be in a certificate.
+    /// Its address by a name that a certificate can contain.
     pub fn named(&self) -> String {
         format!("localhost:{}", self.xds.port())
     }
@@ -101,7 +100,7 @@ impl Control {
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file for the bootstrap");
         let printed = programs::run("leno", &arguments, START_TIMEOUT);
         assert!(printed.status.success(), "{}", programs::text(&printed));
-        // Standard error says that the client will not be secure.
+        // Standard error has a warning that the client will not be secure.
         file.write_all(&printed.stdout).expect("there is room");
         file
     }
@@ -118,7 +117,7 @@ fn spawn(arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and that is fine.
+        // A process that has ended cannot be killed, which is fine.
         self.child.kill().ok();
         self.child.wait().ok();
         if thread::panicking() {
@@ -127,7 +126,7 @@ impl Drop for Control {
     }
 }
 
-/// A client of grpc-go that finds its servers by xDS, with no proxy.
+/// A client of grpc-go that uses xDS, without a proxy.
 #[derive(Debug)]
 pub struct GoClient {
     child: Child,
@@ -137,12 +136,12 @@ pub struct GoClient {
 }
 
 impl GoClient {
-    /// Starts one that calls `target`, as `echo.default:50051`, in clear.
+    /// Starts one that calls `target`, as `echo.default:50051`, unencrypted.
     pub fn start(control: &Control, node: &str, target: &str) -> Self {
         Self::start_with(control, node, target, &[])
     }
 
-    /// Starts one whose bootstrap is made with more `options`.
+    /// Starts one whose bootstrap has additional `options`.
     pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
         let mut client = Self::on(target, bootstrap.path());
@@ -150,7 +149,7 @@ impl GoClient {
         client
     }
 
-    /// Starts one with a bootstrap that somebody else wrote.
+    /// Starts one with an existing bootstrap.
     pub fn on(target: &str, bootstrap: &Path) -> Self {
         let mut child = Command::new(program("xds-client"))
             .arg(format!("xds:///{target}"))
@@ -165,7 +164,7 @@ impl GoClient {
         Self { child, orders, answers, _bootstrap: None }
     }
 
-    /// Makes so many calls of a method; says how often each status was met, as `OK=3 Unavailable=1`.
+    /// Makes `count` calls of a method; returns the number of each status, as `OK=3 Unavailable=1`.
     pub fn call(&mut self, path: &str, count: u32) -> String {
         writeln!(self.orders, "call {path} {count}").expect("it reads orders");
         let mut answer = String::new();
@@ -181,7 +180,7 @@ impl Drop for GoClient {
     }
 }
 
-/// A running `leno-proxy grpc` of the workload `shop/web`, which writes the files of a gRPC program.
+/// A running `leno-proxy grpc` of the workload `shop/web`, which writes the files for a gRPC program.
 #[derive(Debug)]
 pub struct Companion {
     child: Child,
@@ -190,7 +189,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts one with certificates that live so long, and waits until it has written its files.
+    /// Starts one with certificates of this lifetime, and waits until it has written its files.
     pub fn start(control: &Control, authority: &Authority, node: &str, lifetime: &str) -> Self {
         let (directory, log) = (tempfile::tempdir(), tempfile::NamedTempFile::new());
         let (directory, log) = (directory.expect("a directory"), log.expect("a file for the log"));
@@ -208,12 +207,12 @@ impl Companion {
         companion
     }
 
-    /// A file of it.
+    /// The path of one of its files.
     pub fn path(&self, file: &str) -> PathBuf {
         self.directory.path().join(file)
     }
 
-    /// The text of a file.
+    /// The content of one of its files.
     pub fn read(&self, file: &str) -> String {
         fs::read_to_string(self.path(file)).expect("it is written")
     }
@@ -241,12 +240,12 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts one without certificates, and waits until it has been told everything.
+    /// Starts one without certificates, and waits until it has received all resources.
     pub fn start(control: &Control, node: &str) -> Self {
         Self::start_with(control, node, &[])
     }
 
-    /// Starts one whose bootstrap is made with more `options`, and waits until it has been told everything.
+    /// Starts one whose bootstrap has additional `options`, and waits until it has received all resources.
     pub fn start_with(control: &Control, node: &str, options: &[&str]) -> Self {
         let (outbound, admin) = (free_address(), free_address());
         let (at, asked_at) = (outbound.to_string(), admin.to_string());
@@ -267,7 +266,7 @@ impl Envoy {
         envoy
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn outbound(&self) -> SocketAddr {
         self.outbound
     }
@@ -294,7 +293,7 @@ impl Drop for Envoy {
 pub struct Authority(tempfile::TempDir);
 
 impl Authority {
-    /// Makes both.
+    /// Creates both.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let this = Self(directory);
@@ -304,12 +303,12 @@ impl Authority {
         this
     }
 
-    /// A file of it, or its directory.
+    /// The path of one of its files, or of its directory.
     pub fn path(&self, file: &str) -> String {
         self.0.path().join(file).to_str().expect("a path in UTF-8").to_owned()
     }
 
-    /// The options of a bootstrap with the certificate of `shop/web`.
+    /// The options for a bootstrap with the certificate of `shop/web`.
     pub fn options(&self) -> [String; 6] {
         let file = |flag: &str, name| [flag.to_owned(), self.path(name)];
         let [[a, b], [c, d], [e, f]] =
@@ -324,7 +323,7 @@ impl Default for Authority {
     }
 }
 
-/// The body of a page that is answered with 200.
+/// The body of a page with status 200.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     admin::get(address, path).ok().filter(|(status, _)| *status == 200).map(|(_, body)| body)
 }

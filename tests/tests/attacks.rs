@@ -1,7 +1,7 @@
-//! Known attacks beside good clients, who must not notice; the servers behind the proxy are strict ones.
+//! Known attacks beside well-behaved clients, which must not be affected; the servers behind the proxy are strict.
 //!
-//! Every attack goes on for three seconds; an attacker that is sent away comes back at once. See
-//! `leno_tests::siege` for what is measured and how much may be lost.
+//! Every attack lasts three seconds; an attacker reconnects at once. See `leno_tests::siege` for the measurement and
+//! the allowed losses.
 
 mod dribble;
 mod floods;

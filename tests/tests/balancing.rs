@@ -1,4 +1,4 @@
-//! Where calls go when one server is slow.
+//! The distribution of calls if one server is slow.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::Proxy;
 
-/// Five servers, of which the last takes 50 ms longer, and the calls that each got of 4,000 from one connection.
+/// Five servers, the last of which takes 50 ms longer, and each server's number of 4,000 calls from one connection.
 async fn calls_by_server(policy: &str) -> Vec<u64> {
     let mut backends = Vec::new();
     for slowness_ms in [0, 0, 0, 0, 50] {

@@ -1,4 +1,4 @@
-//! The configuration directory is watched: edits take effect, mistakes do no harm.
+//! The configuration directory is watched: edits take effect, and mistakes do no harm.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, wait_for};
 
-/// How long an edit may take to be in force.
+/// Longest time until an edit takes effect.
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn endpoints_come_and_go_without_a_failed_call() {
     load.finish().await.assert_nothing_lost();
     assert!(backends.iter().all(|backend| backend.calls() > 0), "some server was never used");
 
-    // Soon only b is left, and takes everything.
+    // After a moment only b is left, and gets all calls.
     clients.busy_until_shares_are([0, 100, 0], backends.each_ref(), SOON).await;
 }
 
@@ -106,7 +106,7 @@ async fn a_deleted_file_takes_its_service_away() {
 async fn changes_are_taken_in_whenever_they_come() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[]);
-    // Once a second the control thread looks after something else, while it may be waiting out a change.
+    // Once a second the control thread does other work, possibly while it waits for the end of a change.
     let since_start = [950, 970, 990];
     for (number, ms) in since_start.into_iter().enumerate() {
         let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);
@@ -128,7 +128,7 @@ async fn a_directory_that_takes_the_place_of_the_first_is_watched_too() {
     let before = reloads();
     proxy.directory().put(&Service::echo(&[backend.address()]));
     wait_until_served(&proxy).await;
-    // That may have been found with the new directory. Only the watch finds what changes later.
+    // The new directory itself may have caused this reload. Only the watch finds later changes.
     let (after, another) = (reloads(), Service::new("another", &[backend.address()]));
     assert!(after > before, "the new directory is read");
     proxy.directory().put(&another);
@@ -149,7 +149,7 @@ async fn what_is_loaded_can_be_asked_for() {
     }
 }
 
-/// Waits until every worker chooses among exactly these endpoints of the Service `echo`.
+/// Waits until every worker has exactly these endpoints of the Service `echo`.
 fn wait_until_endpoints_are(proxy: &Proxy, endpoints: &[SocketAddr]) {
     let expected: BTreeSet<String> = endpoints.iter().map(ToString::to_string).collect();
     wait_for(&format!("the endpoints are {expected:?}"), SOON, || {

@@ -1,4 +1,4 @@
-//! `grpc-timeout`: enforced, and passed on shortened.
+//! `grpc-timeout`: enforced, and forwarded with the remaining time.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use leno_tests::proxy::{Proxy, wait_for};
 
 const DEADLINE_EXCEEDED: u8 = 4;
 
-/// A server that has heard of the end of a call counts it.
+/// Waits until the server counts a reset call.
 fn wait_for_reset(backend: &Backend) {
     let reset = || (backend.seen().resets.load(Ordering::Relaxed) == 1).then_some(());
     wait_for("the server hears that the call is over", Duration::from_secs(20), reset);
@@ -30,7 +30,7 @@ async fn a_call_past_its_deadline_ends_for_the_caller_and_for_the_server() {
     assert_eq!(answer.grpc_status(), Some(DEADLINE_EXCEEDED), "{answer:?}");
     assert!(answer.field("leno-proxy-error").is_some(), "{answer:?}");
     assert!(waited >= Duration::from_millis(990), "ended after {waited:?}, before its deadline");
-    // A server that hangs lets everybody wait for ten seconds.
+    // A server that hangs would make the call wait for ten seconds.
     assert!(waited < Duration::from_secs(6), "ended after {waited:?}, long after its deadline");
     wait_for_reset(&backend);
     assert!(proxy.scrape().sum("leno_deadline_exceeded_total", &[]) >= 1.0);
@@ -49,7 +49,7 @@ async fn a_deadline_holds_in_the_middle_of_a_stream() {
     let mut body = response.await.expect("the answer begins").into_body();
     client::read_at_least(&mut body, message.len()).await.expect("the first message comes back");
 
-    // The answer has begun, so that its end is trailers with the status, or a reset.
+    // The response has begun, so it ends with the status in trailers, or with a reset.
     let end = tokio::time::timeout(Duration::from_secs(10), async {
         messages::read(&mut body).await?;
         body.trailers().await
@@ -88,7 +88,7 @@ async fn a_call_without_a_deadline_waits() {
     assert_eq!(backend.seen().last_header("grpc-timeout"), None, "the proxy made a deadline up");
 }
 
-/// Reads a `grpc-timeout` as the gRPC protocol writes it.
+/// Parses a `grpc-timeout` as the gRPC protocol defines it.
 fn grpc_timeout(text: &str) -> Duration {
     let (number, unit) = text.split_at(text.len() - 1);
     assert!(number.len() <= 8, "{text}: at most 8 digits");

@@ -1,4 +1,4 @@
-//! A real `leno-proxy` that asks a real `leno-control` for what its calls need.
+//! A real `leno-proxy` that gets the resources for its calls from a real `leno-control`.
 
 mod connections;
 mod forgetting;
@@ -12,11 +12,11 @@ use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, wait_for};
 use leno_tests::xds::Control;
 
-/// How long an edit may take to be in force: the proxy's longest pause before it tries a control plane that was down
-/// is 15 s, and this machine may be busy.
+/// Longest time until an edit takes effect: the proxy's longest pause before it retries the control plane is 15 s, and
+/// the machine may be busy.
 const SOON: Duration = Duration::from_secs(40);
 
-/// A call, and what came of it: the gRPC status, and what the proxy says went wrong.
+/// A call, and its result: the gRPC status, and the proxy's error.
 async fn call(client: &Client) -> (Option<u8>, Option<String>) {
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     (answer.grpc_status(), answer.field("leno-proxy-error").map(str::to_owned))
@@ -80,7 +80,7 @@ async fn what_is_known_holds_while_the_control_plane_is_gone_and_news_come_when_
     control.directory().put(&Service::echo(&[a.address(), b.address()]));
     control.restart();
     call_until(&client, || b.calls() > 0).await;
-    // What was asked meanwhile has been answered by now, or is within a call's patience.
+    // Requests that were sent meanwhile are answered by now, or within a call's patience.
     wait_for("the other Service is known", SOON, || {
         let runtime = tokio::runtime::Handle::current();
         let outcome = tokio::task::block_in_place(|| runtime.block_on(call(&stranger)));

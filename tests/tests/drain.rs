@@ -1,4 +1,4 @@
-//! SIGTERM: say GOAWAY, finish what has begun, leave in time.
+//! SIGTERM: send GOAWAY, finish open calls, end in time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ async fn a_draining_proxy_is_not_ready_and_takes_no_new_calls() {
     let not_ready = || proxy.get("/ready").is_ok_and(|(status, _)| status == 503).then_some(());
     wait_for("GET /ready says 503", Duration::from_secs(20), not_ready);
     let deadline = Instant::now() + Duration::from_secs(20);
-    // The GOAWAY reaches the client, which then knows that a new call has to go elsewhere.
+    // The GOAWAY reaches the client, which then opens no more calls here.
     while client.open(&Call::new("Echo")).await.is_ok() {
         assert!(Instant::now() < deadline, "the client was never told to go elsewhere");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -55,7 +55,7 @@ fn an_idle_client_is_told_goaway_without_an_error() {
     let mut proxy = Proxy::start(&[]);
     let mut idle = Attacker::connect(proxy.outbound(), Instant::now() + Duration::from_secs(20)).expect("a connection");
     idle.greet(&[]).expect("the proxy listens");
-    // Then the proxy has read what the client sent, before it is told to end.
+    // Then the proxy has read the client's bytes before it gets the signal.
     wait_for("the client's settings are acknowledged", Duration::from_secs(20), || {
         idle.heard().settings_acknowledged.then_some(())
     });

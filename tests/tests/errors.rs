@@ -1,4 +1,4 @@
-//! What callers get when the proxy itself has to answer.
+//! The answers that callers get from the proxy itself.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,12 +17,12 @@ use super::faults::sides::Authority;
 const UNIMPLEMENTED: u8 = 12;
 const UNAVAILABLE: u8 = 14;
 
-/// "At once", on a busy machine: sooner than anything times out.
+/// "At once", on a busy machine: before any timeout.
 const AT_ONCE: Duration = Duration::from_secs(4);
-/// How long a program may take to end that has nothing to do.
+/// Longest time for an idle program to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes one call that the proxy has to answer itself, and checks what all such answers have in common.
+/// Makes one call that the proxy must answer itself, and checks the common properties of such answers.
 async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     let client = Client::connect(proxy.outbound(), authority).await;
     let start = Instant::now();
@@ -36,7 +36,7 @@ async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     answer
 }
 
-/// The kernel would let both listen, and deal connections out between them.
+/// The kernel would let both listen, and distribute connections between them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_that_somebody_listens_on_is_refused() {
     let proxy = Proxy::start(&[]);
@@ -144,11 +144,11 @@ fn a_tls_client_gets_an_alert_and_is_hung_up_on() {
     assert_eq!((content_type, level), (21, 2), "a fatal alert (RFC 8446 section 6): {answer:02x?}");
 }
 
-/// Says `bytes` and returns everything up to the end of the connection, which the proxy has to bring about.
+/// Sends `bytes`, and returns everything until the end of the connection, which the proxy must close.
 fn say(proxy: &Proxy, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(proxy.outbound()).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    // A client that is slow to speak must not be answered in HTTP/2 before anybody knows what it speaks.
+    // A slow client must not be answered in HTTP/2 before its protocol is known.
     std::thread::sleep(Duration::from_millis(100));
     stream.write_all(bytes).expect("the proxy listens");
     let mut answer = Vec::new();
@@ -156,7 +156,7 @@ fn say(proxy: &Proxy, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// A TLS 1.3 ClientHello as OpenSSL begins it: record and handshake headers, version, random, and no more than that.
+/// The beginning of a TLS 1.3 ClientHello as OpenSSL sends it: record and handshake headers, version, random.
 fn client_hello() -> Vec<u8> {
     let mut hello = vec![22, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
     hello.extend([7; 32]);

@@ -1,4 +1,4 @@
-//! h2spec, strict: the conformance suite that servers and proxies are judged by.
+//! h2spec in strict mode: the common conformance suite for HTTP/2 servers and proxies.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leno_tests::manifests::Service;
 use leno_tests::programs;
 use leno_tests::proxy::{Proxy, free_address};
 
-/// h2spec 2.6 has this many cases in strict mode; a suite that shrinks proves less.
+/// h2spec 2.6 has this many cases in strict mode; fewer would prove less.
 const STRICT_CASES: u32 = 146;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,7 +17,7 @@ async fn h2spec_finds_nothing_in_strict_mode() {
     let proxy = Proxy::start_with(outbound, &[Service::echo(&[backend.address()]).at(outbound)], &[]);
 
     let port = proxy.outbound().port().to_string();
-    // It looks at how the answer's DATA is sent.
+    // It checks how the answer's DATA is sent.
     let arguments = ["-S", "-h", "127.0.0.1", "-p", &port, "-P", "/test.Test/Text", "-o", "4"];
     let printed = programs::run("h2spec", &arguments, Duration::from_secs(300));
     let printed = programs::text(&printed);

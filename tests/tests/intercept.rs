@@ -1,6 +1,6 @@
-//! `leno intercept`: real connections between two network namespaces, and what the rules make of them.
+//! `leno intercept`: the effect of the rules on real connections between two network namespaces.
 //!
-//! Each test runs itself again in a namespace of its own ("here"), beside which it makes a second one ("there").
+//! Each test runs itself again in a separate namespace ("here"), and creates a second one beside it ("there").
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,9 +15,9 @@ use socket2::SockRef;
 /// The addresses of this namespace and of the other one, by family.
 const HERE: [&str; 2] = ["10.99.0.1", "fd00:99::1"];
 const THERE: [&str; 2] = ["10.99.0.2", "fd00:99::2"];
-/// What reads the backend that a test inside a namespace is about.
+/// Environment variable with the backend, for a test inside a namespace.
 const BACKEND: &str = "LENO_TEST_BACKEND";
-/// A user that nobody here is.
+/// The id of an unused user.
 const SOMEBODY_ELSE: &str = "2102";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -48,7 +48,7 @@ fn another_backend_takes_the_place_of_the_first() {
 
 #[test]
 fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown() {
-    // A user namespace in which one is nobody takes all capabilities away.
+    // In a user namespace without a mapping for the user, all capabilities are lost.
     let leno = programs::program("leno");
     let nobody = |words: &str| {
         let mut command = Command::new("unshare");
@@ -67,7 +67,7 @@ fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown(
     }
 }
 
-/// Runs one of the tests below in namespaces of its own.
+/// Runs one of the tests below in separate namespaces.
 fn run_inside(backend: &str, test: &str) {
     namespaces::run_test_inside(&format!("intercept::{test}"), &[(BACKEND, backend)]);
 }
@@ -81,7 +81,7 @@ fn redirects() {
     }
     up(SOMEBODY_ELSE, "--skip-inbound-ports 22,1000-2000 --skip-outbound-ports 25,3000-4000");
     for (own, other) in HERE.into_iter().zip(THERE) {
-        // Outbound, and what the application keeps to itself.
+        // Outbound connections, and connections of the application to itself.
         assert_eq!(call(other, 80), format!("4140 {}", address(other, 80)));
         assert_eq!(call(other, 2999), format!("4140 {}", address(other, 2999)));
         for port in [25, 3000, 4000] {
@@ -161,7 +161,7 @@ fn up(proxy_uid: &str, words: &str) {
     leno(&format!("up --proxy-uid {proxy_uid} --backend {backend} {words}"));
 }
 
-/// Rules of somebody else, in all places where ours might be.
+/// Rules of another program, in all places where ours might be.
 fn foreign_rules() {
     let script = "nft add table inet foreign
         nft add chain inet foreign output '{ type nat hook output priority -100; }'
@@ -173,7 +173,7 @@ fn foreign_rules() {
     programs::run_well("sh", &["-ec", script], TIMEOUT);
 }
 
-/// Everything that netfilter does here, without its counters.
+/// All netfilter rules, without counters.
 fn all_rules() -> String {
     let script = "nft --stateless list ruleset; iptables-legacy-save; ip6tables-legacy-save";
     let text = programs::run_well("sh", &["-ec", script], TIMEOUT);
@@ -181,7 +181,7 @@ fn all_rules() -> String {
     text.lines().filter(is_rule).map(|line| line.split(" [").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Listens on a port, and tells each connection that port and where it was going.
+/// Listens on a port, and sends each connection that port and its original destination.
 fn report_on(port: u16) {
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).expect("the port is free in a new namespace");
     thread::spawn(move || {
@@ -200,7 +200,7 @@ fn address(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse::<IpAddr>().expect("an address"), port)
 }
 
-/// Calls from here: what the listener said, or that there is none.
+/// Calls from here: the listener's answer, or that there is none.
 fn call(ip: &str, port: u16) -> String {
     let Ok(mut connection) = TcpStream::connect_timeout(&address(ip, port), TIMEOUT) else {
         return "refused".to_owned();
@@ -210,11 +210,11 @@ fn call(ip: &str, port: u16) -> String {
     said
 }
 
-/// The namespace that is not ours.
+/// The other namespace.
 struct Neighbour(Child);
 
 impl Neighbour {
-    /// Makes it, joined to ours by a pair of virtual Ethernet devices.
+    /// Creates it, connected to ours by a pair of virtual Ethernet devices.
     fn new() -> Self {
         let mut command = Command::new("unshare");
         command.args(["--net", "sleep", "60"]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -244,7 +244,7 @@ impl Neighbour {
         this
     }
 
-    /// Calls from there: what the listener said, or that there is none.
+    /// Calls from there: the listener's answer, or that there is none.
     fn call(&self, ip: &str, port: u16) -> String {
         let script = format!("exec 3<>/dev/tcp/{ip}/{port} && cat <&3");
         let output = self.run("bash", &["-c", &script]);

@@ -7,8 +7,8 @@ use leno_tests::manifests::Service;
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
-/// Every case that the two have in common without TLS. `pick_first_unary` is not among them: it needs an id that this
-/// server does not send.
+/// Every case that both support without TLS. `pick_first_unary` is omitted: it needs an id that this server does not
+/// send.
 pub(crate) const CASES: [&str; 18] = [
     "empty_unary",
     "large_unary",
@@ -30,7 +30,7 @@ pub(crate) const CASES: [&str; 18] = [
     "orca_oob",
 ];
 
-/// The balancer that the client's ORCA cases measure with.
+/// The balancer for the client's ORCA cases.
 const ORCA: &str = r#"{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}"#;
 
 #[test]
@@ -46,17 +46,17 @@ fn every_interop_case_passes_through_the_proxy() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// What the client printed if the case failed.
+/// The client's output, if the case failed.
 fn failure(case: &str, port: &str) -> Option<String> {
     let output = programs::run("interop-client", &arguments(case, "127.0.0.1", port), Duration::from_secs(30));
     (!output.status.success()).then(|| format!("{case}: {}", programs::text(&output)))
 }
 
-/// What the client is to be told for one case.
+/// The client's arguments for one case.
 pub(crate) fn arguments<'a>(case: &'a str, host: &'a str, port: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["-server_host", host, "-server_port", port, "-test_case", case];
     if case.ends_with("_soak") {
-        // As long as a busy machine takes; by itself the client gives each call a second.
+        // Long enough for a busy machine; the client's default is a second per call.
         arguments.extend(["-soak_per_iteration_max_acceptable_latency_ms", "10000"]);
         arguments.extend(["-soak_overall_timeout_seconds", "25"]);
     }

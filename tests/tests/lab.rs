@@ -1,4 +1,4 @@
-//! `leno lab run`: short experiments with real proxies, and what they leave behind.
+//! `leno lab run`: short experiments with real proxies, and their results.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use leno_tests::proxy::{Signal, wait_for};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 
-/// What must be within a run's line, whatever the scenario.
+/// Fields of every run's line, whatever the scenario.
 const FIGURES: [&str; 13] = [
     "skew_ms",
     "connections",
@@ -27,7 +27,7 @@ const FIGURES: [&str; 13] = [
     "foreign_cpu",
 ];
 
-/// `leno lab run` with these words, and its results in `out`.
+/// `leno lab run` with these arguments, and its results in `out`.
 fn lab(words: &str, out: &Path) -> Command {
     let mut command = Command::new(programs::program("leno"));
     command.args(["lab", "run"]).args(words.split(' ')).arg("--out").arg(out).stdin(Stdio::null());
@@ -40,7 +40,7 @@ fn run_well(words: &str, out: &Path) -> Vec<Value> {
     runs(out)
 }
 
-/// The whole lines of runs.jsonl.
+/// The complete lines of runs.jsonl.
 fn runs(out: &Path) -> Vec<Value> {
     let text = fs::read_to_string(out.join("runs.jsonl")).unwrap_or_default();
     assert!(text.is_empty() || text.ends_with('\n'), "half a line: {text}");
@@ -134,7 +134,7 @@ fn ending_it_leaves_whole_lines_and_no_programs() {
     let children = children_of(lab.0.id());
     assert!(children.len() >= 5, "five backends at least: {children:?}");
 
-    // As Ctrl-C does, which a shell's background jobs ignore, and with them this test there.
+    // Like Ctrl-C, but with SIGTERM: a shell's background jobs, and with them this test, ignore SIGINT.
     kill_process(Pid::from_child(&lab.0), Signal::TERM).expect("it runs");
     lab.0.wait().expect("it ends");
     assert!(!runs(out.path()).is_empty());
@@ -168,7 +168,7 @@ fn a_backend_that_fails_or_recovers_is_told_apart_from_the_others() {
     let out = new_dir();
     let words = "fast-fail --targets leno,haproxy --rate 500 --duration-s 2 --warm-up-s 1 --repeat 1";
     for run in run_well(words, out.path()) {
-        // Each call that reached the failing backend came back as an error, and no other did.
+        // Each call that reached the failing backend returned an error, and no other call did.
         let all = number(&run, "calls") + number(&run, "errors");
         let failed = number(&run, "errors") / all;
         assert!((failed - number(&run, "slow_share")).abs() < 0.05, "{run}");
@@ -255,7 +255,7 @@ fn requests_of_http1_go_through_one_proxy_and_through_two() {
     }
 }
 
-/// What OpenSSL says of a server of the mesh, to whom it shows the client's certificate or none.
+/// OpenSSL's output about a server of the mesh, with the client's certificate or without one.
 fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     let file = |name: &str| certificates.join(name).display().to_string();
     let (authority, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
@@ -265,18 +265,18 @@ fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     if with_certificate {
         arguments.extend(["-cert", &certificate, "-key", &key]);
     } else {
-        // It waits for what the server says to that.
+        // Waits for the server's reaction.
         arguments.push("-ign_eof");
     }
     programs::text(&programs::run("openssl", &arguments, Duration::from_secs(10)))
 }
 
-/// The lab, killed when the test ends early.
+/// The lab, killed if the test ends early.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended, as a rule.
+        // Usually it has ended.
         self.0.kill().ok();
         self.0.wait().ok();
     }

@@ -1,4 +1,4 @@
-//! The proxy's own log, when a client would fill it or its reader stands still.
+//! The proxy's own log, with a client that tries to fill it, and with a reader that stops.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,13 +9,13 @@ use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::Proxy;
 use leno_tests::wire;
 
-/// Lines that a pipe (64 KiB) has no room for, by far.
+/// Far more lines than fit into a pipe (64 KiB).
 const LINES: usize = 3_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_is_not_read_holds_up_no_call() {
     let backend = Backend::start().await;
-    // Each refused call is a line at this level.
+    // Each refused call logs a line at this level.
     let proxy = Proxy::start_with_unread_log(&[Service::echo(&[backend.address()])], &["--log", "debug"]);
     let stranger = Client::connect(proxy.outbound(), "nothing.default:1").await;
     for _ in 0..LINES {
@@ -30,12 +30,12 @@ async fn a_log_that_is_not_read_holds_up_no_call() {
 async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
-    // A frame of a type that may not come first (RFC 9113 section 3.4).
+    // A frame of a type that must not come first (RFC 9113 section 3.4).
     let mistake = [wire::PREFACE, &wire::window_update(0, 1)].concat();
     for _ in 0..LINES {
         let mut attacker = TcpStream::connect(proxy.outbound()).expect("a connection");
         attacker.write_all(&mistake).expect("the proxy reads");
-        // Until the proxy closes it, so that every one of them is judged.
+        // Read until the proxy closes the connection, so that it has judged every mistake.
         let _ = attacker.read_to_end(&mut Vec::new());
     }
     proxy.wait_for_log(&["more log lines of leno_proxy::worker", "were left out"]);

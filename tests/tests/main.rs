@@ -1,6 +1,6 @@
 //! Whole-system tests: real programs on loopback around a real `leno-proxy`.
 //!
-//! `./test` runs them one at a time (`--test-threads=1`): they measure, on few cores.
+//! `./test` runs them one at a time (`--test-threads=1`), because they measure on few cores.
 
 mod attacks;
 mod balancing;

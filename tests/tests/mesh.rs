@@ -1,4 +1,4 @@
-//! Unmodified programs that talk through a mesh of proxies, each in a network namespace of its own.
+//! Unmodified programs that communicate through a mesh of proxies, each in its own network namespace.
 
 mod admin;
 mod connections;
@@ -16,7 +16,7 @@ mod wire;
 
 use leno_tests::mesh::{Mesh, MeshService, Workload};
 
-/// A client and the server of a service, both meshed.
+/// A client and a server of a service, both meshed.
 struct Pair {
     client: Workload,
     server: Workload,
@@ -24,12 +24,12 @@ struct Pair {
 }
 
 impl Pair {
-    /// Makes them, as workloads that are called `client` and `server`; `None` where only root could.
+    /// Creates the workloads `client` and `server`; `None` if only root could.
     fn new(service: impl for<'a> FnOnce(&'a Workload) -> MeshService<'a>) -> Option<Self> {
         Self::with(&[], service)
     }
 
-    /// The same, where their proxies have these arguments more.
+    /// As above, with additional arguments for their proxies.
     fn with(arguments: &[&str], service: impl for<'a> FnOnce(&'a Workload) -> MeshService<'a>) -> Option<Self> {
         let mesh = Mesh::new()?;
         let (client, server) = (mesh.meshed("client", arguments), mesh.meshed("server", arguments));
@@ -37,7 +37,7 @@ impl Pair {
         Some(Self { client, server, mesh })
     }
 
-    /// Checks that the connections to the server which the client's proxy made were all of mutual TLS.
+    /// Checks that the client's proxy used mutual TLS for all connections to the server.
     fn assert_encrypted(&self) {
         let opened =
             |labels: &[&str]| self.client.scrape().sum("tcp_open_total", &[&[r#"peer="dst""#], labels].concat());

@@ -1,6 +1,6 @@
-//! Connections that netfilter redirected: the Service is the one of the original destination.
+//! Connections that netfilter redirected: the original destination selects the Service.
 //!
-//! The test runs itself again in a network namespace of its own, where nft may redirect what it likes.
+//! The test runs itself again in a separate network namespace, in which nft may redirect anything.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use leno_tests::manifests::Service;
 use leno_tests::programs;
 use leno_tests::proxy::Proxy;
 
-/// Redirects what goes to the two clusterIPs of the test to the proxy's port.
+/// Redirects connections to the test's two clusterIPs to the proxy's port.
 const RULES: &str = "table inet leno {
   chain output {
     type nat hook output priority -100;
@@ -45,7 +45,7 @@ async fn inside_the_namespace() {
         let outbound = "[::]:4140".parse().expect("an address");
         let meant = Service::new("meant", &[backend.address()]).at(address);
         let proxy = Proxy::start_with(outbound, &[meant], &[]);
-        // The name that the call gives does not matter: the connection says where it was going.
+        // The call's authority does not matter: the connection has an original destination.
         let client = Client::connect(address, "whatever.example").await;
         let answer = client.call(&Call::new("Echo"), b"hello").await;
         assert_eq!(answer.grpc_status(), Some(0), "{address}: {answer:?}");

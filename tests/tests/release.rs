@@ -1,7 +1,7 @@
-//! `./release`: its files are the same each time, and a user can install them.
+//! `./release`: its files are reproducible, and a user can install them.
 //!
-//! Most tests share one release, of the programs that are tested (`LENO_PROGRAMS`) and of quickly compiled ones for the other
-//! architecture. `LENO_RELEASE_TWICE=1` also compiles all programs twice, which takes more than ten minutes.
+//! Most tests share one release, of the programs under test (`LENO_PROGRAMS`) and of quickly compiled ones for the
+//! other architecture. `LENO_RELEASE_TWICE=1` also compiles all programs twice, which takes more than ten minutes.
 
 use std::fs;
 use std::net::TcpStream;
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAMS: [&str; 4] = ["leno", "leno-proxy", "leno-control", "leno-init"];
-/// What a busy machine needs to start a program, which qemu may have to translate first.
+/// Time for a busy machine to start a program, possibly under qemu.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// This machine's architecture and the other one: as Debian and images call it, and as the kernel does.
+/// This machine's architecture and the other one: in the names of Debian and images, and of the kernel.
 const HERE: (&str, &str) = if cfg!(target_arch = "x86_64") { AMD64 } else { ARM64 };
 const ELSEWHERE: (&str, &str) = if cfg!(target_arch = "x86_64") { ARM64 } else { AMD64 };
 const AMD64: (&str, &str) = ("amd64", "x86_64");
@@ -31,7 +31,7 @@ const ARM64: (&str, &str) = ("arm64", "aarch64");
 struct Release {
     files: PathBuf,
     programs: PathBuf,
-    /// Those that it has programs for.
+    /// The architectures for which it has programs.
     architectures: Vec<&'static str>,
 }
 
@@ -55,7 +55,7 @@ static RELEASE: LazyLock<Release> = LazyLock::new(|| {
 fn packing_the_same_programs_twice_gives_the_same_bytes() {
     let programs = scratch("small");
     for architecture in [HERE.0, ELSEWHERE.0] {
-        // One small program under all names: what is tested is the packing.
+        // One small program under all names: the test is about packing.
         let to = programs.join(architecture);
         fs::create_dir_all(&to).expect("a directory");
         let [leno, others @ ..] = PROGRAMS;
@@ -281,7 +281,7 @@ fn programs_for_the_other_architecture_start_and_relay_a_call() {
     assert!(answer.contains(r#""server": "native""#), "{answer}");
 }
 
-/// The architectures that programs can be compiled for here.
+/// The architectures for which this machine can compile programs.
 fn architectures() -> Vec<&'static str> {
     [HERE.0, ELSEWHERE.0]
         .into_iter()
@@ -289,7 +289,7 @@ fn architectures() -> Vec<&'static str> {
         .collect()
 }
 
-/// What a build for this architecture lacks; empty if it lacks nothing.
+/// The missing requirements of a build for this architecture; empty if it can build.
 fn missing(architecture: &str) -> String {
     let asked = Command::new(root().join("packaging/programs"))
         .args(["--missing", architecture])
@@ -298,7 +298,7 @@ fn missing(architecture: &str) -> String {
     programs::text(&asked).trim().to_owned()
 }
 
-/// The programs that the tests use, which are static where `./test` built them.
+/// The programs of the tests, which are static if `./test` built them.
 fn copy_programs(to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     PROGRAMS.iter().for_each(|name| strip(name, &to.join(name)));
@@ -313,9 +313,9 @@ fn compile(architecture: &str, to: &Path, target_dir: &Path) {
     succeed(command.arg(architecture).arg(to).env("PROFILE", "dev").env("TARGET_DIR", target_dir));
 }
 
-/// `./release` of these programs, for a checkout that may have changes.
+/// `./release` of these programs, from a checkout that may have changes.
 fn release(files: &Path, programs: &Path, architectures: &[&str]) -> Command {
-    // Tests run at the same time: each with a file of its own.
+    // Tests run concurrently: each uses its own file.
     let changelog = files.with_extension("changelog");
     fs::write(&changelog, format!("# Changelog\n\n## [{VERSION}]\n\n- Something.\n")).expect("a changelog");
     let mut command = Command::new(root().join("release"));
@@ -326,13 +326,13 @@ fn release(files: &Path, programs: &Path, architectures: &[&str]) -> Command {
         .env("RELEASE_DIRTY", "1")
         .env("RELEASE_OUT", files)
         .env("RELEASE_PROGRAMS", programs)
-        // Programs with debug assertions are large, and how well they are compressed is not what is tested.
+        // Programs with debug assertions are large, and the compression is not under test.
         .env("DPKG_DEB_COMPRESSOR_TYPE", "gzip")
         .env("DPKG_DEB_COMPRESSOR_LEVEL", "1");
     command
 }
 
-/// Checks that the programs of a directory start: by themselves, or by an emulator.
+/// Checks that the programs of a directory start, directly or with an emulator.
 fn starts(directory: &Path, emulator: Option<&str>) {
     for program in PROGRAMS {
         let path = directory.join(program);
@@ -365,7 +365,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository")
 }
 
-/// A path in cargo's directory for tests, where nothing is.
+/// An empty path in cargo's directory for tests.
 fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release").join(name);
     if path.is_dir() {

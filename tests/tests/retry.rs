@@ -1,4 +1,4 @@
-//! Calls that a server did not process go elsewhere, and the caller does not notice.
+//! Calls that a server did not process are retried elsewhere, unnoticed by the caller.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use leno_tests::wire::{self, code};
 const UNAVAILABLE: u8 = 14;
 const SOON: Duration = Duration::from_secs(20);
 
-/// Takes turns, so that the servers under test are certain to be chosen.
+/// Uses round robin, so that the servers under test are certain to be chosen.
 fn in_turns(endpoints: &[SocketAddr]) -> Service {
     Service::echo(endpoints).annotated("leno.dev/balancer", "round-robin")
 }
@@ -44,7 +44,7 @@ async fn a_call_that_everybody_refuses_fails_after_a_bounded_number_of_tries() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_above_a_goaways_last_stream_go_elsewhere() {
-    // Takes no call at all: its GOAWAY says that stream 0 was the last one.
+    // Processes no call: its GOAWAY has stream 0 as the last one.
     let leaving = Scripted::start(|_| Reply::SendAndClose(wire::goaway(0, code::NO_ERROR)));
     let good = Backend::start().await;
     let proxy = Proxy::start(&[in_turns(&[leaving.address(), good.address()])]);
@@ -54,7 +54,8 @@ async fn calls_above_a_goaways_last_stream_go_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_up_to_a_goaways_last_stream_finish_where_they_are() {
-    // The first call is answered after the GOAWAY that the second call provokes; the second was above it.
+    // The first call is answered after the GOAWAY that the second call triggers; the second call's stream is above the
+    // GOAWAY's.
     let requests = AtomicU64::new(0);
     let leaving = Scripted::start(move |begun| match requests.fetch_add(1, Ordering::Relaxed) {
         0 => Reply::Send(Vec::new()),
@@ -86,7 +87,7 @@ async fn an_answer_that_has_begun_is_never_asked_for_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_may_have_been_processed_is_not_sent_twice() {
-    // The connection breaks without a GOAWAY: nobody knows whether the request was processed.
+    // The connection breaks without a GOAWAY, so the request may have been processed.
     let breaking = Scripted::start(|_| Reply::SendAndClose(Vec::new()));
     let proxy = Proxy::start(&[Service::echo(&[breaking.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
@@ -104,7 +105,7 @@ async fn a_server_that_restarts_gracefully_costs_no_call() {
     let load = clients.keep_calling(8);
     for _ in 0..5 {
         load.wait_for_more(100, SOON).await;
-        // Without calls of its own it would end without a GOAWAY that a call could miss.
+        // Without any call its connection would end without a GOAWAY that a call could miss.
         wait_for("the server is used", SOON, || (restarts.calls() > 0).then_some(()));
         let address = restarts.address();
         restarts.stop_gracefully().await;

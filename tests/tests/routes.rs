@@ -1,4 +1,4 @@
-//! Routes, as people use them: `curl` and `grpcurl` call a Service, and somebody else may answer.
+//! Routes in use: `curl` and `grpcurl` call a Service, and another Service may answer.
 
 mod grpc;
 mod http1;

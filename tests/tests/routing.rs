@@ -1,4 +1,4 @@
-//! Which Service a call goes to, by its `:authority`.
+//! The Service of a call, by its `:authority`.
 
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};

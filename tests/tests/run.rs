@@ -1,6 +1,6 @@
 //! `leno run`: unmodified programs that find and call each other through their proxies, and leave nothing behind.
 //!
-//! Each test runs itself again in namespaces of its own, which stand for a whole machine.
+//! Each test runs itself again in separate namespaces, which represent a whole machine.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,11 +14,11 @@ use rustix::process::{Pid, kill_process};
 
 /// Long enough for a busy machine; a run starts in less than a second.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The user that the proxies run as.
+/// The user of the proxies.
 const PROXY_UID: u32 = 2102;
 const MANIFESTS: &str = "/run/leno/manifests";
 
-/// Answers each line with the same in capitals.
+/// Answers each line in capitals.
 const SHOUTING_SERVER: &str = "
 import socketserver
 class Shout(socketserver.StreamRequestHandler):
@@ -27,7 +27,7 @@ class Shout(socketserver.StreamRequestHandler):
             self.wfile.write(line.upper())
 socketserver.ThreadingTCPServer(('0.0.0.0', 7000), Shout).serve_forever()";
 
-/// Says one line to that server, and prints the answer.
+/// Sends one line to that server, and prints the answer.
 const SHOUTING_CLIENT: &str = "exec 3<>/dev/tcp/shouter/7000 && echo a secret >&3 && head -n 1 <&3";
 
 /// Writes every frame of the first run's device to a file.
@@ -104,7 +104,7 @@ fn calls() {
         wait_for_endpoint(number);
     }
 
-    // All at the same time, so that one server alone would not be the best choice.
+    // All at the same time, so that a single server would not be the best choice.
     let grpcurl = programs::program("grpcurl").to_string_lossy().into_owned();
     let answers = |name: &str, calls: usize| {
         let data = r#"{"delay_ms": 50}"#;
@@ -126,7 +126,7 @@ fn calls() {
     let shouted = run_well(&["--service", "web", "--namespace", "shop"], &["bash", "-ec", SHOUTING_CLIENT]);
     assert_eq!(shouted, "A SECRET\n");
 
-    // A program calls its own service, through its own proxy both ways.
+    // A program calls its own service, through its own proxy in both directions.
     let itself = "\"$0\" echo --listen 0.0.0.0:50052 --name itself & until \"$1\" -plaintext -d '{}' \
                   narcissus:50052 leno.echo.v1.Echo/Unary; do sleep 0.1; done; kill $!";
     let service = ["--service", "narcissus", "--port", "50052"];
@@ -134,7 +134,7 @@ fn calls() {
     let answer = run_well(&service, &["sh", "-c", itself, &leno, &grpcurl]);
     assert!(answer.contains("\"itself\""), "{answer}");
 
-    // One of the two stops in an orderly way: calls go to the other.
+    // One of the two stops gracefully: calls go to the other.
     first.signal(Signal::TERM);
     assert_eq!(first.wait(), Some(0));
     let others = answers("echo", 10);
@@ -145,7 +145,7 @@ fn calls() {
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
 fn rolling_restart() {
-    // One by one, so that each has the number that we think it has.
+    // One by one, so that each gets the expected number.
     let start = |number| {
         let server = serve_echo("echo");
         wait_for_endpoint(number);
@@ -162,7 +162,7 @@ fn rolling_restart() {
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), Some(0));
         assert!(!endpoint(number).exists());
-        // It gets the number and with it the address of the one that ended.
+        // It gets the number, and with it the address, of the run that ended.
         *server = start(number);
     }
     let output = client.wait_with_output().expect("it ends");
@@ -184,7 +184,7 @@ fn is_encrypted() {
     assert_eq!(run_well(&["--service", "web"], &["bash", "-ec", SHOUTING_CLIENT]), "A SECRET\n");
 
     let has = |frames: &[u8], text: &str| frames.windows(text.len()).any(|bytes| bytes == text.as_bytes());
-    // The name in the proxies' handshake is in clear, and shows that their frames are captured.
+    // The server name in the proxies' handshake is unencrypted, and shows that their frames are captured.
     let frames = wait_for("a handshake between proxies", PATIENCE, || {
         fs::read(captured).ok().filter(|frames| has(frames, ".leno.internal"))
     });
@@ -216,7 +216,7 @@ fn ends() {
         fs::remove_file("/run/started").expect("it is there");
     }
 
-    // As the user behind sudo, in a network and with a hosts file of its own.
+    // As the user behind sudo, with a separate network and hosts file.
     let mut command = leno(&["--service", "cart"], &["sh", "-c", "id -u; cat /proc/net/dev /etc/hosts"]);
     let own_hosts = fs::read_to_string("/etc/hosts").expect("it is there");
     let output = command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").output().expect("leno starts");
@@ -297,7 +297,7 @@ fn proxy_dies_after_an_upgrade() {
     let mut run = Run(child.expect("leno starts"));
     wait_for("the program", PATIENCE, || Path::new("/run/started").exists().then_some(()));
     let first = proxy_in("leno0-2").expect("programs start after it");
-    // As package managers do: another file takes the name.
+    // Like package managers: another file takes the name.
     fs::write("/run/new-leno", "another version").expect("there is room");
     fs::rename("/run/new-leno", installed).expect("it is there");
     kill_process(first, Signal::KILL).expect("it runs");
@@ -339,7 +339,7 @@ impl Run {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
     }
 
-    /// Waits for its end; its exit code, if it has one.
+    /// Waits for its end; returns its exit code, if any.
     fn wait(&mut self) -> Option<i32> {
         let status = wait_for("the end of the run", PATIENCE, || self.0.try_wait().expect("the child is ours"));
         status.code()
@@ -355,7 +355,7 @@ impl Drop for Run {
     }
 }
 
-/// One more server of the service `echo` in the namespace `shop`.
+/// Another server of the service `echo` in the namespace `shop`.
 fn serve_echo(name: &str) -> Run {
     let leno = programs::program("leno").to_string_lossy().into_owned();
     let service = ["--service", "echo", "--namespace", "shop", "--port", "50051"];
@@ -372,14 +372,14 @@ fn run(options: &[&str], program: &[&str]) -> Output {
     leno(options, program).output().expect("leno starts: `cargo build --release -p leno` builds it")
 }
 
-/// Runs a program that must succeed, and returns what it wrote.
+/// Runs a program that must succeed, and returns its output.
 fn run_well(options: &[&str], program: &[&str]) -> String {
     let output = run(options, program);
     assert!(output.status.success(), "{program:?}: {}", programs::text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The process in a network namespace that runs as the proxies' user.
+/// The process of the proxies' user in a network namespace.
 fn proxy_in(namespace: &str) -> Option<Pid> {
     let pids = programs::run_well("ip", &["netns", "pids", namespace], PATIENCE);
     let is_proxys = |pid: &&str| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == PROXY_UID);

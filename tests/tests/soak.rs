@@ -7,12 +7,12 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::Proxy;
 
-/// How many calls; `LENO_SOAK_CALLS=1000000` for the long version.
+/// Number of calls; `LENO_SOAK_CALLS=1000000` for the long version.
 fn calls() -> usize {
     std::env::var("LENO_SOAK_CALLS").map_or(100_000, |text| text.parse().expect("LENO_SOAK_CALLS is a number"))
 }
 
-/// How long everything stays as it is between two changes.
+/// Time between two changes.
 const CALM: Duration = Duration::from_millis(200);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +34,7 @@ async fn no_call_fails_while_endpoints_come_go_and_restart() {
 
 async fn change_again_and_again(proxy: &Proxy, mut backends: Vec<Backend>) {
     loop {
-        // A graceful restart, as a rolling update makes it: out of the slices, GOAWAY, gone, and a new one comes.
+        // A graceful restart, as in a rolling update: removed from the slices, GOAWAY, end, and a new server starts.
         tokio::time::sleep(CALM).await;
         let leaving = backends.remove(0);
         proxy.directory().put(&service(&backends));

@@ -1,4 +1,4 @@
-//! All four kinds of streaming, cancellation both ways, and back-pressure.
+//! All four kinds of streaming, cancellation by both sides, and back-pressure.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use leno_tests::proxy::{Proxy, wait_for};
 use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::wire::{self, code, flag};
 
-/// A server, a proxy before it, and a client.
+/// A server, a proxy in front of it, and a client.
 async fn one_of_each() -> (Backend, Proxy, Client) {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
@@ -23,7 +23,7 @@ async fn one_of_each() -> (Backend, Proxy, Client) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_every_size_come_back_unchanged() {
     let (_backend, _proxy, client) = one_of_each().await;
-    // Around the frame size (16,384), the first window (65,535), and far beyond both.
+    // Around the frame size (16,384), around the first window (65,535), and far beyond both.
     for size in [0, 1, 16_378, 16_379, 16_380, 65_530, 65_531, 1 << 20, 16 << 20] {
         let payload: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
         let answer = client.call(&Call::new("Echo"), &payload).await;
@@ -58,7 +58,7 @@ async fn ten_thousand_small_messages_arrive_in_a_client_stream() {
 async fn a_conversation_goes_back_and_forth_without_delay() {
     let (_backend, _proxy, client) = one_of_each().await;
     let (response, mut request) = client.open(&Call::new("Bidi")).await.expect("the call begins");
-    // The answer's headers arrive although the request has sent nothing yet.
+    // The response's headers arrive although the request has sent no content yet.
     let mut body = response.await.expect("headers").into_body();
     let talk = async {
         for number in 0..500_u32 {
@@ -70,7 +70,7 @@ async fn a_conversation_goes_back_and_forth_without_delay() {
         messages::read(&mut body).await?;
         body.trailers().await
     };
-    // Each way back and forth takes well below a millisecond, or 40 if somebody holds bytes back.
+    // Each round trip takes well below a millisecond, or 40 ms if a side delays bytes.
     let trailers = tokio::time::timeout(Duration::from_secs(15), talk).await.expect("500 turns in fifteen seconds");
     let trailers = trailers.expect("no reset").expect("trailers");
     assert_eq!(trailers.get("grpc-status").map(http::HeaderValue::as_bytes), Some(&b"0"[..]));
@@ -147,7 +147,7 @@ async fn a_reader_that_pauses_holds_the_server_back_and_not_the_proxy_full() {
     let grown_kib = proxy.resident_kib().saturating_sub(before_kib);
     assert!(grown_kib < 4 * 1024, "the proxy holds {grown_kib} KiB for a caller that does not read");
 
-    // Others are not held up by it, although they share the connection to the server.
+    // Other calls are not blocked, although they share the connection to the server.
     let other = Client::connect(proxy.outbound(), ECHO).await;
     let answer = other.call(&Call::new("Echo"), b"hello").await;
     assert_eq!(answer.grpc_status(), Some(0));
@@ -157,7 +157,7 @@ async fn a_reader_that_pauses_holds_the_server_back_and_not_the_proxy_full() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_read_holds_the_caller_back() {
-    // It never gives any window back: the first 65,535 bytes are all that it takes.
+    // It never returns any window: it accepts only the first 65,535 bytes.
     let silent = Scripted::start(|_| Reply::Send(Vec::new()));
     let proxy = Proxy::start(&[Service::echo(&[silent.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;

@@ -1,4 +1,4 @@
-//! Clients of xDS that nobody here wrote, served by a real `leno-control`.
+//! Third-party xDS clients with a real `leno-control`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use leno_tests::xds::{Authority, Companion, Control, Envoy, GoClient};
 
 /// The method that every backend answers.
 const UNARY: &str = "/leno.echo.v1.Echo/Unary";
-/// How long an edit may take to be in force.
+/// Longest time until an edit takes effect.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Half of the calls to `echo` go to the Service `other`.
@@ -26,14 +26,14 @@ spec:
   - backendRefs: [{name: echo, port: 50051, weight: 1}, {name: other, port: 50051, weight: 1}]
 ";
 
-/// Calls that each backend took while `calls` were made.
+/// Number of calls at each backend during `calls`.
 fn took(backends: &[&Backend], calls: impl FnOnce()) -> Vec<u64> {
     let before: Vec<u64> = backends.iter().map(|backend| backend.calls()).collect();
     calls();
     backends.iter().zip(before).map(|(backend, before)| backend.calls() - before).collect()
 }
 
-/// Makes calls until only the backends take them that `expected` says.
+/// Makes calls until only the expected backends get them.
 fn wait_until_used(backends: &[&Backend], expected: &[bool], mut call: impl FnMut()) {
     wait_for(&format!("calls go to {expected:?}"), SOON, || {
         let took = took(backends, &mut call);
@@ -72,8 +72,8 @@ async fn grpc_go_follows_weighted_routes() {
         assert_eq!(took(&[&echo, &other], || assert_eq!(client.call(UNARY, 20), "OK=20")), [20, 0]);
 
         control.directory().write("half.yaml", HALF);
-        // A call at the moment when grpc-go takes in a new cluster may meet its resolver's state and not yet its
-        // balancer's ("unknown cluster selected"), so that nothing is said of these.
+        // While grpc-go applies a new cluster, a call may meet its resolver's state and not yet its balancer's
+        // ("unknown cluster selected"). So these calls are not checked.
         wait_until_used(&[&echo, &other], &[true, true], || drop(client.call(UNARY, 50)));
         let spread = took(&[&echo, &other], || assert_eq!(client.call(UNARY, 400), "OK=400"));
         assert!(spread.iter().all(|took| *took >= 120), "it is not half: {spread:?}");
@@ -204,7 +204,7 @@ async fn envoy_takes_a_listener_with_routes_of_connections_and_follows_them() {
     assert!(!page.to_string().contains("refused"), "{page}");
 }
 
-/// The Service `echo` with one endpoint behind a proxy, which listens at `inbound`.
+/// The Service `echo` with one endpoint, behind a proxy at `inbound`.
 fn meshed(endpoint: SocketAddr, inbound: SocketAddr) -> Service {
     Service::echo(&[endpoint]).endpoint_annotated(endpoint, "leno.dev/identity", "ns/shop/sa/echo").endpoint_annotated(
         endpoint,
@@ -224,7 +224,7 @@ fn proxy_of(service: &Service, inbound: SocketAddr, authority: &Authority) -> Pr
     )
 }
 
-/// Calls that came to the proxy from `shop/web` by mutual TLS.
+/// Number of calls at the proxy from `shop/web` over mutual TLS.
 fn secure_calls(proxy: &Proxy) -> usize {
     let (_, metrics) = proxy.get("/metrics").expect("the proxy answers");
     let is_secure = |line: &&str| {

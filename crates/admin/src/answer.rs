@@ -60,7 +60,7 @@ pub fn not_found() -> Answer {
 
 /// Rejects a method that the page does not support.
 pub fn wrong_method(allowed: &'static str) -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("this page takes {allowed}\n"));
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("this page supports {allowed}\n"));
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
 }

@@ -1,20 +1,20 @@
-//! The two forms in which Prometheus and its kin read metrics, and which of them a request asks for.
+//! The two text formats of metrics, and the choice between them.
 
 use std::fmt::Write;
 
 use hyper::header::{ACCEPT, HeaderMap};
 
-/// A form of metrics.
+/// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
-    /// Prometheus' own text format, version 0.0.4: what every reader knows.
+    /// Prometheus' text format, version 0.0.4, which every scraper supports.
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Exposition {
-    /// What `Accept` asks for: OpenMetrics only where it is named, and no less wanted than plain text.
+    /// The format for `Accept`: OpenMetrics if it is named, and preferred at least as much as plain text.
     pub fn asked_for(headers: &HeaderMap) -> Self {
         let (mut open_metrics, mut text) = (0.0, 0.0);
         let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
@@ -32,7 +32,7 @@ impl Exposition {
         if open_metrics > 0.0 && open_metrics >= text { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// What to send as `content-type`.
+    /// The value of `content-type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
@@ -40,10 +40,10 @@ impl Exposition {
         }
     }
 
-    /// Brings OpenMetrics text into this form.
+    /// Converts OpenMetrics text into this format.
     ///
-    /// OpenMetrics describes a counter `request` whose samples are `request_total`. The older format takes the description
-    /// only under the samples' name, and knows neither units nor the mark at the end.
+    /// OpenMetrics describes a counter `request` whose samples are `request_total`. The older format describes it under
+    /// the samples' name, and has neither units nor a mark at the end.
     pub fn of_open_metrics(self, text: String) -> String {
         if self == Self::OpenMetrics {
             return text;

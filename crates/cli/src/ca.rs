@@ -17,15 +17,16 @@ use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 /// What the authority can do.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Make an authority, and a trust bundle that trusts it alone
+    /// Make an authority, and a trust bundle with this authority as its only anchor
     Init {
-        /// What it vouches for: lower-case letters, digits, dots, dashes and underscores
+        /// Trust domain of the identities that the authority certifies: lower-case letters, digits, dots, dashes and
+        /// underscores
         #[arg(long, value_name = "NAME", default_value = "cluster.local")]
         trust_domain: TrustDomain,
         /// Directory to write to
         #[arg(long, value_name = "DIR", default_value = "ca")]
         out: PathBuf,
-        /// Replace an authority that is there; whatever it certified is trusted no more
+        /// Replace an existing authority; peers no longer trust the certificates that it issued
         #[arg(long)]
         force: bool,
     },
@@ -34,22 +35,22 @@ pub(crate) enum Command {
         /// Directory that `leno ca init` wrote
         #[arg(value_name = "DIR")]
         authority: PathBuf,
-        /// Who the program is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
+        /// Identity of the program: ns/NAMESPACE/sa/SERVICE-ACCOUNT
         workload: Workload,
         /// Directory to write to
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// How long it is valid: 90s, 24h
+        /// Lifetime of the certificate, as 90s or 24h
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_lifetime)]
         lifetime: Duration,
-        /// When it becomes valid and its lifetime starts, from now: -2h, 10m [default: now, and 5m before for clocks
-        /// that are behind]
+        /// Start of the certificate's validity and lifetime, relative to now, as -2h or 10m [default: now, and valid 5m
+        /// earlier for clocks that are slow]
         #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, value_parser = parse_offset)]
         not_before: Option<Offset>,
     },
 }
 
-/// A time before or after now.
+/// A time relative to now; negative before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offset {
     before: bool,
@@ -57,7 +58,6 @@ pub(crate) struct Offset {
 }
 
 impl Command {
-    /// Does it.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Init { trust_domain, out, force } => init(trust_domain, out, *force),

@@ -1,4 +1,4 @@
-//! `leno diagnostics`: looking into the mesh.
+//! `leno diagnostics`: commands that inspect the mesh.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -14,56 +14,56 @@ const INSECURE: &str = "warning: this configuration is insecure: it has no certi
                         in clear, and no side proves its identity; add --certificate, --key and --trust (on one machine, leno ca issue \
                         writes these files)";
 
-/// What to look at
+/// What to inspect
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Print the configuration with which Envoy or a gRPC program finds the control plane
+    /// Print the configuration with which Envoy or a gRPC program connects to the control plane
     Bootstrap(BootstrapOptions),
-    /// Show where the control plane has a Service's calls go
+    /// Show the endpoints that the control plane has for a Service's port
     Endpoints(EndpointsOptions),
     /// Show the AuthorizationPolicies that the control plane knows
     Policy(PolicyOptions),
-    /// Write the metrics of a Pod's proxy, as Prometheus reads them
+    /// Print the metrics of a Pod's proxy, in Prometheus' text format
     ProxyMetrics(PodOptions),
-    /// Write what a Pod's proxy has loaded, and what is wrong with it
+    /// Print the configuration that a Pod's proxy has loaded, and the mistakes in it
     Config(PodOptions),
 }
 
 #[derive(Args)]
 pub(crate) struct BootstrapOptions {
-    /// The client: envoy, or grpc for programs with gRPC's own xDS (put its path into GRPC_XDS_BOOTSTRAP)
+    /// Client: envoy, or grpc for programs with gRPC's own xDS (put the output's path into GRPC_XDS_BOOTSTRAP)
     #[arg(value_name = "CLIENT")]
     client: Client,
 
-    /// Where the control plane serves xDS: an address, or a DNS name that is in its certificate, and a port
+    /// Address of the control plane's xDS port: an IP address, or a DNS name that is in its certificate, and a port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:15010", value_parser = parse_control)]
     control: String,
 
-    /// What the client calls itself, in logs and on the control plane's page /clients
+    /// Name of the client in logs and on the control plane's page /clients
     #[arg(long, value_name = "NAME", default_value = "client")]
     node: String,
 
-    /// The namespace that the client is in, unless its certificate says so
+    /// Namespace of the client, unless its certificate names one
     #[arg(long, value_name = "NAMESPACE", default_value = "default")]
     namespace: String,
 
-    /// Where Envoy takes its application's connections
+    /// Address on which Envoy accepts its application's connections
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4140")]
     outbound: SocketAddr,
 
-    /// Where Envoy's own admin endpoint is
+    /// Address of Envoy's own admin endpoint
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9901")]
     admin: SocketAddr,
 
-    /// The client's certificate chain in PEM; without it, nothing is encrypted and no side proves its identity
+    /// The client's certificate chain in PEM; without it, nothing is encrypted and neither side proves its identity
     #[arg(long, value_name = "FILE", requires_all = ["key", "trust"])]
     certificate: Option<PathBuf>,
 
-    /// Its private key
+    /// The private key of that certificate
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
 
-    /// The trust bundle
+    /// The trust bundle, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     trust: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `leno exec`: how the lab starts every child process. Not for people.
+//! `leno exec`: starts every child process of the lab. Not for direct use.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,21 +7,21 @@ use std::path::PathBuf;
 /// Options of `leno exec`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The process that must still be the parent
+    /// Process id of the expected parent
     #[arg(long)]
     parent: u32,
-    /// A CPU that the program may use; all when not given
+    /// A CPU that the program may use; default: all
     #[arg(long)]
     cpu: Vec<usize>,
-    /// The program
+    /// Program to run
     program: PathBuf,
-    /// Its arguments
+    /// Arguments of the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
 impl Options {
-    /// Becomes the program; returns only on failure.
+    /// Replaces this process with the program; returns only if that fails.
     pub(crate) fn become_program(self) -> io::Error {
         leno_lab::child::become_program(self.parent, &self.cpu, &self.program, &self.args)
     }

@@ -1,6 +1,6 @@
-//! `leno inject` and `leno uninject`: proxies into Kubernetes manifests, and out of them.
+//! `leno inject` and `leno uninject`: add proxies to Kubernetes manifests, and remove them.
 //!
-//! What is decided is `leno_install`'s; here are the files, the output and what is said about it.
+//! `leno_install` decides what to change. This module reads the files, writes the output and prints the messages.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use leno_install::inject::Options as InjectOptions;
 use leno_install::manifest::{Format, Report, Rewritten, inject_file, uninject_file};
 use leno_install::yaml::Fault;
 
-/// The name that stands for standard input.
+/// File name that stands for standard input.
 const STDIN: &str = "-";
 
 /// Options of `leno inject`.
@@ -19,19 +19,19 @@ const STDIN: &str = "-";
 pub(crate) struct Options {
     #[command(flatten)]
     files: Files,
-    /// Namespace of the objects that do not name one
+    /// Namespace of objects that do not name one
     #[arg(long, short, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// The proxy's image, without its tag
+    /// Image of the proxy, without the tag
     #[arg(long, value_name = "IMAGE")]
     proxy_image: Option<String>,
-    /// The tag of the proxy's image
+    /// Tag of the proxy's image
     #[arg(long, value_name = "TAG")]
     proxy_version: Option<String>,
-    /// The cluster's DNS domain
+    /// DNS domain of the cluster
     #[arg(long, value_name = "DOMAIN")]
     cluster_domain: Option<String>,
-    /// The mesh's trust domain
+    /// Trust domain of the mesh
     #[arg(long, value_name = "DOMAIN")]
     trust_domain: Option<String>,
 }
@@ -48,12 +48,11 @@ struct Files {
     /// Files of Kubernetes objects, YAML or JSON; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Write all objects in one format, whatever they came in
+    /// Write all objects in this format; default: the format of the input
     #[arg(long, short, value_enum, value_name = "FORMAT")]
     output: Option<Output>,
 }
 
-/// How objects are written.
 #[derive(Clone, Copy, ValueEnum)]
 enum Output {
     /// YAML.
@@ -62,27 +61,26 @@ enum Output {
     Json,
 }
 
-/// Why nothing was written.
+/// Why the command wrote nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A file cannot be read.
     #[error("{file}: {source}")]
     Read { file: String, source: io::Error },
     /// A file is not YAML.
     #[error("{file}: {fault}")]
     Yaml { file: String, fault: Fault },
-    /// A file has the actions of a template, which are not YAML and would be lost.
+    /// A file contains template actions, which are not YAML: parsing would lose them.
     #[error(
         "{file}:{line}: this is a Helm template ({{{{...}}}}), not a Kubernetes object; render it first: helm template CHART | {command} -"
     )]
     Template { file: String, line: usize, command: &'static str },
-    /// Whoever should read the output does not.
+    /// The output's reader closed the pipe, or the disk is full.
     #[error("standard output: {0}")]
     Write(io::Error),
 }
 
 impl Options {
-    /// Writes the files with proxies in their workloads; nothing at all if somebody has to mend something first.
+    /// Writes the files with proxies added to their workloads. Writes nothing if a problem must be corrected first.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         let mut options = InjectOptions::default();
         let given = |option: Option<String>, setting: &mut String| {
@@ -99,7 +97,7 @@ impl Options {
 }
 
 impl UninjectOptions {
-    /// Writes the files without our proxies.
+    /// Writes the files without Leno's proxies.
     pub(crate) fn run(self) -> Result<ExitCode, Error> {
         self.files.rewrite("leno uninject", uninject_file)
     }
@@ -137,16 +135,16 @@ impl Files {
             eprintln!("{report}");
         }
         if reports.is_empty() {
-            eprintln!("leno: nothing here runs Pods; it is written as it is");
+            eprintln!("leno: no object here runs Pods; the input is written unchanged");
         }
         if is_failure {
-            eprintln!("leno: nothing is written until these are mended");
+            eprintln!("leno: nothing is written until you correct these");
         }
         Ok(if is_failure { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
-/// Puts the objects of one file after those of another.
+/// Appends the objects of one file to those of another.
 fn append(text: &mut String, next: &str, format: Option<Format>) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -167,10 +165,10 @@ fn read(file: &Path) -> Result<String, Error> {
     read.map_err(|source| Error::Read { file: name(file), source })
 }
 
-/// The first line with an action of a Helm template, from 1.
+/// The first line with an action of a Helm template, counted from 1.
 ///
-/// Values of rendered objects may have `{{` too, as the rules of Prometheus and Argo's workflows do. Only a line that YAML would read
-/// as something else counts: one that begins with an action, or whose value does, without quotes.
+/// Values of rendered objects may contain `{{` too, as in Prometheus rules and Argo workflows. So this matches only
+/// lines that YAML would misread: a line that begins with an action, or whose unquoted value does.
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {
         let line = line.trim_start().trim_start_matches("- ");
@@ -181,7 +179,7 @@ fn template_line(text: &str) -> Option<usize> {
         let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());
         line.starts_with("{{") || value.starts_with("{{")
     };
-    // Within a block scalar an action is text. A template without one outside of them is rare.
+    // Within a block scalar an action is plain text. Templates that have actions only there are rare.
     let mut scalar_indent = None;
     for (number, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();
@@ -202,7 +200,7 @@ fn template_line(text: &str) -> Option<usize> {
     None
 }
 
-/// What a message calls a file.
+/// The name of a file for messages.
 fn name(file: &Path) -> String {
     if file == Path::new(STDIN) { "standard input".to_owned() } else { file.display().to_string() }
 }

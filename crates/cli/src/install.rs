@@ -1,7 +1,7 @@
-//! `leno install`: the objects of an installation, for kubectl.
+//! `leno install`: renders the objects of an installation for kubectl.
 //!
-//! They are rendered without a cluster. One that can be reached is asked first whether an installation is in place, so that its values are
-//! not reset by mistake; a cluster that does not answer keeps nobody from rendering.
+//! Rendering needs no cluster. If a cluster can be reached, the command first asks whether Leno is installed there, so
+//! that it does not reset the values by mistake. A cluster that does not answer does not prevent rendering.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -17,11 +17,11 @@ use crate::cluster::block_on;
 use crate::cluster::connect::{ClusterError, Connect};
 use crate::cluster::running::Running;
 
-/// How long the cluster may take to tell whether Leno is installed.
+/// Longest time to wait for the cluster's answer.
 const ASK_MAX: Duration = Duration::from_secs(10);
 
-/// Annotation of the ConfigMap leno-config: what the installation's values differ in from the chart's, as JSON. By it
-/// `leno upgrade` keeps what was chosen.
+/// Annotation of the ConfigMap leno-config: the values that differ from the chart's defaults, as JSON. `leno upgrade`
+/// reads it to keep the chosen values.
 pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
 
 /// Options of `leno install`.
@@ -29,26 +29,27 @@ pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
 pub(crate) struct Options {
     #[command(flatten)]
     values: ValueOptions,
-    /// Write the custom resource definitions alone
+    /// Write only the custom resource definitions
     #[arg(long, conflicts_with = "skip_crds")]
     crds: bool,
-    /// Leave the custom resource definitions out
+    /// Omit the custom resource definitions
     #[arg(long)]
     skip_crds: bool,
-    /// Do not ask the cluster whether Leno is installed there already
+    /// Do not ask the cluster whether Leno is installed already
     #[arg(long)]
     offline: bool,
     #[command(flatten)]
     connect: Connect,
 }
 
-/// What an installation is told.
+/// Options for the chart's values.
 #[derive(Default, clap::Args)]
 pub(crate) struct ValueOptions {
-    /// For production: three replicas of the control plane with a high priority, a limit for its memory, and larger requests of proxies
+    /// Settings for production: three replicas of the control plane with a high priority and a memory limit, and larger
+    /// resource requests for proxies
     #[arg(long)]
     ha: bool,
-    /// A file of values, as charts/leno/values.yaml; may be repeated
+    /// File of values, with the structure of charts/leno/values.yaml; may be repeated
     #[arg(long, short = 'f', value_name = "FILE")]
     values: Vec<PathBuf>,
     /// Set one value, as control.replicas=2; may be repeated
@@ -56,7 +57,7 @@ pub(crate) struct ValueOptions {
     set: Vec<String>,
 }
 
-/// Which objects are written.
+/// The objects to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parts {
     All,
@@ -64,7 +65,7 @@ pub(crate) enum Parts {
     AllButDefinitions,
 }
 
-/// An installation as text.
+/// A rendered installation.
 pub(crate) struct Rendered {
     /// Every object, as YAML.
     pub(crate) text: String,
@@ -76,11 +77,11 @@ impl Options {
     /// Writes the objects as YAML.
     ///
     /// # Errors
-    /// Also where that would reset the values of the installation that the cluster has.
+    /// Also if that would reset the values of the existing installation.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let values = self.chosen()?;
         let rendered = render(&values, self.parts())?;
-        // Definitions have no values.
+        // Definitions do not depend on values.
         if !self.offline && !self.crds {
             match self.installed()? {
                 Ok(running) => {
@@ -89,7 +90,7 @@ impl Options {
                     running.refuse_older(&rendered.version)?;
                 }
                 Err(unknown) => eprintln!(
-                    "leno: whether Leno is installed already is not known: {}; --offline asks no cluster",
+                    "leno: cannot tell whether Leno is installed already: {}; --offline skips this check",
                     unknown.what
                 ),
             }
@@ -98,11 +99,11 @@ impl Options {
         Ok(())
     }
 
-    /// What the cluster has, or why it does not tell.
+    /// The cluster's installation, or why it could not be read.
     fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
         block_on(async {
             let asked = async { Running::read(&self.connect.cluster().await?).await };
-            let late = |_| Err(ClusterError::new("the API server does not answer", "see whether it runs"));
+            let late = |_| Err(ClusterError::new("the API server does not answer", "check that it runs"));
             tokio::time::timeout(ASK_MAX, asked).await.unwrap_or_else(late)
         })
     }
@@ -123,7 +124,7 @@ impl Options {
 }
 
 impl ValueOptions {
-    /// Puts what is told on top of `values`: single values over files, and files over --ha.
+    /// Applies the options to `values`: single values override files, and files override --ha.
     pub(crate) fn put_on(&self, values: &mut Value) -> Result<(), Box<dyn Error>> {
         if self.ha {
             merge(values, difference(&default_values(true)?, &default_values(false)?));
@@ -143,10 +144,10 @@ impl ValueOptions {
     }
 }
 
-/// The objects that these values make.
+/// Renders the objects for these values.
 ///
 /// # Errors
-/// A value that may not be what it is.
+/// If a value is not allowed.
 pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartError> {
     let mut rendered = Rendered { text: String::new(), version: String::new() };
     let chosen = difference(values, &default_values(false)?).to_string();
@@ -166,7 +167,7 @@ pub(crate) fn render(values: &Value, parts: Parts) -> Result<Rendered, ChartErro
     Ok(rendered)
 }
 
-/// What has to be merged into `base` to make `values` of it.
+/// The smallest object that, merged into `base`, gives `values`.
 fn difference(values: &Value, base: &Value) -> Value {
     let (Value::Object(values), Value::Object(base)) = (values, base) else { return values.clone() };
     let changed = values.iter().filter(|(key, value)| base.get(*key) != Some(value));

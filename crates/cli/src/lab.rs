@@ -8,26 +8,25 @@ use leno_lab::experiment::{self, ListOptions, Options};
 use leno_lab::tls::tunnel;
 use leno_lab::{control_plane, report, simulate};
 
-/// What the lab can do.
+/// Actions of the lab.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the scenarios, and the targets with what each needs
+    /// List the scenarios, and the targets with their requirements
     List(ListOptions),
-    /// Run real proxies between a load and real servers
+    /// Run real proxies between a load generator and real servers
     Run(Options),
-    /// Measure the control plane beside a real cluster: its memory, and how soon changes reach a thousand proxies
+    /// Measure the control plane of a real cluster: its memory, and how soon changes reach a thousand proxies
     ControlPlane(control_plane::Options),
-    /// Write summary.md and report.html again, from the raw runs
+    /// Write summary.md and report.html again from the raw runs
     Report(report::Options),
-    /// Put balancers alone through slow and failing servers, in simulated time
+    /// Test balancers alone against slow and failing servers, in simulated time
     Simulate(simulate::Options),
-    /// Carry connections in TLS, one end of it: what a mesh is compared with
+    /// Run one end of a TLS tunnel for connections: the baseline for comparisons with a mesh
     #[command(hide = true)]
     Tunnel(tunnel::Options),
 }
 
 impl Command {
-    /// Does it.
     pub(crate) fn run(&self) -> Result<()> {
         match self {
             Self::List(options) => experiment::list(options, &mut io::stdout()),

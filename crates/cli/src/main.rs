@@ -1,4 +1,4 @@
-//! `leno`: the tool people type.
+//! `leno`: the command-line tool.
 #![forbid(unsafe_code)]
 
 mod ca;
@@ -32,7 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// See what balancing does when one gRPC server of five is slow (about 30 s)
+    /// Show how balancing copes with one slow gRPC server of five (about 30 s)
     Demo(demo::Options),
     /// Run the proxy; the same as the program leno-proxy
     #[command(disable_help_flag = true)]
@@ -44,46 +44,46 @@ enum Command {
     /// Make a certificate authority for one machine, and certificates for programs that are not proxies
     #[command(subcommand)]
     Ca(ca::Command),
-    /// Run a program in a network namespace of its own, with a proxy: a sidecar without Kubernetes
+    /// Run a program in its own network namespace, with a proxy: a sidecar without Kubernetes
     Run(run::Options),
     /// Redirect this network namespace's connections to the proxy, with nftables or iptables
     #[command(subcommand)]
     Intercept(intercept::Command),
-    /// Write the objects of an installation on Kubernetes, for kubectl apply -f -
+    /// Print the objects of an installation on Kubernetes, for kubectl apply -f -
     Install(install::Options),
-    /// Put proxies into Kubernetes manifests
+    /// Add proxies to Kubernetes manifests
     Inject(inject::Options),
-    /// Take the proxies out of Kubernetes manifests
+    /// Remove the proxies from Kubernetes manifests
     Uninject(inject::UninjectOptions),
-    /// Write the objects of this version for an installation on Kubernetes, with the values that it was made with
+    /// Print this version's objects for an existing installation on Kubernetes, with the installation's values
     Upgrade(cluster::upgrade::Options),
-    /// Write the objects of the installation in a cluster, for kubectl delete -f -
+    /// Print the objects of a cluster's installation, for kubectl delete -f -
     Uninstall(cluster::uninstall::Options),
-    /// Check a cluster: whether Leno can be installed, works, and what to type if not
+    /// Check whether Leno can be installed in a cluster or works there, and what to do if not
     Check(cluster::check::Options),
-    /// See calls, success, latency and encryption of Deployments, Pods or namespaces
+    /// Show calls, success, latency and encryption of Deployments, Pods or namespaces
     Stat(cluster::stat::Options),
-    /// See the certificate that each proxy shows to its peers
+    /// Show the certificate that each proxy presents to its peers
     Identity(cluster::identity::Options),
-    /// See which policies decide about workloads, whom they let in, and what came of it
+    /// Show the policies that apply to workloads, the callers that they allow, and the calls allowed and denied
     Authz(cluster::authz::Options),
     /// Run a gRPC echo server, with reflection for grpcurl
     Echo(echo::Options),
-    /// Call a gRPC echo server at a fixed rate, and say how fast which server answered
+    /// Call a gRPC echo server at a fixed rate, and report each server's share of answers and latency
     Call(call::Options),
-    /// Look into the mesh, and connect other programs to it
+    /// Inspect the mesh, and connect other programs to it
     #[command(subcommand)]
     Diagnostics(diagnostics::Command),
-    /// Measure proxies and what they make of a slow or failing server
+    /// Measure proxies, and how they handle slow or failing servers
     #[command(subcommand)]
     Lab(lab::Command),
-    /// Measure what relaying a call costs, beside HAProxy
+    /// Measure the cost of relaying a call, in comparison with HAProxy
     RelayCost(relay_cost::Options),
-    /// Say which version this is, and which ones run in the cluster
+    /// Show the version of this program, and the versions in the cluster
     Version(cluster::version::Options),
-    /// Write what a shell needs to complete command lines: source <(leno completion bash)
+    /// Print the completion script for a shell: source <(leno completion bash)
     Completion {
-        /// Which shell
+        /// Shell to complete for
         #[arg(value_name = "bash|zsh|fish", value_parser = parse_shell)]
         shell: Shell,
     },
@@ -135,7 +135,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The shells that are promised; clap knows more.
+/// The supported shells; clap knows more.
 fn parse_shell(text: &str) -> Result<Shell, String> {
     match text {
         "bash" => Ok(Shell::Bash),

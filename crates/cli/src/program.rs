@@ -1,4 +1,4 @@
-//! Other programs that the tool runs: nft, iptables, ip and their like.
+//! Runs other programs: nft, iptables, ip and similar ones.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -6,40 +6,32 @@ use std::process::{Command, Output, Stdio};
 
 use leno_lab::child::find_program;
 
-/// Why a program did not do what it was run for.
+/// Why a program failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramError {
-    /// It is not installed.
     #[error("{name} is not installed; install it with: apt-get install {package}")]
     Missing {
-        /// Its name.
         name: String,
-        /// The Debian package that it comes in.
+        /// The Debian package that contains it.
         package: &'static str,
     },
-    /// The system refused to run it.
-    #[error("{name} does not run: {source}")]
-    Run {
-        /// Its name.
-        name: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It ran and failed.
+    #[error("cannot run {name}: {source}")]
+    Run { name: String, source: io::Error },
+    /// The program ran, and reported a failure.
     #[error("{command}: {said}")]
     Failed {
-        /// Its name and its arguments.
+        /// The name and the arguments.
         command: String,
-        /// The first line that it wrote.
+        /// The first line of its standard error.
         said: String,
     },
 }
 
-/// Runs a program that must succeed, with `input` on its standard input; returns its standard output. It is found as
-/// root's PATH would find it.
+/// Runs a program with `input` on its standard input, and returns its standard output. Searches the directories of
+/// root's PATH.
 ///
 /// # Errors
-/// When it is not installed, cannot be run or fails.
+/// If the program is not installed, cannot be run, or fails.
 pub(crate) fn run<A: AsRef<OsStr>>(name: &str, args: &[A], input: &str) -> Result<String, ProgramError> {
     let missing = || ProgramError::Missing { name: name.to_owned(), package: package(name) };
     let mut command = Command::new(find_program(name).ok_or_else(missing)?);
@@ -56,13 +48,13 @@ pub(crate) fn run<A: AsRef<OsStr>>(name: &str, args: &[A], input: &str) -> Resul
 fn feed(command: &mut Command, input: &str) -> io::Result<Output> {
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ended early says why itself.
+        // If the program ended early, its own message explains why.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output()
 }
 
-/// What went wrong comes first, sometimes on the line after a name; after it come the source line and advice.
+/// The line that names the fault: the first, or the one after a program's name. Source lines and advice follow it.
 fn first_line(stderr: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -71,7 +63,7 @@ fn first_line(stderr: &[u8]) -> Option<String> {
     Some([Some(first), rest].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Where Debian and Ubuntu have a program.
+/// The Debian and Ubuntu package of a program.
 fn package(name: &str) -> &'static str {
     match name {
         "nft" => "nftables",

@@ -1,4 +1,4 @@
-//! What `leno diagnostics bootstrap` says beside the configuration that it prints.
+//! The messages of `leno diagnostics bootstrap` beside the configuration that it prints.
 
 use std::process::Command;
 

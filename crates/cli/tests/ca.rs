@@ -1,4 +1,4 @@
-//! `leno ca`, and openssl as the judge of what it writes.
+//! `leno ca`, verified with openssl.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,13 +17,13 @@ fn leno(directory: &TempDir, arguments: &str) -> Output {
     run(directory, env!("CARGO_BIN_EXE_leno"), arguments)
 }
 
-/// What it prints when all is well.
+/// Standard output of a successful run.
 fn printed(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it complains of.
+/// Standard error of a failed run.
 fn complained(output: &Output) -> String {
     assert!(!output.status.success());
     String::from_utf8_lossy(&output.stderr).into_owned()

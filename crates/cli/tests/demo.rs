@@ -1,4 +1,4 @@
-//! The demo from beginning to end, as somebody runs it whose output is not a terminal.
+//! The whole demo, with output that is not a terminal.
 
 use std::process::Command;
 
@@ -20,11 +20,11 @@ fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
     let [.., share, "%", "0"] = row("round robin  ")[..] else {
         panic!("round robin lost calls: {text}");
     };
-    // Not exactly a fifth: the first and the last calls counted need not be a whole round.
+    // Not exactly a fifth: the calls counted first and last may not be whole rounds.
     let share: f64 = share.parse().expect("a number");
     assert!((18.0..=22.0).contains(&share), "each of five servers has a fifth: {text}");
     assert_eq!(row("Leno  ").last(), Some(&"0"), "Leno lost calls: {text}");
-    // Which one it is depends on the machine, too.
+    // Which server is the worst also depends on the machine.
     assert!(closing.contains("pinned, worst client (s"), "{text}");
 }
 

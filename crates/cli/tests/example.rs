@@ -1,4 +1,4 @@
-//! The example for clusters: its containers run commands that this `leno` has, and its client calls by itself.
+//! The example for clusters: this `leno` accepts its containers' commands, and its client calls without further input.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const EXAMPLE: &str = include_str!("../../../examples/kubernetes/echo.yaml");
 
-/// The arguments of each Deployment's container, with the Deployment's name.
+/// The arguments and the name of each Deployment's container.
 fn arguments() -> Vec<(String, Vec<String>)> {
     let documents = yaml::split(EXAMPLE).expect("the example is YAML");
     let deployments =

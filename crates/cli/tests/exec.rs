@@ -1,4 +1,4 @@
-//! Programs that the lab starts end with the lab, however it ends.
+//! Programs that the lab starts end with the lab, even if it is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -32,7 +32,7 @@ fn nothing_is_started_when_the_parent_is_gone_already() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "leno: the parent has ended\n");
 }
 
-/// The command line of a process; empty when it has ended.
+/// The command line of a process; empty if it has ended.
 fn command_of(pid: &str) -> String {
     fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }

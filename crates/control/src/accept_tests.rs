@@ -48,7 +48,7 @@ impl Door {
         socket.connect(self.address).await.expect("it listens")
     }
 
-    /// Both ends of a connection of a client with a certificate of the mesh.
+    /// Both ends of a connection from a client with a certificate of the mesh.
     async fn meshed(&mut self, workload: &str) -> (client::TlsStream<TcpStream>, Connection) {
         let config = identity(&self.signing, workload).await.identity().borrow().client.clone();
         let stream = TcpStream::connect(self.address).await.expect("it listens");

@@ -14,7 +14,7 @@ use leno_model::spiffe::{TrustDomain, Workload};
 #[derive(Debug, Parser)]
 #[command(name = "leno-control", version, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Watch the cluster that this runs in, or that KUBECONFIG names
+    /// Watch the cluster in which this process runs, or the one that KUBECONFIG names
     #[arg(long, required_unless_present = "config", conflicts_with = "config")]
     pub(crate) kubernetes: bool,
 
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     #[arg(long, env = "LENO_CONFIG", value_name = "DIR")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Address for xDS: over mutual TLS; with --config and without --identity in clear, on this machine only
+    /// Address for xDS: over mutual TLS; unencrypted, and loopback only, with --config and without --identity
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15010")]
     pub(crate) xds: SocketAddr,
 
@@ -30,8 +30,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15012")]
     pub(crate) identity_service: SocketAddr,
 
-    /// Address for the webhooks of the API server, which calls them before it stores a Pod or a mesh object; without it
-    /// no webhooks
+    /// Address for the webhooks, which the API server calls before it stores a Pod or a mesh object; without it, no
+    /// webhooks
     #[arg(long, value_name = "ADDR", requires = "inject_config", conflicts_with = "config")]
     pub(crate) webhooks: Option<SocketAddr>,
 

@@ -1,35 +1,35 @@
-//! Lines and sections, out of bytes that come in pieces: the only bytes of a peer that are kept here.
+//! Collects lines and sections from bytes that arrive in pieces; the only peer bytes that the engine stores.
 //!
-//! Lines end with CR LF. A line feed alone is refused: it ends a line for some programs and not for others
-//! (RFC 9112 section 2.2).
+//! Lines end with CR LF. A bare line feed is rejected, because programs disagree on whether it ends a line (RFC 9112
+//! section 2.2).
 
 use std::borrow::Cow;
 
-/// What is being gathered.
+/// The unit to collect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One line.
     Line,
-    /// Lines up to and with an empty one.
+    /// Lines up to and including an empty one.
     Section,
 }
 
-/// Why a block cannot be had.
+/// Why a block cannot be collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A line feed without a carriage return.
     BareLineFeed,
-    /// The limit is reached before the end; `in_first_line` says whether the first line has none.
+    /// The limit was reached before the end; `in_first_line` is true if the first line has no end yet.
     TooLong { in_first_line: bool },
 }
 
-/// A block whose end has not come.
+/// A block without its end so far.
 #[derive(Debug, Default)]
 pub(crate) struct Incomplete {
     bytes: Vec<u8>,
-    /// Bytes of the line at the end.
+    /// Bytes of the last, incomplete line.
     line_bytes: usize,
-    /// A whole line has come.
+    /// At least one line is complete.
     has_line: bool,
 }
 
@@ -42,8 +42,8 @@ impl Incomplete {
         self.bytes.is_empty()
     }
 
-    /// Takes a block of at most `max_bytes` from the front of `input`, without a copy where all of it is there; `None`
-    /// takes all of the input.
+    /// Takes a block of at most `max_bytes` from the front of `input`. Copies nothing if the whole block is there.
+    /// `None`: the whole input was consumed.
     pub(crate) fn take<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -69,7 +69,7 @@ impl Incomplete {
         Ok(Some(Cow::Owned(std::mem::take(&mut self.bytes))))
     }
 
-    /// Where in `input` the block ends.
+    /// The end of the block in `input`.
     fn find_end(&mut self, input: &[u8], kind: Kind) -> Result<Option<usize>, Fault> {
         let mut start = 0;
         while let Some(length) = input.get(start..).and_then(|rest| rest.iter().position(|&byte| byte == b'\n')) {

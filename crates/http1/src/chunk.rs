@@ -2,19 +2,19 @@
 
 use crate::error::ConnectionError;
 
-/// More digits than 64 bits have are refused, zeros in front included.
+/// A chunk size with more digits than 64 bits need is rejected, even with leading zeros.
 const MAX_DIGITS: usize = 16;
 
-/// What a chunk's first line says.
+/// A parsed chunk size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkLine {
     /// Bytes of the chunk; 0 for the last one.
     pub(crate) size: u64,
-    /// Bytes of its extensions, which nobody here knows (section 7.1.1).
+    /// Bytes of its extensions, which are ignored (section 7.1.1).
     pub(crate) extension_bytes: usize,
 }
 
-/// Reads a line with its CR LF.
+/// Parses a line with its CR LF.
 pub(crate) fn parse_line(line: &[u8]) -> Result<ChunkLine, ConnectionError> {
     const MALFORMED: ConnectionError = ConnectionError { status: 400, why: "a chunk size is not valid" };
     let line = line.strip_suffix(b"\r\n").ok_or(MALFORMED)?;

@@ -1,13 +1,13 @@
-//! What goes wrong on a connection through the peer's fault.
+//! Protocol errors of the peer.
 
-/// The peer broke the connection's rules: nothing more is read, the output must be flushed and the connection closed.
-/// As a server, the answer that says so is queued already, unless another one has begun.
+/// The peer violated the protocol: nothing more is read; flush the output and close the connection. A server has queued
+/// an error response, unless another response has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why} ({status})")]
 pub struct ConnectionError {
-    /// The status code that says it: as a server the one that we answer with, as a client 502, for whoever waits.
+    /// The matching status code: a server's response to the client; for a client always 502, for its own caller.
     pub status: u16,
-    /// What the peer did, for logs and metrics.
+    /// The violation, for logs and metrics.
     pub why: &'static str,
 }
 

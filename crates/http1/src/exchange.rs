@@ -1,40 +1,40 @@
-//! One exchange: a request and its response, and the content that waits to leave.
+//! One exchange: a request and its response, and content that waits to be sent.
 
 use leno_http2::{ContentQueue, FieldSection};
 
-/// How far one direction is.
+/// The progress of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Half {
-    /// The final header section has not passed.
+    /// Before the final header section.
     Headers,
     /// Content, then perhaps trailers.
     Body,
-    /// All has passed.
+    /// Complete.
     Closed,
 }
 
-/// How what we send is framed.
+/// The framing of our message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outgoing {
-    /// There is no content: what the owner sends all the same goes nowhere.
+    /// No content: content from the owner is dropped.
     Nothing,
-    /// So many bytes are still owed.
+    /// Remaining bytes.
     Length(u64),
     /// In chunks.
     Chunked,
-    /// As it is; the end of the connection ends it.
+    /// Raw; the end of the connection ends it.
     UntilClose,
-    /// A tunnel was asked for: content waits for the answer.
+    /// A tunnel was requested: content waits for the response.
     Awaited,
-    /// A tunnel, as it is; the end closes our side.
+    /// A tunnel, raw; its end closes our side.
     Tunnel,
 }
 
-/// An exchange that is open in some direction.
+/// An exchange that is open in at least one direction.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) id: u32,
-    /// The owner's name for it.
+    /// The owner's token for it.
     pub(crate) token: u32,
     pub(crate) receive: Half,
     pub(crate) send: Half,
@@ -45,19 +45,19 @@ pub(crate) struct Exchange {
     pub(crate) connect: bool,
     /// The client speaks HTTP/1.0.
     pub(crate) peer_is_1_0: bool,
-    /// The protocols that the client offers to change to.
+    /// The protocols to which the client offers to switch.
     pub(crate) upgrade: Option<Vec<u8>>,
     /// Another exchange may follow on the connection.
     pub(crate) persistent: bool,
-    /// The owner wants no more of the request once the answer is out.
+    /// The owner needs no more of the request after the response.
     pub(crate) stop_when_sent: bool,
     pub(crate) interim_responses: u32,
-    /// Content that was handed out and not yet released, in bytes.
+    /// Bytes of content passed on and not yet released.
     pub(crate) unreleased: usize,
     /// Chunk extensions read, in bytes.
     pub(crate) extension_bytes: usize,
     pub(crate) queue: ContentQueue,
-    /// The owner ends the queue with the end of the content.
+    /// The content ends with the queue.
     pub(crate) end_after_queue: bool,
     /// Trailers that wait for the queue.
     pub(crate) trailers: Option<Box<FieldSection>>,
@@ -86,12 +86,12 @@ impl Exchange {
         }
     }
 
-    /// Whether anything may still be sent or queued: neither the end nor trailers have been.
+    /// Whether more may be sent or queued: neither the end nor trailers have been.
     pub(crate) fn takes_output(&self) -> bool {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }
 
-    /// Whether the client asks for a tunnel: CONNECT, or a change of protocol.
+    /// Whether the client requests a tunnel: CONNECT, or a switch of protocols.
     pub(crate) fn asks_for_tunnel(&self) -> bool {
         self.connect || self.upgrade.is_some()
     }

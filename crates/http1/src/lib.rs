@@ -1,13 +1,13 @@
-//! Leno's HTTP/1.1 engine: RFC 9110 and RFC 9112, sans-IO, made for relaying.
+//! Leno's HTTP/1.1 engine: RFC 9110 and RFC 9112, without I/O, for relaying.
 //!
-//! Bytes and `now` in, events and bytes out, as [`leno_http2::Connection`] does it: the same [`Event`]s, the same field
-//! sections (every section that is read here could be sent as HTTP/2), the same calls. So one relay joins any two of
-//! them. An HTTP/1 connection carries one exchange at a time, which stands for a stream.
+//! Bytes and `now` in, events and bytes out, as in [`leno_http2::Connection`], with the same [`Event`]s, the same calls
+//! and the same field sections: every section that is parsed here could be sent as HTTP/2. So one relay can join any
+//! two of them. An HTTP/1 connection carries one exchange at a time, which takes the place of a stream.
 //!
-//! A byte that two programs could take in two ways is refused: that is what request smuggling lives on (RFC 9112
-//! section 11.2).
+//! Bytes that two programs could interpret in two ways are rejected, because request smuggling depends on them (RFC
+//! 9112 section 11.2).
 //!
-//! A server that reads a request and answers it:
+//! A server that parses a request and answers it:
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};

@@ -1,21 +1,21 @@
-//! Every limit of the engine: what one peer may make us hold or do on one connection.
+//! Every limit of the engine: what one peer may make us store or do on one connection.
 
-// The same mark, beyond which no further request is read either.
+// Above the same threshold, no further request is read.
 pub use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 
 /// Fields of one header or trailer section.
 pub const MAX_FIELDS: usize = 128;
 /// Length of a field's name, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
-/// Fields that `Connection` names beside its own options.
+/// Fields that `Connection` names, in addition to its own options.
 pub const MAX_NOMINATED_FIELDS: usize = 32;
 /// Empty lines before a request line (RFC 9112 section 2.2).
 pub const MAX_EMPTY_LINES: u8 = 4;
 
-/// What a connection enforces. One value is shared by all connections of a kind.
+/// The limits of a connection. All connections of one kind share one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// A header section: its bytes on the wire, and its size as HTTP/2 counts it (RFC 9113 section 6.5.2), each.
+    /// A header section: limits both its bytes on the wire and its size in HTTP/2's measure (RFC 9113 section 6.5.2).
     pub max_header_list_bytes: u32,
     /// A request's target, in bytes (RFC 9112 section 3).
     pub max_target_bytes: u32,
@@ -23,16 +23,16 @@ pub struct Limits {
     pub max_chunk_line_bytes: u32,
     /// Chunk extensions of one message, in bytes; they are read and dropped (RFC 9112 section 7.1.1).
     pub max_chunk_extension_bytes: u32,
-    /// A trailer section, counted as a header section is.
+    /// A trailer section, measured like a header section.
     pub max_trailer_bytes: u32,
     /// Interim responses to one request (RFC 9110 section 15.2).
     pub max_interim_responses: u32,
-    /// Content that was handed out and not yet released, in bytes; beyond it nothing is read.
+    /// Content passed on and not yet released, in bytes; beyond it nothing is read.
     pub content_window_bytes: u32,
 }
 
 impl Limits {
-    /// For connections that clients opened.
+    /// For connections from clients.
     pub fn server() -> Self {
         Self {
             max_header_list_bytes: 16_384,
@@ -45,7 +45,7 @@ impl Limits {
         }
     }
 
-    /// For connections that we opened.
+    /// For connections that we open.
     pub fn client() -> Self {
         Self { max_header_list_bytes: 65_536, max_trailer_bytes: 16_384, max_interim_responses: 32, ..Self::server() }
     }

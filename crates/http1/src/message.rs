@@ -1,4 +1,4 @@
-//! What requests and responses have in common: their fields, and how long their content is (RFC 9112 section 6).
+//! Common parts of requests and responses: their fields, and the length of their content (RFC 9112 section 6).
 
 use httparse::Header;
 use leno_http2::FieldSection;
@@ -9,22 +9,22 @@ use crate::error::ConnectionError;
 use crate::limits::{MAX_NAME_BYTES, MAX_NOMINATED_FIELDS};
 use crate::list;
 
-/// How the end of a message's content is found.
+/// How to find the end of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// There is none.
+    /// No content.
     None,
-    /// So many bytes, more than none.
+    /// A length above zero.
     Length(u64),
     /// In chunks.
     Chunked,
-    /// Up to the end of the connection.
+    /// Until the end of the connection.
     UntilClose,
     /// None yet: the connection may become a tunnel.
     Tunnel,
 }
 
-/// What the fields of one message say about the connection and the content.
+/// The fields of one message that control the connection and the content.
 #[derive(Debug, Default)]
 pub(crate) struct Control<'a> {
     /// The one `content-length`.
@@ -35,12 +35,12 @@ pub(crate) struct Control<'a> {
     keep_alive: bool,
     /// `Connection` names `upgrade`.
     upgrade: bool,
-    /// The other fields that `Connection` names, which go no further.
+    /// The other fields that `Connection` names, which are not forwarded.
     nominated: Vec<&'a [u8]>,
 }
 
 impl<'a> Control<'a> {
-    /// Reads the fields that control the connection; `minor` is the message's version, HTTP/1.0 or HTTP/1.1.
+    /// Parses the fields that control the connection; `minor` is the message's version, HTTP/1.0 or HTTP/1.1.
     pub(crate) fn read(headers: &[Header<'a>], minor: u8) -> Result<Self, ConnectionError> {
         let mut control = Self::default();
         for header in headers {
@@ -78,13 +78,13 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Whether the connection outlives the message (RFC 9112 section 9.3).
+    /// Whether the connection persists after the message (RFC 9112 section 9.3).
     pub(crate) fn is_persistent(&self, minor: u8) -> bool {
         !self.close && (minor >= 1 || self.keep_alive)
     }
 
-    /// The protocols that `Upgrade` names, where `Connection` names it too, without `h2c`: whoever wants HTTP/2 here can
-    /// begin with it, and the request is as good without (RFC 9110 section 7.8).
+    /// The protocols in `Upgrade`, if `Connection` names it too. `h2c` is omitted: a client that wants HTTP/2 can begin
+    /// with it, and the request is valid without the upgrade (RFC 9110 section 7.8).
     pub(crate) fn upgrade(&self, headers: &[Header<'_>]) -> Option<Vec<u8>> {
         let values = headers.iter().filter(|header| self.upgrade && is_named(header, "upgrade"));
         let protocols = values.flat_map(|header| list::members(header.value));
@@ -92,7 +92,8 @@ impl<'a> Control<'a> {
         if wanted.is_empty() { None } else { Some(wanted.join(&b", "[..])) }
     }
 
-    /// Appends the fields that go on, with names in lower case, to `fields`. The names as they were written are their notes.
+    /// Appends the forwarded fields to `fields`, with lower-case names. Each field's note is the original spelling of
+    /// its name.
     pub(crate) fn push_fields(
         &self,
         headers: &[Header<'_>],
@@ -119,7 +120,7 @@ impl<'a> Control<'a> {
         if fields.defects().is_empty() { Ok(()) } else { Err(ConnectionError::bad("a field is not valid")) }
     }
 
-    /// Whether `Connection` names this field. The two that say where a message goes and where it ends are never dropped.
+    /// Whether `Connection` names this field. The two fields with a message's destination and length are never dropped.
     fn is_nominated(&self, known: Known, name: &[u8]) -> bool {
         let is_vital = matches!(known, Known::Host | Known::ContentLength);
         !is_vital && self.nominated.iter().any(|option| option.eq_ignore_ascii_case(name))
@@ -128,7 +129,7 @@ impl<'a> Control<'a> {
 
 const NAME_TOO_LONG: ConnectionError = ConnectionError { status: 431, why: "a field name is too long" };
 
-/// Whether a field ends at the next hop (RFC 9110 section 7.6.1), or is our own sign for one that does.
+/// Whether a field is for one hop only (RFC 9110 section 7.6.1), or our own marker for such a field.
 pub(crate) fn is_for_one_hop(known: Known) -> bool {
     known.is_connection_specific() || known == Known::LenoUpgrade
 }

@@ -1,4 +1,4 @@
-//! A request's head: its line and fields (RFC 9112 section 3).
+//! A request's header section: its line and fields (RFC 9112 section 3).
 
 use std::mem::MaybeUninit;
 
@@ -10,7 +10,7 @@ use crate::limits::{Limits, MAX_FIELDS};
 use crate::message::{Content, Control, is_named};
 use crate::target::{self, Target};
 
-/// What the connection must know of a request.
+/// The properties of a request that the connection needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestHead {
     /// The client speaks HTTP/1.0.
@@ -20,13 +20,13 @@ pub(crate) struct RequestHead {
     pub(crate) head: bool,
     /// Method is CONNECT.
     pub(crate) connect: bool,
-    /// The protocols that the client would rather speak.
+    /// The protocols to which the client offers to switch.
     pub(crate) upgrade: Option<Vec<u8>>,
     /// The client may send another request.
     pub(crate) persistent: bool,
 }
 
-/// Reads a head up to its empty line, and overwrites `fields` with its section.
+/// Parses a header section up to its empty line, and overwrites `fields`.
 pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) -> Result<RequestHead, ConnectionError> {
     let mut headers = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut []);
@@ -55,7 +55,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
         None | Some(0) => Content::None,
         Some(length) => Content::Length(length),
     };
-    // A request that has content of its own is one that a server may answer as it is.
+    // If a request has its own content, a server may answer it without the switch.
     let may_upgrade = content == Content::None && method != "HEAD" && minor == 1;
     let upgrade = if may_upgrade { control.upgrade(request.headers) } else { None };
 
@@ -79,7 +79,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
     })
 }
 
-const NOT_A_REQUEST: ConnectionError = ConnectionError { status: 400, why: "this is no HTTP/1 request" };
+const NOT_A_REQUEST: ConnectionError = ConnectionError { status: 400, why: "the bytes are not an HTTP/1 request" };
 
 fn push_pseudo(fields: &mut FieldSection, method: &str, target: &Target<'_>, host: &[u8]) {
     fields.clear();
@@ -98,7 +98,7 @@ fn push_pseudo(fields: &mut FieldSection, method: &str, target: &Target<'_>, hos
     }
 }
 
-/// The one `Host`, which HTTP/1.1 must have (RFC 9112 section 3.2).
+/// The only `Host`, which HTTP/1.1 requires (RFC 9112 section 3.2).
 fn host<'a>(headers: &[httparse::Header<'a>], minor: u8) -> Result<&'a [u8], ConnectionError> {
     let mut hosts = headers.iter().filter(|header| is_named(header, "host")).map(|header| header.value);
     let host = match hosts.next() {
@@ -123,7 +123,7 @@ fn explain(error: httparse::Error, bytes: &[u8]) -> ConnectionError {
     }
 }
 
-/// Whether the first line ends as a request line does, with `HTTP/`, a digit, a dot and a digit.
+/// Whether the first line ends like a request line: `HTTP/`, a digit, a dot and a digit.
 fn names_another_version(bytes: &[u8]) -> bool {
     let end = bytes.iter().position(|&byte| byte == b'\r').unwrap_or(bytes.len());
     let version = bytes.get(..end).and_then(|line| line.last_chunk::<9>());

@@ -1,4 +1,4 @@
-//! A response's head: its line and fields (RFC 9112 section 4).
+//! A response's header section: its line and fields (RFC 9112 section 4).
 
 use std::mem::MaybeUninit;
 
@@ -11,28 +11,28 @@ use crate::list;
 use crate::message::{Content, Control};
 use crate::reason;
 
-/// What was asked.
+/// The request to which it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     /// Method was HEAD.
     pub(crate) head: bool,
     /// Method was CONNECT.
     pub(crate) connect: bool,
-    /// The protocols that were offered.
+    /// The offered protocols.
     pub(crate) upgrade: Option<&'a [u8]>,
 }
 
-/// What the connection must know of a response.
+/// The properties of a response that the connection needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResponseHead {
     /// An interim response; another follows.
     pub(crate) interim: bool,
     pub(crate) content: Content,
-    /// The connection can be used again.
+    /// The connection can be reused.
     pub(crate) persistent: bool,
 }
 
-/// Reads a head up to its empty line, and overwrites `fields` with its section.
+/// Parses a header section up to its empty line, and overwrites `fields`.
 pub(crate) fn parse(
     bytes: &[u8],
     asked: Asked<'_>,
@@ -71,7 +71,7 @@ pub(crate) fn parse(
     let phrase = response.reason.filter(|phrase| *phrase != reason::phrase(status)).unwrap_or_default();
     fields.push_with_note(b":status", shown_status.to_string().as_bytes(), phrase.as_bytes());
     let lengthless = content == Content::Tunnel || status == 204;
-    // `te` is a request's (RFC 9110 section 10.1.4).
+    // `te` is valid in requests only (RFC 9110 section 10.1.4).
     let dropped = |known| known == Known::Te || (lengthless && known == Known::ContentLength);
     control.push_fields(response.headers, fields, dropped)?;
     if let Some(protocol) = upgrade {
@@ -80,14 +80,14 @@ pub(crate) fn parse(
     if fields.list_size() > limits.max_header_list_bytes as usize {
         return Err(ConnectionError::new(502, "the response's header fields are too large"));
     }
-    // Servers that speak HTTP/1.0 cannot be sent content of unknown length, so each gets one request.
+    // An HTTP/1.0 server cannot receive content of unknown length, so each connection gets one request.
     let persistent = minor == 1 && control.is_persistent(minor) && content != Content::UntilClose;
     Ok(ResponseHead { interim, content, persistent })
 }
 
-const NOT_A_RESPONSE: ConnectionError = ConnectionError { status: 502, why: "this is no HTTP/1 response" };
+const NOT_A_RESPONSE: ConnectionError = ConnectionError { status: 502, why: "the bytes are not an HTTP/1 response" };
 
-/// The protocol that a 101 response switches to, which must have been offered (RFC 9110 section 15.2.2).
+/// The protocol to which a 101 response switches; it must have been offered (RFC 9110 section 15.2.2).
 fn switched(
     control: &Control<'_>,
     headers: &[httparse::Header<'_>],

@@ -1,21 +1,21 @@
-//! The four forms of a request's target (RFC 9112 section 3.2), and what stands for a host.
+//! The four forms of a request's target (RFC 9112 section 3.2), and host syntax.
 
 use crate::error::ConnectionError;
 
-/// What a target names.
+/// A parsed target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target<'a> {
-    /// The authority that is in the target itself, which wins over `Host`.
+    /// The authority in the target itself, which takes precedence over `Host`.
     pub(crate) authority: Option<&'a [u8]>,
     /// The path and query; empty for CONNECT.
     pub(crate) path: &'a [u8],
-    /// The path lacks the `/` that an absolute target may leave out.
+    /// The path lacks the `/` that an absolute target may omit.
     pub(crate) lacks_slash: bool,
 }
 
-/// Reads the target of a request with this method.
+/// Parses the target of a request with this method.
 pub(crate) fn parse<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, ConnectionError> {
-    // Characters that are no URI's but harm nobody pass, as every server takes them.
+    // Allow harmless characters that URIs exclude, as every server does.
     if target.iter().any(|&byte| byte <= b' ' || byte == 0x7f || byte == b'#') {
         return Err(ConnectionError::bad("the request target has a character that is not allowed"));
     }
@@ -50,8 +50,8 @@ fn parse_absolute<'a>(method: &str, target: &'a [u8]) -> Result<Target<'a>, Conn
     }
 }
 
-/// Whether a value can be a `Host` (RFC 9110 section 7.2), the empty one included. User information, lists and whatever
-/// else has been used to name two hosts at once is none.
+/// Whether a value is a valid `Host` (RFC 9110 section 7.2); it may be empty. Rejects user information, lists and other
+/// forms that have been used to name two hosts at once.
 pub(crate) fn is_host(value: &[u8]) -> bool {
     value.iter().all(|byte| {
         byte.is_ascii_alphanumeric()

@@ -1,4 +1,4 @@
-//! Trailer sections (RFC 9112 section 7.1.2): which fields may stand in one.
+//! Trailer sections (RFC 9112 section 7.1.2), and the fields that they may contain.
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
@@ -7,7 +7,7 @@ use crate::error::ConnectionError;
 use crate::limits::MAX_FIELDS;
 use crate::message::{Control, is_for_one_hop};
 
-/// Reads a trailer section up to its empty line, and overwrites `fields` with what may stand in one.
+/// Parses a trailer section up to its empty line, and overwrites `fields` with the allowed fields.
 pub(crate) fn parse(bytes: &[u8], max_bytes: u32, fields: &mut FieldSection) -> Result<(), ConnectionError> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let malformed = ConnectionError::bad("a trailer section is not valid");
@@ -26,8 +26,8 @@ pub(crate) fn parse(bytes: &[u8], max_bytes: u32, fields: &mut FieldSection) -> 
     Ok(())
 }
 
-/// Whether a field may come after the content: none that frames or routes a message, modifies a request, authenticates,
-/// or says how to read the content (RFC 9110 section 6.5.1).
+/// Whether a field may be a trailer: no field for framing, routing, request modifiers, authentication, or processing of
+/// the content (RFC 9110 section 6.5.1).
 pub(crate) fn may_be_trailer(known: Known) -> bool {
     use Known::{
         Authorization, CacheControl, ContentEncoding, ContentLength, ContentRange, ContentType, Cookie, Expect, Host,

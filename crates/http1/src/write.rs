@@ -1,10 +1,11 @@
-//! Field sections out: request and status lines, header fields, trailers (RFC 9112 sections 3 to 5).
+//! Writes field sections: request and status lines, header fields, trailers (RFC 9112 sections 3 to 5).
 //!
-//! What came from HTTP/1 is written as it was: a name in its spelling, a status with its reason phrase. Both are the notes of
-//! their fields ([`FieldSection::iter_with_notes`]). The fields that are made here are spelled as those beside them.
+//! Messages from HTTP/1 keep their form: names keep their spelling, and a status its reason phrase. Both are stored as
+//! notes of the fields ([`FieldSection::iter_with_notes`]). Fields that are added here follow the spelling of the other
+//! fields.
 //!
-//! HTTP/2 allows more bytes in some places than HTTP/1 does; nothing is written here that a reader could take for more
-//! than one line or one field.
+//! HTTP/2 allows more bytes in some places than HTTP/1 does. Nothing is written here that a reader could parse as more
+//! than one line or field.
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
@@ -15,15 +16,15 @@ use crate::reason;
 use crate::target;
 use crate::trailers::may_be_trailer;
 
-/// Why a request that is well-formed in HTTP/2 cannot be written as HTTP/1.1; the answer to it is 400.
+/// Why a request that is valid in HTTP/2 cannot be written as HTTP/1.1; answer it with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request cannot be sent as HTTP/1.1: {0}")]
 pub struct Unwritable(&'static str);
 
-/// How a section's content is framed on the wire.
+/// The framing of a section's content on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Neither field: there is no content, or it ends with the connection.
+    /// Neither field: no content, or content that ends with the connection.
     Unframed,
     /// `content-length`.
     Length(u64),
@@ -31,19 +32,19 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// What the `connection` field says, beside what other fields need it to say.
+/// The persistence that the `connection` field announces, in addition to what other fields require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// Nothing: the connection goes on, as HTTP/1.1's do.
+    /// Nothing: an HTTP/1.1 connection persists by default.
     Implied,
-    /// It goes on, which HTTP/1.0 must be told.
+    /// It persists, which HTTP/1.0 needs to be told.
     KeepAlive,
     /// It ends after this message.
     Close,
 }
 
-/// Checks what [`Connection::open`](crate::Connection::open) will be given: HTTP/1.1 has no way to write a method, target
-/// or host with white space, or a `:path` that is no path.
+/// Checks the fields for [`Connection::open`](crate::Connection::open): HTTP/1.1 cannot express a method, target or
+/// host with white space, or a `:path` that is not a path.
 ///
 /// # Errors
 /// See [`Unwritable`].
@@ -71,7 +72,7 @@ pub fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     Ok(())
 }
 
-/// Writes a request's head; `upgrade` is what it offers to change to.
+/// Writes a request's header section; `upgrade` is the offered protocols.
 pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, upgrade: Option<&[u8]>) {
     let method = fields.get(Known::Method).unwrap_or_default();
     let authority = authority(fields);
@@ -86,7 +87,7 @@ pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes a response's head.
+/// Writes a response's header section.
 pub(crate) fn response(
     out: &mut Vec<u8>,
     status: u16,
@@ -103,7 +104,7 @@ pub(crate) fn response(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the answer to what cannot be understood, after which the connection ends.
+/// Writes the response to an invalid request, after which the connection ends.
 pub(crate) fn refusal(out: &mut Vec<u8>, status: u16, why: &str, with_content: bool) {
     write_status_line(out, status, b"");
     write_field(out, b"content-type", b"text/plain");
@@ -116,7 +117,7 @@ pub(crate) fn refusal(out: &mut Vec<u8>, status: u16, why: &str, with_content: b
     }
 }
 
-/// Writes the last chunk and the trailers that may stand there (RFC 9112 section 7.1).
+/// Writes the last chunk and the allowed trailers (RFC 9112 section 7.1).
 pub(crate) fn last_chunk(out: &mut Vec<u8>, trailers: Option<&FieldSection>) {
     out.extend_from_slice(b"0\r\n");
     for (line, note) in trailers.iter().flat_map(|trailers| trailers.iter_with_notes()) {
@@ -127,17 +128,17 @@ pub(crate) fn last_chunk(out: &mut Vec<u8>, trailers: Option<&FieldSection>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `:authority`, or the `host` of a request that has none.
+/// `:authority`, or `host` if the request has none.
 fn authority(fields: &FieldSection) -> &[u8] {
     fields.get(Known::Authority).or_else(|| fields.get(Known::Host)).unwrap_or_default()
 }
 
-/// The value of a section's `content-length`, if it is one.
+/// The value of a section's `content-length`, if valid.
 pub(crate) fn content_length(fields: &FieldSection) -> Option<u64> {
     fields.get(Known::ContentLength).and_then(parse_content_length)
 }
 
-/// The server's phrase, or else the standard one.
+/// Writes the server's phrase, or the standard one.
 fn write_status_line(out: &mut Vec<u8>, status: u16, phrase: &[u8]) {
     out.extend_from_slice(format!("HTTP/1.1 {status} ").as_bytes());
     let phrase = if phrase.is_empty() { reason::phrase(status).as_bytes() } else { phrase };
@@ -145,7 +146,7 @@ fn write_status_line(out: &mut Vec<u8>, status: u16, phrase: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// How the fields are spelled that are not copied from a section.
+/// Spelling of the fields that are not copied from a section.
 #[derive(Clone, Copy)]
 struct Names {
     host: &'static [u8],
@@ -174,7 +175,7 @@ impl Names {
         upgrade: b"Upgrade",
     };
 
-    /// Capitals where the first field with a name has one.
+    /// Capitalized if the first field with a note has a capital.
     fn of(fields: &FieldSection) -> Self {
         let first = fields.iter_with_notes().find(|(line, _)| !line.known.is_pseudo());
         match first {
@@ -184,7 +185,7 @@ impl Names {
     }
 }
 
-/// A name as it came, if that was in HTTP/1, or as HTTP/2 has it.
+/// A name in its original spelling, if it came from HTTP/1; otherwise in HTTP/2's.
 fn spelled<'a>(name: &'a [u8], note: &'a [u8]) -> &'a [u8] {
     if note.eq_ignore_ascii_case(name) { note } else { name }
 }
@@ -196,7 +197,7 @@ fn write_fields(
     names: Names,
     drops: impl Fn(Known) -> bool,
 ) {
-    // Every line counts 32 bytes more than its name and value.
+    // The list size counts 32 bytes more for each line than its name and value.
     out.reserve(fields.list_size());
     let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
     for (line, note) in fields.iter_with_notes() {
@@ -204,7 +205,7 @@ fn write_fields(
             write_field(out, spelled(line.name, note), line.value);
         }
     }
-    // HTTP/2 may cut the field in pieces, HTTP/1 has it whole (RFC 9113 section 8.2.3).
+    // HTTP/2 may split the field, and HTTP/1 must not (RFC 9113 section 8.2.3).
     let cookies: Vec<&[u8]> = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value).collect();
     if !cookies.is_empty() {
         write_field(out, names.cookie, &cookies.join(&b"; "[..]));
@@ -232,14 +233,15 @@ fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option
     }
 }
 
-/// A field whose name is no token is left out, and control characters in a value become spaces (RFC 9110 section 5.5).
+/// Omits a field whose name is not a token, and replaces control characters in a value by spaces (RFC 9110 section
+/// 5.5).
 fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
         return;
     }
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    // Without an early exit, so that the compiler makes it a vector loop.
+    // No early exit, so that the compiler vectorizes the loop.
     if value.iter().fold(false, |found, &byte| found | is_control(byte)) {
         out.extend(value.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
     } else {
@@ -248,7 +250,7 @@ fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What may stand neither in a value nor in a reason phrase.
+/// Characters that neither a value nor a reason phrase may contain.
 fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }

@@ -1,4 +1,4 @@
-//! What HPACK costs a proxy: decodes and encodes the sections of typical gRPC calls and prints ns per section.
+//! The cost of HPACK in a proxy: decodes and encodes the sections of typical gRPC calls, and prints ns per section.
 //!
 //! `cargo run --release -p leno-http2 --example hpack_cost`
 
@@ -32,7 +32,7 @@ fn main() {
     measure("trailers, 2 fields", &[TRAILERS]);
 }
 
-/// Relays one section [`ROUNDS`] times between two connections whose tables already know what they will know of it.
+/// Relays one section [`ROUNDS`] times between two connections, after their tables have learned its fields.
 fn measure(what: &str, parts: &[&[(&str, &str)]]) {
     let mut section = FieldSection::new();
     for (name, value) in parts.iter().copied().flatten() {
@@ -50,7 +50,7 @@ fn measure(what: &str, parts: &[&[(&str, &str)]]) {
         encoder.encode(section, &mut relayed);
         black_box(&relayed);
     };
-    // The third time, whatever enters a table is in it.
+    // After two passes, every field that may enter a table is in it.
     let mut decoded = FieldSection::new();
     for _ in 0..3 {
         block.clear();

@@ -1,4 +1,4 @@
-//! Output: bytes in the order in which they leave, of which the socket takes as many as it likes.
+//! Output: bytes in the order of sending; the socket may accept any number of them.
 
 use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 
@@ -7,25 +7,25 @@ use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 /// Invariant: `start <= bytes.len()`.
 #[derive(Debug, Default)]
 pub struct OutputBuffer {
-    /// Append here. The front may have gone already; places stay what they are until [`OutputBuffer::advance`].
+    /// Append here. Earlier bytes may have been sent already; positions stay valid until [`OutputBuffer::advance`].
     pub bytes: Vec<u8>,
-    /// Everything before has gone.
+    /// Everything before has been sent.
     start: usize,
 }
 
 impl OutputBuffer {
-    /// What waits.
+    /// The unsent bytes.
     pub fn waiting(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    /// How many bytes wait.
+    /// Number of unsent bytes.
     pub fn waiting_bytes(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// The socket has taken the first `n` of the waiting bytes. Once none waits, the memory is kept for the next ones if it is
-    /// at most `kept_bytes`.
+    /// Records that the socket accepted the first `n` unsent bytes. Once all are sent, keeps the memory if it is at
+    /// most `kept_bytes`.
     pub fn advance(&mut self, n: usize, kept_bytes: usize) {
         self.start += n;
         if self.start >= self.bytes.len() {

@@ -1,19 +1,19 @@
-//! What goes wrong on a connection, and whose fault it is (RFC 9113 section 5.4, section 7).
+//! Errors on a connection, and their originator (RFC 9113 section 5.4, section 7).
 
 use std::fmt;
 
-/// An error code of RST_STREAM and GOAWAY (RFC 9113 section 7). Unknown codes are kept as they came.
+/// An error code of RST_STREAM and GOAWAY (RFC 9113 section 7). Unknown codes are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// Graceful end, or "stop sending, the answer is complete".
+    /// Graceful end, or "stop sending, the response is complete".
     pub const NO_ERROR: Self = Self(0x0);
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     pub const PROTOCOL_ERROR: Self = Self(0x1);
-    /// The sender of the code failed by itself.
+    /// The sender of the code has an internal error.
     pub const INTERNAL_ERROR: Self = Self(0x2);
-    /// A window was overrun or overflowed.
+    /// A peer exceeded or overflowed a window.
     pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
     /// SETTINGS were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(0x4);
@@ -23,7 +23,7 @@ impl ErrorCode {
     pub const FRAME_SIZE_ERROR: Self = Self(0x6);
     /// The stream was not processed at all, so it may be sent again (section 8.7).
     pub const REFUSED_STREAM: Self = Self(0x7);
-    /// The answer is no longer wanted.
+    /// The response is no longer needed.
     pub const CANCEL: Self = Self(0x8);
     /// The field compression context is lost.
     pub const COMPRESSION_ERROR: Self = Self(0x9);
@@ -33,7 +33,7 @@ impl ErrorCode {
     pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
     /// The transport does not meet minimum requirements.
     pub const INADEQUATE_SECURITY: Self = Self(0xc);
-    /// HTTP/1.1 is wanted for this request.
+    /// HTTP/1.1 is required for this request.
     pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
 
     /// The registered name, or `UNKNOWN`.
@@ -70,32 +70,32 @@ impl fmt::Debug for ErrorCode {
     }
 }
 
-/// The peer broke the connection's rules: a GOAWAY with `code` is already queued, the connection must be flushed and
-/// closed (RFC 9113 section 5.4.1).
+/// The peer violated the protocol: a GOAWAY with `code` is queued; flush the output and close the connection (RFC 9113
+/// section 5.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why}: {code}")]
 pub struct ConnectionError {
-    /// The code that the GOAWAY carries.
+    /// The code in the GOAWAY.
     pub code: ErrorCode,
-    /// What the peer did, for logs and metrics.
+    /// The violation, for logs and metrics.
     pub why: Violation,
 }
 
-/// What a peer did to lose its connection.
+/// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// The first bytes are not the client's preface (RFC 9113 section 3.4).
     #[error("the connection does not begin with the HTTP/2 preface")]
     BadPreface,
-    /// A broken rule of the protocol; the text names it.
+    /// A violation of the protocol; the text names the rule.
     #[error("{0}")]
     Protocol(&'static str),
-    /// More of something than a peer in good faith sends.
+    /// More events of a kind than a correct peer causes.
     #[error("{}", .0.explanation())]
     Flood(Flood),
 }
 
-/// The floods that a connection is closed for. Each has a limit in [`crate::limits::Limits`].
+/// Floods for which a connection is closed. Each has a limit in [`crate::limits::Limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Flood {
@@ -109,22 +109,22 @@ pub enum Flood {
     Ping,
     /// SETTINGS frames (CVE-2019-9515).
     Settings,
-    /// Frames that carry nothing (CVE-2019-9518).
+    /// Frames without content (CVE-2019-9518).
     EmptyFrames,
     /// PRIORITY frames (CVE-2019-9513).
     Priority,
-    /// WINDOW_UPDATE frames that nothing was sent for.
+    /// WINDOW_UPDATE frames that no sent data explains.
     WindowUpdate,
-    /// Bodies cut into frames of a few bytes, by the peer or by windows of its making (CVE-2019-9511).
+    /// Content split into frames of a few bytes, by the peer or because of its tiny windows (CVE-2019-9511).
     DataDribble,
-    /// Answers to control frames that the peer does not read (CVE-2019-9517).
+    /// Responses to control frames that the peer does not read (CVE-2019-9517).
     UnreadOutput,
-    /// Field sections over the size limit, again and again.
+    /// Repeated field sections above the size limit.
     HeaderList,
 }
 
 impl Flood {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = 11;
 
     /// The kind's name in metrics.

@@ -1,9 +1,8 @@
 //! Field sections: the header or trailer fields of one message.
 //!
-//! All names and values lie in one vector of bytes and all lines in another, so that a section that is cleared
-//! and used again allocates nothing. What is wrong with a section is noted while it is filled.
-//! Invariant: every line's range lies within `bytes`, its name directly precedes its value, and its note, if it has one,
-//! directly follows.
+//! All names and values are in one vector of bytes, and all lines in another, so that a section that is cleared and
+//! reused allocates nothing. Defects are recorded while a section is filled. Invariant: every line's range is within
+//! `bytes`. Its name directly precedes its value, and its note, if any, directly follows.
 
 mod defects;
 mod known;
@@ -14,7 +13,7 @@ pub use known::Known;
 
 use std::fmt;
 
-/// What a field counts for in a list's or table's size, beside its bytes (RFC 7541 section 4.1).
+/// Bytes that a field counts in the size of a list or table, in addition to name and value (RFC 7541 section 4.1).
 pub(crate) const LINE_OVERHEAD: usize = 32;
 
 /// The fields of one message, in the order of the wire (RFC 9113 section 8.1, RFC 9110 section 6.3).
@@ -36,8 +35,8 @@ struct Line {
     value_len: u32,
     facts: Facts,
     never_indexed: bool,
-    /// Bytes after the value that are no part of the field. They fit where the line had padding, and no section without notes
-    /// looks at them.
+    /// Bytes after the value that do not belong to the field. They use former padding of the line, and sections without
+    /// notes ignore them.
     note_len: u8,
 }
 
@@ -48,7 +47,7 @@ pub struct FieldLine<'a> {
     pub name: &'a [u8],
     /// The value, valid or not.
     pub value: &'a [u8],
-    /// Which name it is.
+    /// The recognised name.
     pub known: Known,
     /// Whether no hop may put the field in a compression table (RFC 7541 section 7.1.3).
     pub never_indexed: bool,
@@ -57,7 +56,7 @@ pub struct FieldLine<'a> {
     pub(crate) hash: u32,
 }
 
-/// A field that was examined once, to be appended to many sections at the cost of a copy.
+/// A field that was checked once, and is then copied into many sections.
 #[derive(Debug, Clone)]
 pub struct PreparedField {
     /// The name and then the value.
@@ -67,7 +66,7 @@ pub struct PreparedField {
 }
 
 impl PreparedField {
-    /// A field of a known name, which is not a pseudo-header field's.
+    /// A field with a known regular name.
     pub fn new(known: Known, value: &[u8]) -> Self {
         debug_assert!(!known.is_pseudo(), "pseudo-header fields have their place at the front");
         let name = known.name().as_bytes();
@@ -83,7 +82,7 @@ impl FieldSection {
         Self::default()
     }
 
-    /// Removes all fields and defects and keeps the memory; see [`FieldSection::shrink`].
+    /// Removes all fields and defects, and keeps the memory; see [`FieldSection::shrink`].
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lines.clear();
@@ -93,7 +92,7 @@ impl FieldSection {
         self.has_regular = false;
     }
 
-    /// How many fields are stored.
+    /// Number of stored fields.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -110,7 +109,7 @@ impl FieldSection {
         self.list_size
     }
 
-    /// What was found wrong while the fields were decoded or pushed. Removing a field does not take its defect back.
+    /// The defects found while fields were decoded or pushed. Removing a field does not remove its defect.
     pub fn defects(&self) -> Defects {
         self.defects
     }
@@ -120,8 +119,9 @@ impl FieldSection {
         self.push_with(name, value, false);
     }
 
-    /// Appends a field with a note on how it was written where it came from, which only [`FieldSection::iter_with_notes`] gives. A
-    /// note of more than 255 bytes is left out. It counts in no size of the section, as it is no longer than what came in.
+    /// Appends a field with a note about its original spelling, which only [`FieldSection::iter_with_notes`] returns.
+    /// Notes of more than 255 bytes are omitted. A note does not count in the section's size, because it is no longer
+    /// than the input was.
     pub fn push_with_note(&mut self, name: &[u8], value: &[u8], note: &[u8]) {
         let count = self.lines.len();
         self.push(name, value);
@@ -137,7 +137,7 @@ impl FieldSection {
         self.push_with(name, value, true);
     }
 
-    /// Appends a field that is already examined.
+    /// Appends a field that is already checked.
     pub fn push_prepared(&mut self, field: &PreparedField) {
         self.append(&field.text, field.name_len, field.facts, usize::MAX);
     }
@@ -166,10 +166,10 @@ impl FieldSection {
         self.names & known.bit() != 0
     }
 
-    /// Gives the first field of that name another value, or adds the field: a pseudo-header field after the others
-    /// of its kind, a regular one at the end.
+    /// Sets the first field of that name to another value, or adds the field: a pseudo-header field after the others of
+    /// its kind, a regular field at the end.
     ///
-    /// Does nothing for [`Known::Other`] and [`Known::UnknownPseudo`], which are no single name.
+    /// Does nothing for [`Known::Other`] and [`Known::UnknownPseudo`], which are not single names.
     pub fn set(&mut self, known: Known, value: &[u8]) {
         let name = known.name().as_bytes();
         if name.is_empty() {
@@ -205,7 +205,7 @@ impl FieldSection {
         self.names &= !known.bit();
     }
 
-    /// Removes every field of that name, whichever it is; it is compared byte by byte.
+    /// Removes every field of that name, known or not; compares byte by byte.
     pub fn remove_named(&mut self, name: &[u8]) {
         match Known::of(name) {
             Known::Other | Known::UnknownPseudo => self.remove_lines(|_, found| found == name),
@@ -213,7 +213,7 @@ impl FieldSection {
         }
     }
 
-    /// Removes the lines that `is_removed` says, which is given each one's name too.
+    /// Removes the lines for which `is_removed`, which also gets the line's name, returns true.
     fn remove_lines(&mut self, is_removed: impl Fn(&Line, &[u8]) -> bool) {
         let (bytes, mut removed_size) = (&self.bytes, 0);
         self.lines.retain(|line| {
@@ -228,12 +228,12 @@ impl FieldSection {
         self.list_size = self.list_size.saturating_sub(removed_size);
     }
 
-    /// The memory that is held for fields, in bytes.
+    /// The memory allocated for fields, in bytes.
     pub fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + self.lines.capacity() * size_of::<Line>()
     }
 
-    /// Gives memory back if more than `max_capacity_bytes` is held; fields that are stored stay.
+    /// Returns memory if more than `max_capacity_bytes` is allocated; stored fields stay.
     pub fn shrink(&mut self, max_capacity_bytes: usize) {
         if self.capacity_bytes() > max_capacity_bytes {
             self.bytes.shrink_to_fit();
@@ -241,8 +241,8 @@ impl FieldSection {
         }
     }
 
-    /// Appends a copy of a field that is already examined, unless the list is then larger than `max_list_size`.
-    // In the decoder's loop, a call for each field costs a twentieth of a request.
+    /// Appends a copy of a field that is already checked, unless the list would exceed `max_list_size`.
+    // Inline: in the decoder's loop, a call for each field would cost a twentieth of a request.
     #[inline(always)]
     pub(crate) fn append(&mut self, text: &[u8], name_len: usize, facts: Facts, max_list_size: usize) {
         let start = self.bytes.len();
@@ -252,17 +252,17 @@ impl FieldSection {
         }
     }
 
-    /// Where a decoder writes the name and the value of a literal, to be kept by [`FieldSection::commit`].
+    /// Buffer for the name and the value of a literal; [`FieldSection::commit`] keeps them.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// What was written to the tail since it was `start` bytes long.
+    /// The bytes in the tail from `start` on.
     pub(crate) fn tail_from(&self, start: usize) -> &[u8] {
         self.bytes.get(start..).unwrap_or_default()
     }
 
-    /// Makes a field of the tail's bytes from `start`, or drops them if the list is then larger than `max_list_size`.
+    /// Makes a field of the tail's bytes from `start`, or drops them if the list would exceed `max_list_size`.
     pub(crate) fn commit(
         &mut self,
         start: usize,
@@ -284,7 +284,7 @@ impl FieldSection {
         self.commit(start, name.len(), facts, never_indexed, usize::MAX);
     }
 
-    /// Writes a field to the tail and examines it; returns where it starts.
+    /// Writes a field to the tail and checks it; returns its start.
     fn write(&mut self, name: &[u8], value: &[u8]) -> (usize, Facts) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);
@@ -292,7 +292,7 @@ impl FieldSection {
         (start, Facts::of_field(Facts::of_name(name), self.tail_from(start), name.len()))
     }
 
-    /// Counts a field of `text_len` bytes at `start` and decides whether it is stored.
+    /// Counts a field of `text_len` bytes at `start`, and decides whether to store it.
     fn admit(&mut self, start: usize, text_len: usize, max_list_size: usize) -> bool {
         self.list_size = self.list_size.saturating_add(text_len).saturating_add(LINE_OVERHEAD);
         let addressable = start.saturating_add(text_len) <= u32::MAX as usize;
@@ -303,14 +303,14 @@ impl FieldSection {
         admitted
     }
 
-    /// Adds the line of the bytes from `start` to the end, which are admitted.
+    /// Adds a line for the admitted bytes from `start` to the end.
     fn add_line(&mut self, start: usize, name_len: usize, facts: Facts, never_indexed: bool) {
         self.note(facts);
         let value_len = self.bytes.len().saturating_sub(start).saturating_sub(name_len);
         self.lines.push(Line { never_indexed, ..Line::new(start, name_len, value_len, facts) });
     }
 
-    /// Notes which name is present and what is wrong with the field at this place.
+    /// Records the name and the defects of a field at this position.
     fn note(&mut self, facts: Facts) {
         self.defects |= facts.defects;
         let bit = facts.known.bit();
@@ -346,7 +346,7 @@ impl FieldSection {
 }
 
 impl Line {
-    /// `FieldSection::admit` has made sure that 32 bits hold the positions.
+    /// `FieldSection::admit` ensures that positions fit in 32 bits.
     fn new(start: usize, name_len: usize, value_len: usize, facts: Facts) -> Self {
         Self {
             start: start as u32,

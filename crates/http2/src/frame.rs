@@ -1,8 +1,8 @@
-//! Frames on the wire (RFC 9113 sections 4 and 6): nine bytes of header, and the small payloads that we write.
+//! Frames on the wire (RFC 9113 sections 4 and 6): the header of nine bytes, and small payloads that we send.
 
 use crate::error::ErrorCode;
 
-/// What a client sends first (RFC 9113 section 3.4).
+/// The client's connection preface (RFC 9113 section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 9;
@@ -95,7 +95,7 @@ pub(crate) fn write_goaway(out: &mut Vec<u8>, last_stream: u32, code: ErrorCode,
     write(out, kind::GOAWAY, 0, 0, &payload);
 }
 
-/// Splits padding off a payload (RFC 9113 section 6.1). `None` when the padding is longer than what is left.
+/// Removes padding from a payload (RFC 9113 section 6.1). `None` if the padding is longer than the rest.
 pub(crate) fn unpad(header: FrameHeader, payload: &[u8]) -> Option<&[u8]> {
     if !header.has(flag::PADDED) {
         return Some(payload);

@@ -1,62 +1,65 @@
-//! Every limit of the engine: what one peer may make us hold or do on one connection.
+//! Every limit of the engine: what one peer may make us store or do on one connection.
 //!
-//! Counts "per window" start anew every [`FLOOD_WINDOW`]. A limit of 0 forbids the thing altogether.
+//! Counts "per window" restart every [`FLOOD_WINDOW`]. A limit of 0 forbids the event.
 
 use std::time::Duration;
 
-/// How long the flood counters count before they start anew.
+/// Period after which the flood counters restart.
 pub const FLOOD_WINDOW: Duration = Duration::from_secs(10);
-/// A stream reset younger than this, unanswered, is a rapid one. Older resets are deadlines and changed minds.
+/// An unanswered stream that is reset before this age is a rapid reset. Later resets are deadlines and cancellations.
 pub const RAPID_RESET_AGE: Duration = Duration::from_millis(10);
-/// How many times `max_rapid_resets` a peer whose streams are answered may save up.
+/// Most rapid resets that a peer can earn by answered streams, as a multiple of `max_rapid_resets`.
 pub const EARNED_RESETS_FACTOR: u32 = 10;
-/// A DATA frame shorter than this, that does not end its stream, dribbles: a gRPC message has a prefix as long as this.
+/// A shorter DATA frame that does not end its stream counts as a dribble: a gRPC message's prefix alone has this
+/// length.
 pub const DRIBBLE_BYTES: usize = 5;
-/// So much collected content of a stream leaves at once: a frame of this size carries more than it costs its receiver.
+/// Amount of a stream's collected content that is sent at once: a frame of this size carries more than it costs its
+/// receiver.
 pub const COLLECTED_ENOUGH_BYTES: usize = 256;
-/// While this much output waits for the socket, streams keep their DATA in their own queues.
+/// While more output than this waits for the socket, streams keep their DATA in their own queues.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;
 
-/// What a stream may send while a server's connection window is nearly used up.
+/// Amount that a stream may send while a server's connection window is nearly used up.
 pub const SMALL_UPLOAD_BYTES: usize = 1_024;
 
-/// What a connection announces and enforces. One value is shared by all connections of a kind.
+/// The settings that a connection announces, and the limits that it enforces. All connections of one kind share one
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// SETTINGS_MAX_CONCURRENT_STREAMS that we announce: streams a peer may have open at once. What they hold is bounded in
-    /// bytes by `max_held_bytes`, so that this only bounds what an open stream itself costs, about 2 KiB in a relay.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS that we announce: streams that a peer may have open at once. `max_held_bytes`
+    /// limits their content, so this only limits the cost of an open stream itself, about 2 KiB in a relay.
     pub max_concurrent_streams: u32,
     /// SETTINGS_INITIAL_WINDOW_SIZE that we announce, in bytes; 1 to 2^31-1.
     pub initial_window_bytes: u32,
-    /// How far a stream's receive window grows while the far side takes all that comes, in bytes.
+    /// Largest receive window of a stream, in bytes; the window grows while the owner releases all content.
     pub max_stream_window_bytes: u32,
     /// The same for a tunnel (CONNECT, RFC 9113 section 8.5), in bytes: one stream may carry as much as a connection of its own.
     pub max_tunnel_window_bytes: u32,
-    /// By how much the receive windows of all streams together grow, in bytes: what peers that take everything and then
-    /// stop can make us hold, beyond `initial_window_bytes` of each stream.
+    /// Largest total growth of all streams' receive windows, in bytes: the content, beyond `initial_window_bytes` of
+    /// each stream, that peers can make us hold if they first read everything and then stop.
     pub max_grown_window_bytes: u32,
-    /// Received content, of all streams together, that the owner has not released, in bytes. Beyond it the connection's window
-    /// is not refilled: the peer sends nothing more until some of it has gone on.
+    /// Received content of all streams together that the owner has not released, in bytes. Beyond it the connection's
+    /// window is not refilled: the peer must stop until some content is released.
     pub max_held_bytes: u32,
-    /// The connection's receive window, in bytes; 65,535 to 2^31-1. It is refilled at once up to `max_held_bytes`: streams hold
-    /// data back, not the connection.
+    /// The connection's receive window, in bytes; 65,535 to 2^31-1. It is refilled at once up to `max_held_bytes`: the
+    /// streams' windows limit the peer, not the connection's.
     pub connection_window_bytes: u32,
     /// SETTINGS_MAX_FRAME_SIZE that we announce, in bytes; 16,384 to 16,777,215 (RFC 9113 section 6.5.2).
     pub max_frame_bytes: u32,
-    /// SETTINGS_MAX_HEADER_LIST_SIZE that we announce, in bytes as section 6.5.2 counts them.
+    /// SETTINGS_MAX_HEADER_LIST_SIZE that we announce, in bytes in the measure of section 6.5.2.
     pub max_header_list_bytes: u32,
     /// SETTINGS_HEADER_TABLE_SIZE that we announce, in bytes; 0 to 65,536.
     pub header_table_bytes: u32,
-    /// Bytes of one encoded header block, all CONTINUATION frames together.
+    /// Bytes of one encoded header block, with all CONTINUATION frames.
     pub max_header_block_bytes: u32,
     /// CONTINUATION frames after one HEADERS frame.
     pub max_continuation_frames: u32,
-    /// Rapid resets that are allowed in a burst. Each stream that we have answered allows one more, up to
-    /// [`EARNED_RESETS_FACTOR`] times this number.
+    /// Rapid resets allowed in a burst. Each answered stream allows one more, up to [`EARNED_RESETS_FACTOR`] times this
+    /// number.
     pub max_rapid_resets: u32,
-    /// Rapid resets per second that are allowed in the long run, whatever else the peer does.
+    /// Rapid resets per second allowed in the long run, independent of answered streams.
     pub rapid_resets_per_second: u32,
-    /// Stream errors per window that the peer caused.
+    /// Stream errors per window caused by the peer.
     pub max_stream_errors: u32,
     /// PING frames per window beyond one for each frame of DATA or HEADERS sent.
     pub max_pings: u32,
@@ -68,7 +71,7 @@ pub struct Limits {
     pub max_priority_frames: u32,
     /// WINDOW_UPDATE frames per window beyond four for each frame of DATA or HEADERS sent.
     pub max_window_updates: u32,
-    /// DATA frames of a few bytes per window, received or forced on us by tiny windows, beyond eight for each stream opened.
+    /// DATA frames of a few bytes per window, received or forced by tiny windows, beyond eight for each stream opened.
     pub max_dribbled_frames: u32,
     /// Field sections over `max_header_list_bytes` per window.
     pub max_oversize_sections: u32,
@@ -77,7 +80,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For connections that clients opened.
+    /// For connections from clients.
     pub fn server() -> Self {
         Self {
             max_concurrent_streams: 10_000,
@@ -106,11 +109,13 @@ impl Limits {
         }
     }
 
-    /// For connections that we opened. A server answers many clients on it, so it may send more than a client.
+    /// For connections that we open. A server answers many clients on one connection, so its limits are higher than a
+    /// client's.
     pub fn client() -> Self {
         Self {
             max_concurrent_streams: 0,
-            // What a client that does not read can make us hold of each response; one that reads soon has more.
+            // The amount of each response that a client that does not read can make us hold; a client that reads soon
+            // gets more.
             initial_window_bytes: 32_768,
             // Many clients share the connection: one that does not read must not stop the others.
             max_held_bytes: u32::MAX,
@@ -123,7 +128,8 @@ impl Limits {
             max_window_updates: 100_000,
             max_dribbled_frames: 10_000_000,
             max_oversize_sections: 1_000,
-            // Requests of many clients gather here while a server pauses; what answers them is no flood.
+            // Requests of many clients collect here while a server pauses; the answers to its control frames are no
+            // flood.
             max_unread_output_bytes: 16 << 20,
             ..Self::server()
         }

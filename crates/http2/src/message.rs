@@ -1,8 +1,8 @@
-//! Well-formed messages (RFC 9113 section 8): which field sections make a request, a response, trailers.
+//! Well-formed messages (RFC 9113 section 8): the rules for requests, responses and trailers.
 
 use crate::fields::{Defects, FieldSection, Known};
 
-/// What a field section turned out to be.
+/// The kind of a field section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// A request's header section.
@@ -18,7 +18,7 @@ pub enum Section {
 /// Why a message is malformed; a stream error of type PROTOCOL_ERROR (RFC 9113 section 8.1.1).
 pub(crate) type Malformed = &'static str;
 
-/// What the connection must know of a request or response that is well-formed.
+/// The properties of a well-formed request or response that the connection needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Framing {
     /// Value of `content-length`.
@@ -91,7 +91,7 @@ pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed
 /// Checks trailers (RFC 9113 section 8.1): no pseudo-header fields.
 pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
     check_lines(fields)?;
-    // A pseudo-header field further back is a defect already.
+    // A pseudo-header field further back has been recorded as a defect.
     if fields.iter().next().is_some_and(|line| line.name.starts_with(b":")) {
         return Err("trailers have a pseudo-header field");
     }
@@ -128,7 +128,7 @@ fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
     Ok(length)
 }
 
-/// A length in decimal digits and nothing else (RFC 9110 section 8.6).
+/// Parses a length that consists of decimal digits only (RFC 9110 section 8.6).
 pub fn parse_content_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,15 +1,15 @@
-//! Content that waits for its turn to be written: bytes go in at the end and leave from the front.
+//! A queue of content: bytes are added at the end and sent from the front.
 
-/// Content of one stream that waits. An empty queue holds no memory.
+/// Queued content of one stream. An empty queue has no allocation.
 #[derive(Debug, Default)]
 pub struct ContentQueue {
     bytes: Vec<u8>,
-    /// Everything before has gone.
+    /// Everything before has been sent.
     start: usize,
 }
 
 impl ContentQueue {
-    /// What waits.
+    /// The queued bytes.
     pub fn waiting(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
@@ -23,13 +23,13 @@ impl ContentQueue {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Lends the bytes out, so that they can be written from while their owner is changed, with the place where the waiting
-    /// ones begin; give them back with [`ContentQueue::give_back`].
+    /// Moves the bytes out, with the start of the queued ones, so that they can be sent while their owner is changed;
+    /// return them with [`ContentQueue::give_back`].
     pub fn lend(&mut self) -> (Vec<u8>, usize) {
         (std::mem::take(&mut self.bytes), self.start)
     }
 
-    /// Takes the bytes back, of which everything before `start` has gone.
+    /// Takes the bytes back; everything before `start` has been sent.
     pub fn give_back(&mut self, bytes: Vec<u8>, start: usize) {
         let empty = start >= bytes.len();
         self.start = if empty { 0 } else { start };

@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113 section 6.5): what each side tells the other about itself.
+//! SETTINGS (RFC 9113 section 6.5) of both sides.
 
 use crate::error::{ConnectionError, ErrorCode};
 use crate::frame::{self, MAX_31_BITS};
@@ -18,18 +18,18 @@ const DEFAULT_HEADER_TABLE_BYTES: u32 = 4_096;
 const DEFAULT_MAX_FRAME_BYTES: u32 = 16_384;
 const MAX_MAX_FRAME_BYTES: u32 = (1 << 24) - 1;
 
-/// What the peer has told us; the initial values of section 6.5.2 until then.
+/// The peer's settings; the initial values of section 6.5.2 until they arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// Bytes our encoder's dynamic table may hold.
+    /// Largest dynamic table of our encoder, in bytes.
     pub header_table_bytes: u32,
-    /// Streams we may have open at once.
+    /// Streams that we may have open at once.
     pub max_concurrent_streams: u32,
     /// Initial send window of each stream.
     pub initial_window_bytes: u32,
-    /// Largest payload we may send.
+    /// Largest payload that we may send.
     pub max_frame_bytes: u32,
-    /// Largest field section the peer takes, in bytes as section 6.5.2 counts them.
+    /// Largest field section that the peer accepts, in bytes in the measure of section 6.5.2.
     pub max_header_list_bytes: u32,
 }
 
@@ -46,7 +46,7 @@ impl Default for PeerSettings {
 }
 
 impl PeerSettings {
-    /// Takes over a SETTINGS payload, in order; unknown settings are ignored.
+    /// Applies a SETTINGS payload in order; unknown settings are ignored.
     pub(crate) fn apply(&mut self, payload: &[u8], peer_is_server: bool) -> Result<(), ConnectionError> {
         let (entries, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
@@ -82,7 +82,7 @@ impl PeerSettings {
     }
 }
 
-/// Appends the SETTINGS frame that opens a connection: only what differs from the initial values.
+/// Appends the SETTINGS frame that opens a connection, with the values that differ from the initial ones.
 pub(crate) fn write_initial(out: &mut Vec<u8>, limits: &Limits, as_server: bool) {
     let mut payload = Vec::with_capacity(36);
     let mut put = |id: u16, value: u32| {

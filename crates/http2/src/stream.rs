@@ -1,11 +1,11 @@
-//! One stream: its states (RFC 9113 section 5.1), windows (section 5.2) and the DATA that waits to leave.
+//! One stream: its states (RFC 9113 section 5.1), windows (section 5.2) and queued DATA.
 
 use rustc_hash::FxHashMap;
 
 use crate::fields::FieldSection;
 use crate::queue::ContentQueue;
 
-/// Names a stream of one connection. An identifier is never used twice, so a stale key finds nothing.
+/// Names a stream of one connection. Identifiers are never reused, so a stale key finds no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamKey {
     pub(crate) slot: u32,
@@ -14,32 +14,32 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// The key of a stream on a connection whose protocol has one stream at a time, numbered by its owner.
+    /// The key of a stream on a connection with one stream at a time, numbered by its owner.
     pub fn numbered(id: u32) -> Self {
         Self { slot: 0, id }
     }
 }
 
-/// How far one direction of a stream is.
+/// The progress of one direction of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Half {
-    /// The final header section has not passed.
+    /// Before the final header section.
     #[default]
     Headers,
     /// DATA, then perhaps trailers.
     Body,
-    /// END_STREAM has passed.
+    /// After END_STREAM.
     Closed,
 }
 
 /// An open stream.
 ///
-/// Invariants: `send_window <= 2^31-1`, negative only after a SETTINGS change (section 6.9.2);
-/// `receive_window + unreleased + credit == receive_target` while the peer keeps to its window.
+/// Invariants: `send_window <= 2^31-1`, negative only after a SETTINGS change (section 6.9.2); `receive_window +
+/// unreleased + credit == receive_target` while the peer respects its window.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) id: u32,
-    /// The owner's name for the stream.
+    /// The owner's token for the stream.
     pub(crate) token: u32,
     pub(crate) receive: Half,
     pub(crate) send: Half,
@@ -49,28 +49,28 @@ pub(crate) struct Stream {
     pub(crate) head: bool,
     /// Method is CONNECT: a successful response starts a tunnel.
     pub(crate) connect: bool,
-    /// It stands in `Connection::ready`.
+    /// It has an entry in `Connection::ready`.
     pub(crate) in_ready: bool,
-    /// It stands in `Connection::collected`.
+    /// It has an entry in `Connection::collected`.
     pub(crate) in_collected: bool,
-    /// The owner ends the queue with END_STREAM.
+    /// END_STREAM follows the queue.
     pub(crate) end_after_queue: bool,
-    /// The owner wants no more of the request once the answer is out.
+    /// The owner needs no more of the request after the response.
     pub(crate) stop_when_sent: bool,
     /// Milliseconds after the connection's start.
     pub(crate) opened_ms: u32,
     pub(crate) send_window: i64,
     pub(crate) sent_bytes: u64,
-    /// What the peer may still send.
+    /// Bytes that the peer may still send.
     pub(crate) receive_window: i64,
-    /// Released by the owner, not yet announced.
+    /// Bytes released by the owner, without a WINDOW_UPDATE so far.
     pub(crate) credit: u32,
-    /// Received, not yet released by the owner.
+    /// Bytes received, and not yet released by the owner.
     pub(crate) unreleased: u32,
     pub(crate) receive_target: u32,
-    /// By how much `receive_target` has grown.
+    /// Growth of `receive_target`.
     grown_bytes: u32,
-    /// Bytes of content still owed by content-length.
+    /// Remaining bytes of content according to content-length.
     pub(crate) content_left: Option<u64>,
     pub(crate) queue: ContentQueue,
     /// Trailers that wait for the queue.
@@ -89,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// Whether anything may still be sent or queued: neither END_STREAM nor trailers have been.
+    /// Whether more may be sent or queued: neither END_STREAM nor trailers have been.
     pub(crate) fn takes_output(&self) -> bool {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }
@@ -107,7 +107,7 @@ pub(crate) struct Streams {
     by_id: FxHashMap<u32, u32>,
     by_peer: u32,
     grown_bytes: u32,
-    /// Received and not released, all together.
+    /// Received and unreleased bytes of all streams.
     held_bytes: u64,
 }
 
@@ -116,12 +116,12 @@ impl Streams {
         self.by_id.len()
     }
 
-    /// How many of the streams the peer opened.
+    /// Number of streams that the peer opened.
     pub(crate) fn opened_by_peer(&self) -> u32 {
         self.by_peer
     }
 
-    /// By how much the receive windows of all have grown, in bytes.
+    /// Total growth of all receive windows, in bytes.
     pub(crate) fn grown_bytes(&self) -> u32 {
         self.grown_bytes
     }
@@ -131,7 +131,7 @@ impl Streams {
         self.held_bytes
     }
 
-    /// `bytes` of content go to the owner. Returns the stream's token.
+    /// Records `bytes` of content for the owner. Returns the stream's token.
     pub(crate) fn count_received(&mut self, key: StreamKey, bytes: u32) -> Option<u32> {
         let stream = self.get_mut(key)?;
         stream.unreleased += bytes;
@@ -140,7 +140,7 @@ impl Streams {
         Some(token)
     }
 
-    /// The owner releases `bytes`, or as many as it still has.
+    /// Records that the owner releases `bytes`, or as many as it still has.
     pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
         let Some(stream) = self.get_mut(key) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);
@@ -149,7 +149,7 @@ impl Streams {
         self.held_bytes -= u64::from(bytes);
     }
 
-    /// A stream's receive window has grown by `bytes`.
+    /// Records that a stream's receive window has grown by `bytes`.
     pub(crate) fn count_growth(&mut self, key: StreamKey, bytes: u32) {
         if let Some(stream) = self.get_mut(key) {
             stream.grown_bytes += bytes;
@@ -194,7 +194,7 @@ impl Streams {
         self.grown_bytes -= stream.grown_bytes;
         self.held_bytes -= u64::from(stream.unreleased);
         self.free.push(key.slot);
-        // Memory of a burst goes back as soon as the connection is idle.
+        // Return the memory of a burst as soon as the connection is idle.
         if self.by_id.is_empty() && self.slots.len() > 16 {
             *self = Self::default();
         }

@@ -87,21 +87,21 @@ fn alert_received(alert: AlertDescription) -> String {
                 .to_owned()
         }
         AlertDescription::CertificateRequired => {
-            "the peer wants a client certificate and we sent none; give this proxy an identity".to_owned()
+            "the peer requires a client certificate and we sent none; give this proxy an identity".to_owned()
         }
         AlertDescription::ProtocolVersion => {
             "the peer does not speak TLS 1.3; upgrade it, or do not name it as part of the mesh".to_owned()
         }
         AlertDescription::NoApplicationProtocol => {
-            "the peer does not take HTTP/2 by ALPN; look whether a proxy of this mesh serves that port".to_owned()
+            "the peer does not accept HTTP/2 by ALPN; check that a proxy of this mesh serves that port".to_owned()
         }
         AlertDescription::BadCertificate
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateUnknown
         | AlertDescription::AccessDenied => {
-            format!("the peer refused our certificate ({alert:?}); its log says why")
+            format!("the peer refused our certificate ({alert:?}); see its log")
         }
-        other => format!("the peer ended the TLS handshake ({other:?}); its log says why"),
+        other => format!("the peer ended the TLS handshake ({other:?}); see its log"),
     }
 }
 

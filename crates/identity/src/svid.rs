@@ -52,7 +52,7 @@ pub enum SvidError {
     #[error("the issuer sent {0} certificates; a chain has 1 to {CHAIN_MAX_CERTIFICATES}")]
     Length(usize),
     /// The certificate is for another key or cannot be used.
-    #[error("the issued certificate does not fit our key ({0}); look whether the issuer mixes up its clients")]
+    #[error("the issued certificate does not fit our key ({0}); check whether the issuer mixes up its clients")]
     KeyMismatch(rustls::Error),
     /// The certificate names no workload.
     #[error("the issued certificate is no SVID: {0}")]

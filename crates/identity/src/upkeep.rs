@@ -28,7 +28,7 @@ const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum UpkeepError {
     #[error(transparent)]
     Issue(#[from] IssueError),
-    #[error("the issuer gave no answer for {} s; look whether it runs and can be reached", ISSUE_TIMEOUT.as_secs())]
+    #[error("the issuer gave no answer for {} s; check that it runs and can be reached", ISSUE_TIMEOUT.as_secs())]
     Timeout,
 }
 

@@ -44,17 +44,25 @@ pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 /// Every annotation: its name, its values, and its meaning.
 pub const ALL: [(&str, &str, &str); 25] = [
     (INJECT, "enabled, disabled, grpc", "whether Pods get a proxy; grpc: an identity for gRPC's own xDS, and no proxy"),
-    (OPAQUE_PORTS, "ports and ranges, as 3306,9000-9010", "ports of the Pod whose bytes are carried unread"),
-    (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod where what is no HTTP is rejected"),
-    (SKIP_INBOUND_PORTS, "ports and ranges, as 22,1000-2000", "ports of the Pod that others reach without the proxy"),
+    (
+        OPAQUE_PORTS,
+        "ports and ranges, as 3306,9000-9010",
+        "ports of the Pod whose bytes are relayed without protocol detection",
+    ),
+    (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod that accept HTTP only"),
+    (SKIP_INBOUND_PORTS, "ports and ranges, as 22,1000-2000", "ports of the Pod that clients reach without the proxy"),
     (SKIP_OUTBOUND_PORTS, "ports and ranges, as 25,1000-2000", "ports that the application calls without the proxy"),
     (SKIP_SUBNETS, "networks, as 192.168.0.0/16,fd00::/8", "networks that the application calls without the proxy"),
     (
         DEFAULT_INBOUND_POLICY,
         "all-unauthenticated, all-authenticated, cluster-authenticated, deny, audit",
-        "who may call where no AuthorizationPolicy is enforced",
+        "callers allowed on ports without an enforced AuthorizationPolicy",
     ),
-    (FORWARDED_CLIENT_CERT, "true, false", "whether the application is told of clients in x-forwarded-client-cert"),
+    (
+        FORWARDED_CLIENT_CERT,
+        "true, false",
+        "whether the application gets x-forwarded-client-cert, which describes the client",
+    ),
     (FORWARDED_FOR, "keep, append, set", "whether the application reads the client's address in x-forwarded-for"),
     (PROXY_IMAGE, "an image without its tag", "the image of the proxy"),
     (PROXY_VERSION, "a tag, as 0.1.0", "the tag of the proxy's image"),
@@ -67,9 +75,9 @@ pub const ALL: [(&str, &str, &str); 25] = [
     (
         PROXY_LOG_LEVEL,
         "off, error, warn, info, debug, trace, also by target as info,leno_proxy=debug",
-        "what the proxy logs",
+        "the proxy's log levels",
     ),
-    (PROXY_LOG_FORMAT, "plain, json", "how its log lines look"),
+    (PROXY_LOG_FORMAT, "plain, json", "the format of the proxy's log lines"),
     (ACCESS_LOG, "off, json, apache", "whether and how the proxy logs each call"),
     (
         SHUTDOWN_GRACE,

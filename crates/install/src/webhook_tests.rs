@@ -99,7 +99,7 @@ fn a_policy_is_validated_as_the_mesh_reads_it() {
         said.starts_with("the mesh cannot read it: spec.allow[0].identities[0]: \"web\" is not an identity; "),
         "{said}"
     );
-    assert!(said.contains("spec.allow[1]: names nobody"), "{said}");
+    assert!(said.contains("spec.allow[1]: allows no caller"), "{said}");
     let deleted = AdmissionRequest { operation: "DELETE".to_owned(), ..policy(json!(7)) };
     assert!(validate(&deleted).allowed);
 }

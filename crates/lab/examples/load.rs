@@ -1,4 +1,4 @@
-//! Runs the lab's load by hand, against an echo server or what stands before one:
+//! Runs the lab's load by hand, against an echo server or a proxy in front of one:
 //!
 //! ```text
 //! leno echo --bare --name s1 &
@@ -16,30 +16,30 @@ use leno_lab::procfs;
 
 #[derive(Parser)]
 struct Options {
-    /// Where to connect
+    /// Address to connect to
     address: SocketAddr,
-    /// Whom to ask for [default: the address]
+    /// Authority of the calls [default: the address]
     #[arg(long)]
     authority: Option<String>,
-    /// The names that the servers answer with
+    /// Names of the servers in their answers
     #[arg(long, value_delimiter = ',', default_value = "s1")]
     servers: Vec<String>,
     /// Client connections
     #[arg(long, default_value_t = 1)]
     connections: u32,
-    /// Calls in flight: kept so in a closed loop, at most so in an open one
+    /// Calls in flight: exactly so many in a closed loop, at most so many in an open one
     #[arg(long, default_value_t = 200)]
     in_flight: u32,
-    /// Calls per second of an open loop; without it the loop is closed
+    /// Calls per second of an open loop; default: a closed loop
     #[arg(long)]
     rate: Option<u32>,
     /// Measured seconds, after one of warm-up
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Instead of a load: calls that each connection makes in one burst
+    /// Instead of a load: number of calls in one burst on each connection
     #[arg(long)]
     burst: Option<u32>,
-    /// A CPU that the load may use; all when not given
+    /// A CPU that the load may use; default: all
     #[arg(long)]
     cpu: Vec<usize>,
 }
@@ -66,7 +66,7 @@ fn main() {
     });
     let snapshot = load.finish().unwrap();
     let cpu = procfs::cpu_time(std::process::id()).unwrap();
-    // The warm-up cost CPU time too.
+    // Includes the CPU time of the warm-up.
     let per_second = cpu.as_secs_f64() / (options.seconds + 1) as f64;
     let rate = snapshot.calls_per_second();
     println!("{rate:.0} calls/s, {:.2} us of CPU per call, {:.2} CPUs", per_second / rate * 1e6, per_second);

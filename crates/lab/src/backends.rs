@@ -1,5 +1,5 @@
-//! The backends of an experiment: real servers of gRPC, and of HTTP/1.1 where that is asked for, each a process of its own with one thread, made slower or made
-//! to fail while they run.
+//! The backends of an experiment: real gRPC servers, or HTTP/1.1 servers. Each is a process with one thread, and can be
+//! made slow or failing while it runs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,37 +13,37 @@ use crate::echo::proto::{CountRequest, SetDelayRequest, SetFailureRequest};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::Protocol;
 
-/// What a call takes on a healthy backend.
+/// Service time of a healthy backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ServiceTime {
-    /// At least this, in ms.
+    /// Minimum, in ms.
     pub(crate) base_ms: u32,
-    /// And up to this more, in ms.
+    /// Random part on top, up to this, in ms.
     pub(crate) spread_ms: u32,
 }
 
-/// What is wrong with a backend.
+/// The fault of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It answers every call later by this, in ms; 0 is no trouble.
+    /// It answers every call later by this, in ms; 0 is no fault.
     Slow(u32),
     /// It fails every call at once with UNAVAILABLE.
     Failing,
 }
 
-/// The running backends; dropping it ends them.
+/// The running backends. Dropping them ends the processes.
 pub(crate) struct Backends {
-    /// Where calls go.
+    /// Addresses of the backends.
     addresses: Vec<SocketAddr>,
     service_time: ServiceTime,
     children: Vec<Child>,
     clients: Vec<EchoClient<Channel>>,
-    /// Runs only while a backend is asked something.
+    /// Runs only during control calls to a backend.
     runtime: tokio::runtime::Runtime,
 }
 
 impl Backends {
-    /// Starts `count` healthy backends that speak `protocol`, and log to `dir`.
+    /// Starts `count` healthy backends that speak `protocol` and log to `dir`.
     pub(crate) fn start(
         count: usize,
         protocol: Protocol,
@@ -72,27 +72,25 @@ impl Backends {
         Ok(backends)
     }
 
-    /// Where they serve.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The names that they answer with.
+    /// The names in their answers.
     pub(crate) fn names(&self) -> Vec<String> {
         (1..=self.addresses.len()).map(name).collect()
     }
 
-    /// Their process ids.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
         self.children.iter().map(Child::pid)
     }
 
-    /// Fails when any of them has ended.
+    /// Fails if a backend has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
         self.children.iter_mut().try_for_each(Child::ensure_running)
     }
 
-    /// Makes all healthy but the one at `index`, from now on.
+    /// From now on gives the backend at `index` this fault, and makes all others healthy.
     pub(crate) fn set(&self, index: usize, trouble: Trouble) -> Result<()> {
         for number in 0..self.clients.len() {
             self.set_one(number, if number == index { trouble } else { Trouble::Slow(0) })?;
@@ -117,9 +115,9 @@ impl Backends {
         Ok(())
     }
 
-    /// How many calls have reached each of them so far, whatever came of them.
+    /// Number of calls that have reached each backend so far, answered or not.
     pub(crate) fn counts(&self) -> Result<Vec<u64>> {
-        // All at once: under load each answer takes a while.
+        // Query all at once: under load each answer takes a while.
         let ask = |client: &EchoClient<Channel>| {
             let mut client = client.clone();
             self.runtime.spawn(async move { client.count(CountRequest {}).await })

@@ -1,8 +1,8 @@
-//! Child processes that never outlive us: servers, proxies and load.
+//! Child processes that never outlive the lab: servers, proxies and load.
 //!
-//! Each is started through the hidden `leno exec`, which asks the kernel for a SIGKILL when the
-//! parent dies (also by SIGKILL or a panic), pins the process, and then becomes the program. The
-//! process id is therefore the program's own, as reading its CPU time needs.
+//! Each starts through the hidden `leno exec`. It asks the kernel to send SIGKILL when the parent dies (even by SIGKILL
+//! or a panic), pins the process, and then becomes the program. The process id is therefore the program's own, which
+//! reading its CPU time requires.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,21 +21,22 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::{Error, Result, io};
 
-/// How long a child may take until it serves.
+/// Longest time until a child serves.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
-/// Ports that the kernel gives to no outgoing connection, which could take one between its choice and its use.
+/// Ports that the kernel assigns to no outgoing connection. Otherwise one could take the port between our choice and
+/// its use.
 const PORTS: Range<u16> = 16_000..32_000;
 
-/// What to start.
+/// A program to start.
 pub struct Launch {
-    /// What the run calls it, unique within the run.
+    /// Its name in the run, unique there.
     pub name: String,
     /// The program's path.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// What its environment has beside ours.
+    /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
     /// The CPUs that it may use; empty for all.
     pub cpus: Vec<usize>,
@@ -84,7 +85,7 @@ impl Launch {
     }
 }
 
-/// A running child process; dropping it kills it.
+/// A running child process. Dropping it kills the process.
 pub struct Child {
     name: String,
     process: std::process::Child,
@@ -108,7 +109,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Fails when the program has ended.
+    /// Fails if the program has ended.
     pub fn ensure_running(&mut self) -> Result<()> {
         match self.process.try_wait() {
             Ok(None) => Ok(()),
@@ -145,7 +146,7 @@ impl Child {
             }
             thread::sleep(READY_POLL);
         }
-        // Another program may have answered on the address that ours could not bind.
+        // Another program may have answered on the address, if ours could not bind it.
         self.ensure_running()
     }
 
@@ -157,23 +158,23 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Fails only when the program has ended already.
+        // Fails only if the program has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The last line of a program's output that is not empty, for an error of one line.
+/// The last non-empty line of a program's output, for a one-line error.
 pub(crate) fn last_line(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let line = text.lines().rev().map(str::trim).find(|l| !l.is_empty());
     line.unwrap_or("it wrote nothing").to_owned()
 }
 
-/// Turns this process into `program`, bound to the life of its parent; returns only on failure.
+/// Turns this process into `program`, which ends with its parent; returns only on failure.
 ///
-/// `parent` is the process id that is expected to be the parent: if it is not any more, the parent
-/// died before the kernel could be asked, and nothing is started.
+/// `parent` is the process id of the expected parent. If the parent has another id, it died before the request to the
+/// kernel, and nothing is started.
 pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
@@ -187,7 +188,7 @@ pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsStr
     Command::new(program).args(args).exec()
 }
 
-/// Lets the calling thread, and what it starts, use only these CPUs; empty for all.
+/// Restricts the calling thread, and threads and processes that it starts, to these CPUs; empty for all.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -199,14 +200,14 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A loopback address on which nothing listens at the moment, another one each time: of two programs that were given the
-/// same, the second would not start, or would share the connections of the first.
+/// A loopback address on which nothing listens now; each call returns another one. If two programs got the same
+/// address, the second would not start, or would share the first one's connections.
 ///
 /// # Errors
-/// None of the ports is free, or the system refuses to try them.
+/// If no port is free, or the system refuses to try the ports.
 pub fn free_address() -> Result<SocketAddr> {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Processes that run side by side begin at different ports.
+    // Concurrent processes start their search at different ports.
     let start = std::process::id().wrapping_mul(97);
     let count = u32::from(PORTS.end - PORTS.start);
     for _ in 0..count {
@@ -222,7 +223,7 @@ pub fn free_address() -> Result<SocketAddr> {
     Err(io(format!("finding a free port on 127.0.0.1, from {} to {}", PORTS.start, PORTS.end - 1))(source))
 }
 
-/// Finds a program in PATH, and where Debian keeps servers that are not in a user's PATH.
+/// Finds a program in PATH, or where Debian installs servers outside a user's PATH.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);

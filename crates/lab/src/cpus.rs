@@ -1,21 +1,21 @@
-//! Which CPUs the processes of a measurement may use.
+//! The CPUs for the processes of a measurement.
 
 use crate::error::{Error, Result};
 
 /// The CPUs of a measurement's two sides; empty for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// The proxy's.
+    /// For the proxy.
     pub(crate) proxy: Vec<usize>,
-    /// Everything else's: the load's and the backends'.
+    /// For the load and the backends.
     pub(crate) others: Vec<usize>,
 }
 
 impl Cpus {
-    /// One CPU for the proxy and the rest for everything else; the system chooses where there is only one.
+    /// One CPU for the proxy and the rest for everything else. On a machine with one CPU the system chooses.
     ///
     /// # Errors
-    /// When there is no CPU of this number. `flag` is the option that named it.
+    /// If the CPU does not exist. `flag` is the option that named it.
     pub(crate) fn split(proxy: usize, flag: &str) -> Result<Self> {
         let known = std::thread::available_parallelism().map_or(1, usize::from);
         if known < 2 {

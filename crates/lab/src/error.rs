@@ -1,118 +1,96 @@
-//! Everything that can end a run of the lab, each with what to do about it.
+//! Errors that end a run of the lab, each with the remedy.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a run ended early. Its text is one line for the person at the terminal.
+/// Why a run ended early. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused something.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The action that failed.
         what: String,
-        /// What the system said.
         source: io::Error,
     },
-    /// A program that the run cannot do without is not installed.
+    /// A required program is not installed.
     #[error("{program} is not installed; install it with: {install}")]
     MissingProgram {
-        /// Its name.
         program: &'static str,
-        /// The line that installs it.
+        /// The command that installs it.
         install: &'static str,
     },
     /// A child process ended while it was needed.
     #[error("{name} ended early ({status}): {last_line}")]
     ChildEnded {
-        /// What the run calls it.
+        /// Its name in the run.
         name: String,
-        /// How it ended.
         status: String,
-        /// The last line that it wrote.
         last_line: String,
     },
     /// A child process runs but does not serve.
     #[error("{name} did not answer on {address} within {waited_ms} ms: {last_line}")]
     NotReady {
-        /// What the run calls it.
+        /// Its name in the run.
         name: String,
-        /// Where it should answer.
+        /// The address on which it should answer.
         address: SocketAddr,
-        /// How long it was given.
         waited_ms: u128,
-        /// The last line that it wrote.
         last_line: String,
     },
-    /// A program wrote something that the lab cannot read.
+    /// The lab cannot parse a program's output.
     #[error("{program} wrote no {wanted}; it ended with: {last_line}")]
     Unreadable {
-        /// Its name.
         program: &'static str,
-        /// What was looked for.
+        /// The item that is missing in the output.
         wanted: &'static str,
-        /// The last line that it wrote.
         last_line: String,
     },
-    /// Calls failed, so that the numbers would be worth nothing.
+    /// Calls failed, which makes the numbers useless.
     #[error("{target}: {failed} of {calls} calls failed: {why}")]
     CallsFailed {
-        /// Through what they were made.
+        /// The target of the calls.
         target: String,
-        /// How many failed.
         failed: u64,
-        /// How many were made.
         calls: u64,
-        /// One of the reasons.
         why: String,
     },
-    /// Nothing listens, or it does not speak gRPC.
+    /// The address refuses connections, or does not speak gRPC.
     #[error("cannot call {target} at {address}: {why}")]
-    Connect {
-        /// What was called.
-        target: String,
-        /// Where.
-        address: SocketAddr,
-        /// What went wrong.
-        why: String,
-    },
+    Connect { target: String, address: SocketAddr, why: String },
     /// A binary was not built.
     #[error("{} does not exist; build it with: {build}", path.display())]
     NotBuilt {
-        /// Where it was looked for.
         path: PathBuf,
-        /// The line that builds it.
+        /// The command that builds it.
         build: &'static str,
     },
-    /// A certificate or a TLS connection is not what it must be.
+    /// A certificate or a TLS connection is unsuitable.
     #[error("{what}: {why}")]
     Tls {
-        /// What was being done.
+        /// The action that failed.
         what: String,
-        /// What is wrong.
         why: String,
     },
-    /// A Kubernetes cluster, or who talks to its control plane, did not do what was asked.
+    /// A Kubernetes cluster, or a client of its control plane, failed.
     #[error("{what}: {why}")]
     Cluster {
-        /// What was being done.
+        /// The action that failed.
         what: String,
-        /// What went wrong.
         why: String,
     },
-    /// Somebody pressed Ctrl-C, or sent SIGTERM.
+    /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,
-    /// An option has a value that makes no sense.
+    /// An option has an invalid value.
     #[error("{0}")]
     Usage(String),
 }
 
-/// The lab's result.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Names what was being done when the operating system refused it.
+/// Adds the action that the operating system refused.
 pub(crate) fn io<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::Io { what: what.into(), source }
 }

@@ -5,15 +5,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest answer that is read.
+/// Longest answer that is read.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
-/// Whether `GET <path>` is answered with 200.
+/// Whether `GET <path>` returns 200.
 pub(crate) fn is_ok(address: SocketAddr, path: &str) -> bool {
     get(address, path).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200"))
 }
 
-/// The whole answer to `GET <path>`, head included.
+/// The whole answer to `GET <path>`, including the header section.
 fn get(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;

@@ -1,8 +1,8 @@
 //! Leno's lab: echo servers, load, scenarios and reports.
 //!
-//! It judges proxies from outside. It shares no code with Leno's data plane: clients, clocks and
-//! histograms are its own. Only [`simulate`] uses the balancer, which is what it simulates, and the simulated proxies of
-//! [`control_plane`] have certificates and names of resources from where real ones have them.
+//! It judges proxies from outside and shares no code with Leno's data plane: clients, clocks and histograms are its
+//! own. There are two exceptions. [`simulate`] uses the balancer, which it simulates. The simulated proxies of
+//! [`control_plane`] use the same code as real ones for certificates and resource names.
 #![forbid(unsafe_code)]
 
 mod backends;

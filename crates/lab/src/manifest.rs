@@ -7,11 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 pub(crate) struct Service<'a> {
     /// Its name.
     pub(crate) name: &'a str,
-    /// An address by which it can be called, beside its name.
+    /// An address by which it can be called, in addition to its name.
     pub(crate) cluster_ip: Option<IpAddr>,
     /// Its port.
     pub(crate) port: u16,
-    /// What is spoken on it; none lets the proxy find out.
+    /// Its protocol; `None` lets the proxy detect it.
     pub(crate) app_protocol: Option<&'a str>,
     /// The value of `leno.dev/balancer`.
     pub(crate) balancer: &'a str,
@@ -22,16 +22,16 @@ pub(crate) struct Service<'a> {
 /// One endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endpoint {
-    /// Where the application serves.
+    /// Address of the application.
     pub(crate) address: SocketAddr,
-    /// The proxy in front of it, on the same address; none in clear.
+    /// The proxy in front of it, on the same address; `None` if it is called unencrypted.
     pub(crate) proxy: Option<Proxy>,
 }
 
 /// An endpoint's proxy in a mesh.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Proxy {
-    /// Whose certificate it shows: `ns/lab/sa/server`.
+    /// The identity in its certificate: `ns/lab/sa/server`.
     pub(crate) identity: &'static str,
     /// Its port for requests.
     pub(crate) inbound_port: u16,
@@ -46,7 +46,7 @@ impl From<SocketAddr> for Endpoint {
 }
 
 impl Service<'_> {
-    /// The manifest. Each endpoint has a slice of its own, because a slice has one port for all.
+    /// The manifest. Each endpoint has its own slice, because all endpoints of a slice share its ports.
     pub(crate) fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let cluster_ip = self.cluster_ip.map_or("None".to_owned(), |ip| ip.to_string());

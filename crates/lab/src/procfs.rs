@@ -1,4 +1,4 @@
-//! What a process has cost, and what the whole machine did: CPU time and memory, as the kernel counts them.
+//! The cost of a process and of the whole machine: CPU time and memory, as the kernel counts them.
 
 use std::fs;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use crate::error::{Error, Result, io};
 pub struct Memory {
     /// Resident now (`VmRSS`).
     pub resident_kib: u64,
-    /// The most that was resident (`VmHWM`) since the start or [`forget_peak`].
+    /// Peak of the resident memory (`VmHWM`) since the start or [`forget_peak`].
     pub peak_kib: u64,
 }
 
-/// So many MB, of 1,024 KiB.
+/// Converts KiB to MB of 1,024 KiB.
 pub fn mb(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
 
-/// CPU time that all threads of a process have used, in user and kernel mode.
+/// CPU time of all threads of a process, in user and kernel mode.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).map_err(io(format!("reading {path}")))?;
@@ -28,9 +28,10 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
         .ok_or_else(|| unreadable("CPU time in /proc/PID/stat", &stat))
 }
 
-/// CPU time that all programs on the machine have used, in user and kernel mode, and that a hypervisor gave to others.
+/// CPU time of all programs on the machine, in user and kernel mode, plus the time that the hypervisor gave to other
+/// machines.
 ///
-/// Interrupts are not in it: those of a load on loopback belong to the load and are counted for no process.
+/// Interrupts are excluded: those of a load on loopback belong to the load, but the kernel charges them to no process.
 pub fn machine_cpu_time() -> Result<Duration> {
     const PATH: &str = "/proc/stat";
     let stat = fs::read_to_string(PATH).map_err(io(format!("reading {PATH}")))?;
@@ -46,10 +47,10 @@ pub fn memory(pid: u32) -> Result<Memory> {
     parse_memory(&status).ok_or_else(|| unreadable("VmRSS in /proc/PID/status", &status))
 }
 
-/// Lets the most memory that was resident be counted from now on.
+/// Resets the peak of the resident memory.
 ///
-/// A kernel without `clear_refs` (proc(5), `CONFIG_PROC_PAGE_MONITOR`) goes on counting from the start of the process, which
-/// can only make the figure greater.
+/// A kernel without `clear_refs` (proc(5), `CONFIG_PROC_PAGE_MONITOR`) keeps the peak since the start of the process,
+/// which can only be greater.
 pub fn forget_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
@@ -58,7 +59,7 @@ fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
-/// `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5); the name in field 2 may hold anything.
+/// `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5); the name in field 2 may contain any characters.
 fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! What it costs to make a mesh of many objects, and to make it again after one of them changed:
+//! Measures how long it takes to make a mesh of many objects, and to make it again after one object changed:
 //!
 //! `cargo run --release -p leno-model --example translate_cost`.
 
@@ -48,7 +48,7 @@ fn measure(what: &str, mut action: impl FnMut()) {
     );
 }
 
-/// A Service and the slice of its endpoints.
+/// A Service and its EndpointSlice.
 fn service(number: usize) -> Vec<Object> {
     let (high, low) = (number / 250, number % 250 + 1);
     let mut text = format!(

@@ -1,29 +1,29 @@
-//! Reading `:authority` (RFC 9113 section 8.3.1): which Service a call is for.
+//! Parses `:authority` (RFC 9113 section 8.3.1) to find the Service of a call.
 //!
-//! The bytes are a peer's. Nothing here allocates unless the answer is a refusal, and a refusal repeats only
-//! host names and numbers, so it may go into a `grpc-message` as it is.
+//! The bytes come from a peer. Nothing here allocates unless the result is an error. An error repeats only host names
+//! and numbers, so it is safe in a `grpc-message`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest authority that is read; DNS names are no longer.
+/// Longest authority that is parsed; no DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
 /// The port of an authority that names none (RFC 9110 section 4.2.1).
 pub const DEFAULT_PORT: u16 = 80;
 
-/// Why a call's `:authority` leads nowhere. Its text is for the caller: ASCII, below 512 bytes.
+/// Why a call's `:authority` leads to no cluster. The text is for the caller: ASCII, below 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
     /// Not `host` or `host:port`.
     #[error("the :authority is not a host name or address with an optional port")]
     NotAnAuthority,
-    /// A host name that no Service can have.
+    /// A host name that cannot be a Service's.
     #[error("{host} is not the name of a Service: use service.namespace or service.namespace.svc.cluster.local")]
     NotAService {
         /// The host, as received.
         host: Box<str>,
     },
-    /// The name of a Service that the mesh does not know.
+    /// The name of an unknown Service.
     #[error("there is no Service {service} in namespace {namespace}: check the :authority, or define it")]
     UnknownService {
         /// The Service's name.
@@ -31,19 +31,19 @@ pub enum Unroutable {
         /// Its namespace.
         namespace: Box<str>,
     },
-    /// A Service without that port.
+    /// A Service without this port.
     #[error("Service {service} in namespace {namespace} has no port {port}: write {service}.{namespace}:{known}")]
     UnknownPort {
         /// The Service's name.
         service: Box<str>,
         /// Its namespace.
         namespace: Box<str>,
-        /// The port that was asked for.
+        /// The requested port.
         port: u16,
-        /// The ports that it has.
+        /// The Service's ports.
         known: KnownPorts,
     },
-    /// An address that belongs to no Service.
+    /// An address of no Service.
     #[error("no Service has the clusterIP {ip} with port {port}: use a Service's name or clusterIP")]
     UnknownAddress {
         /// The address.
@@ -53,17 +53,17 @@ pub enum Unroutable {
     },
 }
 
-/// Some of a Service's ports.
+/// The first of a Service's ports, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPorts {
     /// The lowest ones, at most [`KnownPorts::SHOWN_MAX`].
     pub shown: Box<[u16]>,
-    /// How many there are.
+    /// Number of all ports.
     pub count: usize,
 }
 
 impl KnownPorts {
-    /// How many ports are shown.
+    /// Most ports that a message lists.
     pub const SHOWN_MAX: usize = 8;
 }
 
@@ -81,21 +81,21 @@ impl fmt::Display for KnownPorts {
     }
 }
 
-/// What an authority names.
+/// A parsed authority.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Authority<'a> {
     /// Its host.
     pub host: Host<'a>,
-    /// Its port, [`DEFAULT_PORT`] if it names none.
+    /// Its port; [`DEFAULT_PORT`] if it has none.
     pub port: u16,
 }
 
-/// The host of an authority; the names' case is as received.
+/// The host of an authority. Names keep the case in which they were received.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Host<'a> {
     /// An address.
     Address(IpAddr),
-    /// The name of a Service, and its namespace if that is named.
+    /// The name of a Service, and its namespace if given.
     Service {
         /// The Service's name.
         name: &'a str,
@@ -104,7 +104,7 @@ pub enum Host<'a> {
     },
 }
 
-/// Reads an authority.
+/// Parses an authority.
 ///
 /// # Errors
 /// [`Unroutable::NotAnAuthority`] and [`Unroutable::NotAService`].
@@ -123,7 +123,7 @@ pub fn parse(authority: &[u8]) -> Result<Authority<'_>, Unroutable> {
     Ok(Authority { host: parse_host(host)?, port: port(rest)? })
 }
 
-/// Reads what follows the host: nothing, or a colon and digits (RFC 3986 section 3.2.3 lets them be none).
+/// Parses the text after the host: nothing, or a colon and digits (RFC 3986 section 3.2.3 allows zero digits).
 fn port(text: &str) -> Result<u16, Unroutable> {
     let digits = match text.strip_prefix(':') {
         Some("") => return Ok(DEFAULT_PORT),

@@ -1,18 +1,20 @@
-//! What a proxy asks a control plane about: with one, a proxy knows only what its workload uses.
+//! The subjects that a proxy asks a control plane about: with a control plane, a proxy knows only what its workload
+//! uses.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::mesh::ClusterKey;
 
-/// What must be known of a call before it goes on, as far as it can be said before the mesh has been asked.
+/// What the proxy must know before a call can continue, named before the mesh is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// The address that a connection was going to: a clusterIP, an endpoint's own, or one outside of the mesh.
+    /// The original destination of a connection: a clusterIP, an endpoint's own address, or an address outside the
+    /// mesh.
     Address(SocketAddr),
     /// The Service and port that `:authority` names.
     Service(ClusterKey),
-    /// The workload itself, as others call it: the policies that select it.
+    /// The workload itself as a server: the policies that select it.
     Inbound,
 }
 

@@ -1,4 +1,4 @@
-//! Manifests for the tests, and short ways to read them.
+//! Manifests for tests, and short ways to parse them.
 
 use crate::manifest::{Manifest, SourceFile, parse_file};
 use crate::object::Object;
@@ -32,7 +32,7 @@ endpoints:
 - addresses: [127.0.0.2]
 ";
 
-/// [`ECHO`] with every `from` replaced, which must be there.
+/// [`ECHO`] with every `from` replaced; panics if `from` does not occur.
 pub(crate) fn echo_with(from: &str, to: &str) -> String {
     assert!(ECHO.contains(from), "{from:?} is not in the manifest");
     ECHO.replace(from, to)
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Manifest, Vec<Problem>> {
     parse_file(&file, "default").map_err(|refused| refused.problems)
 }
 
-/// The lines that the problems of `text` are reported with.
+/// The report lines for the problems of `text`.
 pub(crate) fn problems(text: &str) -> Vec<String> {
     match parse(text) {
         Ok(_) => Vec::new(),
@@ -52,17 +52,17 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     }
 }
 
-/// The lines that the notices of `text`, which has no mistake, are reported with.
+/// The report lines for the notices of `text`, which must be valid.
 pub(crate) fn notices(text: &str) -> Vec<String> {
     lines(&parse(text).expect("a manifest without mistakes").notices)
 }
 
-/// What `text`, which has no mistake, defines.
+/// The objects of `text`, which must be valid.
 pub(crate) fn objects(text: &str) -> Vec<Object> {
     parse(text).expect("a manifest without mistakes").objects
 }
 
-/// Translates files without mistakes, given as paths and texts.
+/// Translates valid files, given as paths and texts.
 pub(crate) fn translated(files: &[(&str, &str)]) -> Translation {
     let mut objects = Vec::new();
     for (path, text) in files {
@@ -72,7 +72,7 @@ pub(crate) fn translated(files: &[(&str, &str)]) -> Translation {
     translate(&objects, "default")
 }
 
-/// Each finding as it is logged.
+/// Each finding as a log line.
 pub(crate) fn lines<T: ToString>(findings: &[T]) -> Vec<String> {
     findings.iter().map(T::to_string).collect()
 }

@@ -1,10 +1,10 @@
-//! Leno's plain nouns and pure decisions: no sockets, no files, no clock.
+//! Leno's types and pure decisions: no sockets, no files, no clock.
 //!
-//! [`manifest`] reads Kubernetes manifests into [`object`]s, [`typed`] what the Kubernetes API gives, [`translate`] joins the
-//! objects into a [`mesh::Mesh`], [`route`] finds the rule that a request meets, [`balance`] chooses among the endpoints of a
-//! cluster, [`policy`] says who may call a workload.
+//! [`manifest`] parses Kubernetes manifests into [`object`]s, and [`typed`] parses objects from the Kubernetes API.
+//! [`translate`] joins the objects into a [`mesh::Mesh`]. [`route`] finds the rule for a request, [`balance`] chooses
+//! among the endpoints of a cluster, and [`policy`] decides who may call a workload.
 //!
-//! A Service's manifest becomes a mesh, in which its calls are looked up:
+//! A Service's manifest becomes a mesh, in which calls are looked up:
 //!
 //! ```
 //! use leno_model::manifest::{SourceFile, parse_file};

@@ -1,7 +1,7 @@
-//! What a proxy knows of the mesh: the clusters, and which of them a call is for.
+//! A proxy's knowledge of the mesh: the clusters, and the cluster for each call.
 //!
-//! Invariants: clusters are sorted by key and unique, policies by namespace and name, routes by cluster and namespace;
-//! a cluster's endpoints are sorted by address and unique; names are lower-case DNS labels.
+//! Invariants: clusters are sorted by key and unique; policies are sorted by namespace and name, and routes by cluster
+//! and namespace. A cluster's endpoints are sorted by address and unique. Names are lower-case DNS labels.
 
 mod draft;
 mod pods;
@@ -28,7 +28,8 @@ use crate::spiffe::{SpiffeId, Workload};
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
 
-/// What a proxy knows of the mesh at one moment; immutable, shared by `Arc`. A copy is cheap: it shares what is equal.
+/// A proxy's knowledge of the mesh at one moment; immutable, shared by `Arc`. Copies are cheap: they share all equal
+/// parts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mesh {
     default_namespace: Arc<str>,
@@ -36,19 +37,19 @@ pub struct Mesh {
     policies: Arc<Vec<Arc<AuthorizationPolicy>>>,
     /// Sorted by key and unique.
     routes: SortedList<AttachedRoutes>,
-    /// Which endpoints `endpoints` has.
+    /// Selects the endpoints in `endpoints`.
     #[serde(skip)]
     dialled: Dialled,
     /// Sorted by address and unique.
     #[serde(skip)]
     addresses: SortedList<(SocketAddr, Arc<ClusterKey>)>,
-    /// Where each endpoint is, sorted. An address may be an endpoint's of several clusters.
+    /// The position of each endpoint, sorted by address. Several clusters may have an endpoint at one address.
     #[serde(skip)]
     endpoints: SortedList<EndpointPlace>,
-    /// Pods that are meant by their own addresses, whether or not a Service has them.
+    /// Pods that can be called at their own addresses, with or without a Service.
     #[serde(skip)]
     pods: Arc<MeshedPods>,
-    /// What the mesh has an answer for, be it that there is no such thing, sorted; `None` if it knows everything.
+    /// The subjects whose answer is known, sorted, including those that do not exist; `None` if everything is known.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
 }
@@ -56,52 +57,49 @@ pub struct Mesh {
 /// The routes of one namespace that are attached to one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttachedRoutes {
-    /// The cluster.
     pub cluster: ClusterKey,
-    /// The routes' namespace. Producer routes are in the cluster's own and are for all clients; consumer routes are in
-    /// another and are for clients there.
+    /// The routes' namespace. Producer routes are in the cluster's namespace and apply to all clients. Consumer routes
+    /// are in another namespace and apply to the clients in it.
     pub namespace: Box<str>,
-    /// Their rules.
     pub table: Arc<RouteTable>,
 }
 
-/// Where in a [`Mesh`] an endpoint is. Of one address, the first in order counts: a proxy that one cluster knows of is not
-/// passed over for another cluster that comes first, since that would be in clear.
+/// The position of an endpoint in a [`Mesh`]. Of equal addresses the first applies, and endpoints with a proxy come
+/// first: if one cluster knows a proxy for the address, a call must not reach it unencrypted because of another
+/// cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EndpointPlace {
     address: SocketAddr,
-    /// Whether no proxy stands before it.
+    /// Whether it has no proxy.
     is_bare: bool,
     cluster: Arc<ClusterKey>,
 }
 
-/// Which endpoints are meant by whoever dials an endpoint's own address, and may stand for a headless Service there.
+/// The endpoints that can be called at their own addresses, and represent a headless Service there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
-    /// Every one: who wrote the manifests has a right to every address in them.
+    /// Every endpoint: the author of the manifests may use every address in them.
     Any,
-    /// Those of Pods. In a cluster an EndpointSlice may list any address, so one without a Pod there says nothing about what
-    /// others mean by that address.
+    /// Endpoints of Pods. In a cluster an EndpointSlice may list any address; one without a Pod must not change where
+    /// other clients' connections to that address go.
     Pods,
 }
 
-/// One port of one Service: what calls are balanced over.
+/// One port of one Service: calls are balanced over its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cluster {
-    /// Its name.
     pub key: ClusterKey,
-    /// How an endpoint is chosen.
     pub balancer: balance::Policy,
-    /// What is spoken: what `leno.dev/opaque-ports` says, of the Service or of one of its Pods, else `appProtocol`, else what is usual for its port or for
-    /// one of its endpoints' ports.
+    /// The protocol. `leno.dev/opaque-ports` of the Service or of one of its Pods comes first, then `appProtocol`, then
+    /// the default for the port or for one of the endpoints' ports.
     pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,
     /// The Service's virtual addresses.
     pub cluster_ips: Box<[IpAddr]>,
-    /// The endpoints that calls may be sent to, sorted by address.
+    /// The endpoints that get calls, sorted by address.
     pub endpoints: Vec<Endpoint>,
-    /// Those that calls may not be sent to unless somebody dials one's own address, sorted by address.
+    /// Endpoints that get calls only at their own addresses, sorted by address.
     pub unready_endpoints: Vec<Endpoint>,
 }
 
@@ -116,53 +114,52 @@ pub struct ClusterKey {
     pub port: u16,
 }
 
-/// One instance that serves a [`Cluster`].
+/// One instance of a [`Cluster`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Endpoint {
-    /// Where it listens.
     pub address: SocketAddr,
-    /// The zone that it runs in, if known.
+    /// Its zone, if known.
     pub zone: Option<Box<str>>,
-    /// Its own name within the Service's domain, if it has one.
+    /// Its own name within the Service's domain, if any.
     pub hostname: Option<Box<str>>,
-    /// The name of its Pod, if it is one.
+    /// The name of its Pod, if it is a Pod.
     pub pod: Option<Box<str>>,
-    /// The Leno proxy that stands before it, if one does; it is then reached over mutual TLS only.
+    /// Its Leno proxy, if it has one. The endpoint is then called over mutual TLS only.
     pub proxy: Option<EndpointProxy>,
 }
 
-/// A Leno proxy before an [`Endpoint`]; it is at the endpoint's own IP address.
+/// The Leno proxy of an [`Endpoint`], at the same IP address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndpointProxy {
-    /// Whose certificate it must show. `leno.dev/identity`.
+    /// The identity that its certificate must have. `leno.dev/identity`.
     pub identity: Workload,
-    /// The port to connect to where nothing redirects connections from the endpoint's own port to the proxy; `None`
-    /// where that is done. `leno.dev/inbound-port`.
+    /// The proxy's port, if connections to the endpoint's own port are not redirected to the proxy; `None` if they are.
+    /// `leno.dev/inbound-port`.
     pub inbound_port: Option<u16>,
-    /// The port for opaque connections, which ride in HTTP/2 CONNECT streams. `leno.dev/tunnel-port`.
+    /// The port for opaque connections, which are carried in HTTP/2 CONNECT streams. `leno.dev/tunnel-port`.
     pub tunnel_port: u16,
 }
 
 impl Dialled {
-    /// Whether dialling this endpoint's own address means it.
+    /// Whether this endpoint can be called at its own address.
     pub(crate) fn means(self, endpoint: &Endpoint) -> bool {
         self == Self::Any || endpoint.pod.is_some()
     }
 }
 
 impl EndpointProxy {
-    /// The usual port for opaque connections, that of HBONE.
+    /// Default port for opaque connections, the same as HBONE's.
     pub const TUNNEL_PORT: u16 = 15_008;
 }
 
 impl Mesh {
-    /// A mesh that knows nothing.
+    /// A mesh without any knowledge.
     pub fn empty() -> Self {
         Self::new("default", Vec::new(), Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// A mesh of clusters, given with the addresses that lead to each, policies and routes; of equal keys or
-    /// addresses the first counts.
+    /// A mesh of clusters, each with the addresses that lead to it, policies and routes. Of equal keys or addresses the
+    /// first wins.
     pub fn new(
         default_namespace: &str,
         clusters: Vec<Arc<Cluster>>,
@@ -173,7 +170,7 @@ impl Mesh {
         Self::dialling(Dialled::Any, default_namespace, clusters, addresses, policies, routes)
     }
 
-    /// The same, where not every endpoint may be meant by its own address.
+    /// As [`Mesh::new`], but only some endpoints can be called at their own addresses.
     pub fn dialling(
         dialled: Dialled,
         default_namespace: &str,
@@ -211,12 +208,12 @@ impl Mesh {
         }
     }
 
-    /// Where a name without a namespace is looked up, and where a client without an identity is.
+    /// The namespace for names without one, and for clients without an identity.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }
 
-    /// The same mesh as the answer to what a proxy has asked so far: of anything else it knows nothing yet.
+    /// The same mesh, with the answers to `subjects` only: everything else is not known yet.
     pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
         let mut subjects: Vec<Subject> = subjects.into_iter().collect();
         subjects.sort();
@@ -225,21 +222,21 @@ impl Mesh {
         self
     }
 
-    /// What must be asked before it is known what a connection to `address` is for.
+    /// The subject to ask about before the destination of a connection to `address` is known.
     pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
         self.answered.as_ref()?;
         let subject = Subject::Address(canonical(address));
         (!self.answers(&subject)).then_some(subject)
     }
 
-    /// What must be asked before it is known what a call with this `:authority` is for. Of one that cannot be read
-    /// nothing is.
+    /// The subject to ask about before the destination of a call with this `:authority` is known. `None` for an invalid
+    /// authority.
     pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
         self.answered.as_ref()?;
         self.subject(authority).filter(|subject| !self.answers(subject))
     }
 
-    /// What a call with this `:authority` asks about; `None` if it cannot be read.
+    /// The subject of a call with this `:authority`; `None` for an invalid authority.
     pub fn subject(&self, authority: &[u8]) -> Option<Subject> {
         let Authority { host, port } = authority::parse(authority).ok()?;
         let (name, namespace) = match host {
@@ -250,12 +247,12 @@ impl Mesh {
         Some(Subject::Service(ClusterKey { namespace, service, port }))
     }
 
-    /// What must be asked before it is known which policies are in force.
+    /// The subject to ask about before the policies in force are known.
     pub fn unanswered_inbound(&self) -> Option<Subject> {
         (!self.answers(&Subject::Inbound)).then_some(Subject::Inbound)
     }
 
-    /// Whether it has an answer for `subject`.
+    /// Whether the answer to `subject` is known.
     pub fn answers(&self, subject: &Subject) -> bool {
         self.answered.as_ref().is_none_or(|answered| answered.find(|other| other.cmp(subject)).is_some())
     }
@@ -270,20 +267,20 @@ impl Mesh {
         self.clusters.find(|cluster| cluster.key.cmp(key))
     }
 
-    /// Every address that leads to a cluster, as [`Mesh::cluster_by_address`] finds it, sorted.
+    /// Every address that leads to a cluster, sorted, as [`Mesh::cluster_by_address`] finds it.
     pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
         self.addresses.iter().filter_map(|(address, key)| Some((*address, self.cluster(key)?)))
     }
 
-    /// The cluster that `:authority` names: `name`, `name.namespace`, `name.namespace.svc` or
-    /// `name.namespace.svc.cluster.local`, in any case and with or without a last dot, or an address as
-    /// [`Mesh::cluster_by_address`] takes it; then an optional port, 80 by default.
+    /// The cluster that `:authority` names. The host is `name`, `name.namespace`, `name.namespace.svc` or
+    /// `name.namespace.svc.cluster.local`, in any case and with or without a trailing dot, or an address as in
+    /// [`Mesh::cluster_by_address`]. An optional port follows, 80 by default.
     ///
-    /// A `name` alone is looked up in the mesh's default namespace. The bytes may be anything. Nothing is
-    /// allocated when a cluster is found.
+    /// A `name` alone is looked up in the mesh's default namespace. The bytes may be anything. A successful lookup
+    /// allocates nothing.
     ///
     /// # Errors
-    /// [`Unroutable`], whose text tells the caller what to write.
+    /// [`Unroutable`]; its text tells the caller what to write.
     pub fn cluster_by_authority(&self, authority: &[u8]) -> Result<&Arc<Cluster>, Unroutable> {
         let Authority { host, port } = authority::parse(authority)?;
         match host {
@@ -296,19 +293,19 @@ impl Mesh {
         }
     }
 
-    /// The cluster that a connection to `address` is for: the one with this clusterIP and port.
+    /// The cluster for a connection to `address`: the one with this clusterIP and port.
     ///
-    /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no
-    /// hostname: the caller then took any address from the Service's DNS record. Whoever dials another
-    /// endpoint's address means that one, which must not be balanced away, so the answer is `None`.
+    /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no hostname:
+    /// the client then took any address from the Service's DNS record. A client that dials another endpoint's address
+    /// selected this endpoint, so the call must not be balanced and the result is `None`.
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
         self.cluster(key)
     }
 
-    /// The endpoint that is at `address`, whether calls may be balanced to it or not: for whoever dialled this very
-    /// address. Of several clusters that it serves, the first by key, but one that knows of a proxy before the others.
+    /// The endpoint at `address`, ready or not, for a client that dialled this address. If several clusters have it,
+    /// those that know its proxy come first, then the first by key.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
@@ -321,7 +318,7 @@ impl Mesh {
         &self.policies
     }
 
-    /// Whether its policies are those of `other`, equal and in force alike. Cheap where the two share their policies.
+    /// Whether both meshes have equal policies, equally in force. Cheap if they share their policies.
     pub fn has_policies_of(&self, other: &Self) -> bool {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
@@ -342,15 +339,16 @@ impl Mesh {
         from_first.iter().take_while(move |policy| *policy.namespace == *namespace)
     }
 
-    /// What decides over calls to `port` of the workload `own`, which listens on it itself. Where no policy is
-    /// enforced, that is `default`. Nothing is known of policies that [`Mesh::unanswered_inbound`] has yet to ask for.
+    /// The policy for calls to `port` of the workload `own`, the port on which the workload itself listens. If no
+    /// policy is enforced, `default` decides. Policies that [`Mesh::unanswered_inbound`] has yet to ask about are not
+    /// included.
     pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
         PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
-    /// The rules for calls to the cluster from clients in `client_namespace`: those of the consumer routes there, if
-    /// there are any, else those of the producer routes. `None`: calls go to the cluster itself. A table in which a
-    /// request finds nothing refuses it.
+    /// The rules for calls to the cluster from clients in `client_namespace`: the consumer routes there or, without
+    /// any, the producer routes. `None`: calls go to the cluster itself. A table without a rule for a request rejects
+    /// the request.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)
@@ -391,24 +389,24 @@ impl AttachedRoutes {
 }
 
 impl Cluster {
-    /// Every endpoint: first those that calls may be sent to.
+    /// Every endpoint; ready ones come first.
     pub fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoints.iter().chain(&self.unready_endpoints)
     }
 
-    /// The endpoint at `address`, in its one form, with or without a proxy.
+    /// The endpoint at a canonical `address`, with or without a proxy.
     fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
         let is_meant =
             |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;
         let find = |endpoints: &'_ [Endpoint]| endpoints.binary_search_by_key(&address, |other| other.address).ok();
         let ready = find(&self.endpoints).and_then(|place| self.endpoints.get(place)).filter(is_meant);
         let unready = || find(&self.unready_endpoints).and_then(|place| self.unready_endpoints.get(place));
-        // An IPv4 address that is written as an IPv6 one is not where it is looked for.
+        // An IPv4 address mapped into IPv6 is not sorted where the lookup expects it, so fall back to a scan.
         ready.or_else(|| unready().filter(is_meant)).or_else(|| self.all_endpoints().find(is_meant))
     }
 }
 
-/// The places of a cluster's endpoints that may be meant by their own addresses.
+/// The positions of a cluster's endpoints that can be called at their own addresses.
 fn places(dialled: Dialled, cluster: &Cluster, key: &Arc<ClusterKey>) -> impl Iterator<Item = EndpointPlace> {
     cluster.all_endpoints().filter(move |endpoint| dialled.means(endpoint)).map(|endpoint| EndpointPlace {
         address: canonical(endpoint.address),
@@ -417,12 +415,12 @@ fn places(dialled: Dialled, cluster: &Cluster, key: &Arc<ClusterKey>) -> impl It
     })
 }
 
-/// Orders a name, which is in lower case, against one in any case.
+/// Compares a lower-case name with a name in any case.
 fn compare(name: &str, asked: &str) -> Ordering {
     name.bytes().cmp(asked.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// The one form of an address: IPv4 is not wrapped in IPv6, and there is no scope or flow label.
+/// The canonical form of an address: IPv4 is not mapped into IPv6, and there is no scope or flow label.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

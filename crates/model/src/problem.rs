@@ -1,4 +1,4 @@
-//! What is wrong in a manifest, said so that a person can mend it without asking.
+//! Mistakes in manifests, described so that a person can correct them without further help.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,24 +14,22 @@ pub struct Mark {
     pub column: u32,
 }
 
-/// The field of an object that a [`Problem`] or [`Notice`] speaks of.
+/// The field of an object to which a [`Problem`] or [`Notice`] refers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The file's path, as the reader was given it; empty for an object that comes from a Kubernetes API.
+    /// The file's path, as the reader was given it; empty for an object from a Kubernetes API.
     pub file: Arc<str>,
-    /// Where in the file.
     #[serde(flatten)]
     pub mark: Mark,
-    /// The field's path, as `spec.ports[0].port`; empty when the whole object or file is meant.
+    /// The field's path, as `spec.ports[0].port`; empty for the whole object or file.
     pub field: String,
     /// Kind, namespace and name, as `Service default/echo`; empty when the file has no readable object.
     pub object: String,
 }
 
-/// A mistake in a manifest: the file that has one is not taken.
+/// A mistake in a manifest: the file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Where it is.
     #[serde(flatten)]
     pub place: Place,
     /// What is wrong.
@@ -40,13 +38,11 @@ pub struct Problem {
     pub fix: String,
 }
 
-/// Something a person may want to know, which stops nothing: an object that is not read, for example.
+/// A remark for the user that rejects nothing, for example about an object that is not read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// Where it is.
     #[serde(flatten)]
     pub place: Place,
-    /// What to know.
     pub what: String,
 }
 
@@ -78,7 +74,7 @@ impl fmt::Display for Notice {
 }
 
 impl Problem {
-    /// Without its file and its object, for those who know them: `spec.ports[0].port: 70000 is not a port; use 1 to 65535`.
+    /// Without file and object, for readers who know them: `spec.ports[0].port: 70000 is not a port; use 1 to 65535`.
     pub fn within_object(&self) -> String {
         match self.place.field.as_str() {
             "" => format!("{}; {}", self.what, self.fix),
@@ -87,7 +83,7 @@ impl Problem {
     }
 }
 
-/// The first `max` of some reasons in one line, which says how many more there are.
+/// The first `max` reasons in one line, and the number of further ones.
 pub fn in_a_line<T: ToString>(reasons: &[T], max: usize) -> String {
     let mut shown: Vec<String> = reasons.iter().take(max).map(T::to_string).collect();
     if let Some(more @ 1..) = reasons.len().checked_sub(max) {

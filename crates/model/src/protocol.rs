@@ -1,4 +1,4 @@
-//! What is spoken on a port, as far as that is said before its first byte.
+//! The protocol of a port, as far as it is known before the first byte.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,26 +6,27 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// Ports whose protocols let the server speak first, so that waiting for the client's first bytes would hold both up:
-/// SMTP, MySQL, Galera, PostgreSQL, Redis, Elasticsearch and memcached. Other meshes have the same defaults.
+/// Default ports of protocols in which the server may speak first, so that waiting for the client's first bytes would
+/// block both: SMTP, MySQL, Galera, PostgreSQL, Redis, Elasticsearch and memcached. Other meshes have the same
+/// defaults.
 pub const OPAQUE_PORTS: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
 
-/// What is spoken on a port.
+/// The protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum Protocol {
-    /// Whatever the client's first bytes are.
+    /// Detected from the client's first bytes.
     #[default]
     Detect,
-    /// HTTP/2, in clear and without an upgrade; gRPC is.
+    /// HTTP/2, unencrypted and without an upgrade; gRPC uses it.
     Http2,
-    /// HTTP/1.1; WebSockets begin so.
+    /// HTTP/1.1; WebSockets begin with it.
     Http1,
-    /// Bytes that are carried unread, TLS of the application's own among them.
+    /// Bytes that the proxy does not parse, including the application's own TLS.
     Opaque,
 }
 
 impl Protocol {
-    /// What a Service's `appProtocol` says, in any case; `None` if it says nothing that we know.
+    /// The protocol for a Service's `appProtocol`, in any case; `None` if the value is unknown.
     pub fn from_app_protocol(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "kubernetes.io/h2c" | "h2c" | "http2" | "grpc" => Some(Self::Http2),
@@ -35,12 +36,12 @@ impl Protocol {
         }
     }
 
-    /// What is spoken where nothing is said of it: bytes on the [`OPAQUE_PORTS`], else what the first bytes show.
+    /// The default for a port: opaque for the [`OPAQUE_PORTS`], else detection.
     pub fn of_port(port: u16) -> Self {
         if OPAQUE_PORTS.contains(&port) { Self::Opaque } else { Self::Detect }
     }
 
-    /// The name that people read.
+    /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Detect => "detect",
@@ -67,7 +68,7 @@ impl Serialize for Protocol {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PortRanges(Box<[RangeInclusive<u16>]>);
 
-/// The text is no list of ports; it says what to write.
+/// The text is not a list of ports; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a list of ports; use 1 to 65535 and ranges, as 3306,9000-9010")]
 pub struct BadPorts;
@@ -99,7 +100,7 @@ impl FromStr for PortRanges {
 }
 
 fn port(text: &str) -> Result<u16, BadPorts> {
-    // `parse` would take a plus sign.
+    // `parse` would accept a plus sign.
     let digits = Some(text.trim()).filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).filter(|port| *port != 0).ok_or(BadPorts)
 }

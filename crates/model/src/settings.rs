@@ -1,4 +1,4 @@
-//! What a Service's annotations may set, and what holds when they do not.
+//! The settings in a Service's annotations, and their defaults.
 
 use std::time::Duration;
 
@@ -7,17 +7,16 @@ use serde::{Serialize, Serializer};
 /// How the proxy treats a cluster's connections; each field is an annotation of the Service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// How long a connection may take to be established. `leno.dev/connect-timeout`, 10 ms to 1 min, default 1 s.
+    /// Longest time to establish a connection. `leno.dev/connect-timeout`, 10 ms to 1 min, default 1 s.
     #[serde(rename = "connect_timeout_ms", serialize_with = "milliseconds")]
     pub connect_timeout: Duration,
-    /// Connections that one worker may keep to one endpoint. `leno.dev/max-connections-per-endpoint`, 1 to 1024,
-    /// default 16.
+    /// Most connections of one worker to one endpoint. `leno.dev/max-connections-per-endpoint`, 1 to 1024, default 16.
     pub max_connections_per_endpoint: u16,
-    /// How long a connection without a call is kept. `leno.dev/idle-timeout`, 1 s to 24 h, default 1 min.
+    /// How long to keep a connection without calls. `leno.dev/idle-timeout`, 1 s to 24 h, default 1 min.
     #[serde(rename = "idle_timeout_ms", serialize_with = "milliseconds")]
     pub idle_timeout: Duration,
-    /// The age at which a connection takes no more calls, which go to a new one. `leno.dev/max-connection-age`,
-    /// 1 s to 7 days, default none.
+    /// Age after which a connection gets no new calls; they go to a new connection. `leno.dev/max-connection-age`, 1 s
+    /// to 7 days, default none.
     #[serde(rename = "max_connection_age_ms", serialize_with = "milliseconds_or_none")]
     pub max_connection_age: Option<Duration>,
 }
@@ -33,8 +32,8 @@ impl Default for Settings {
     }
 }
 
-/// Reads a duration as Gateway API writes it (GEP-2257): one to four times one to five digits and a unit, as
-/// `1h30m`, `10s` or `500ms`. `None` for anything else.
+/// Parses a duration of Gateway API (GEP-2257): one to four groups of one to five digits and a unit, as `1h30m`, `10s`
+/// or `500ms`. `None` if invalid.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     const PARTS_MAX: usize = 4;
     const DIGITS_MAX: usize = 5;
@@ -64,7 +63,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (parts > 0).then_some(total)
 }
 
-/// Writes a duration as [`parse_duration`] reads it, in whole milliseconds.
+/// Formats a duration for [`parse_duration`], in whole milliseconds.
 pub fn format_duration(duration: Duration) -> String {
     let mut rest_ms = duration.as_millis();
     let mut text = String::new();
@@ -82,7 +81,7 @@ fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::
     milliseconds_or_none(&Some(*duration), serializer)
 }
 
-// serde hands fields over by reference.
+// serde passes fields by reference.
 #[allow(clippy::ref_option)]
 pub(crate) fn milliseconds_or_none<S: Serializer>(
     duration: &Option<Duration>,

@@ -1,7 +1,8 @@
-//! A sorted list whose copies are cheap, and which is cheap to change: copies share every block that is equal in both.
+//! A sorted list with cheap copies and cheap changes: copies share all equal blocks.
 //!
-//! Invariants: no block is empty, none is longer than `BLOCK_MAX`, and two neighbours that would fit into half of a block
-//! are one. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of blocks.
+//! Invariants: no block is empty, none is longer than `BLOCK_MAX`, and two neighbours that would fit into half a block
+//! are merged. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of
+//! blocks.
 
 use std::cmp::Ordering;
 use std::ops::Index;
@@ -9,17 +10,18 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Elements of one block. Larger blocks cost more to copy, smaller ones make the list of blocks longer.
+/// Most elements of a block. Larger blocks cost more to copy; smaller ones make the list of blocks longer.
 const BLOCK_MAX: usize = 64;
 
-/// A sorted list. The order is its owner's: each look-up gets a function that compares an element with what is looked for.
+/// A sorted list. Its owner defines the order: each lookup takes a function that compares an element with the wanted
+/// one.
 #[derive(Clone, Debug)]
 pub struct SortedList<T> {
     blocks: Arc<Vec<Arc<Vec<T>>>>,
     len: usize,
 }
 
-/// Where an element is, or belongs.
+/// The position of an element, or where to insert it.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     block: usize,
@@ -27,7 +29,7 @@ struct Place {
 }
 
 impl<T: Clone> SortedList<T> {
-    /// A list of elements that are sorted and unique.
+    /// A list from sorted and unique elements.
     pub fn of_sorted(elements: Vec<T>) -> Self {
         let len = elements.len();
         let mut elements = elements.into_iter();
@@ -38,8 +40,8 @@ impl<T: Clone> SortedList<T> {
         Self { blocks: Arc::new(blocks.collect()), len }
     }
 
-    /// Puts `value` where `order` finds its equal, or where one belongs; `None` takes the element out. Returns the element
-    /// that was there.
+    /// Replaces the element that `order` finds equal by `value`, or inserts it; `None` removes the element. Returns the
+    /// previous element.
     pub fn set(&mut self, order: impl Fn(&T) -> Ordering, value: Option<T>) -> Option<T> {
         match (self.place(order), value) {
             (Ok(place), Some(value)) => {
@@ -60,7 +62,7 @@ impl<T: Clone> SortedList<T> {
         self.iter().cloned().collect()
     }
 
-    /// Every element, to be changed without changing the order; copies the blocks that are shared.
+    /// Mutable access to every element; the caller must keep the order. Copies shared blocks.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         Arc::make_mut(&mut self.blocks).iter_mut().flat_map(|block| Arc::make_mut(block).iter_mut())
     }
@@ -93,7 +95,7 @@ impl<T: Clone> SortedList<T> {
     }
 }
 
-/// Makes one block of two neighbours that are small.
+/// Merges two small neighbouring blocks.
 fn join_with_next<T: Clone>(blocks: &mut Vec<Arc<Vec<T>>>, first: usize) {
     let len = |place: usize| blocks.get(place).map(|block| block.len());
     if let (Some(a), Some(b)) = (len(first), len(first + 1))
@@ -111,7 +113,7 @@ impl<T> SortedList<T> {
         self.blocks.get(place.block)?.get(place.element)
     }
 
-    /// The elements from the first one that is not `before` what is looked for.
+    /// The elements from the first one for which `before` is false.
     pub fn from(&self, before: impl Fn(&T) -> bool) -> impl Iterator<Item = &T> {
         let first = self.blocks.partition_point(|block| block.last().is_some_and(&before));
         let inside = self.blocks.get(first).map_or(0, |block| block.partition_point(&before));
@@ -137,7 +139,7 @@ impl<T> SortedList<T> {
     fn place(&self, order: impl Fn(&T) -> Ordering) -> Result<Place, Place> {
         let block = self.blocks.partition_point(|block| block.last().is_some_and(|last| order(last).is_lt()));
         let Some(elements) = self.blocks.get(block) else {
-            // Beyond the last element: at the end of the last block, or in the first one there is.
+            // After the last element: append to the last block, or create the first one.
             let block = self.blocks.len().saturating_sub(1);
             return Err(Place { block, element: self.blocks.get(block).map_or(0, |last| last.len()) });
         };
@@ -151,10 +153,10 @@ impl<T> SortedList<T> {
 impl<T> Index<usize> for SortedList<T> {
     type Output = T;
 
-    /// The element at a place, counted from 0; costs as much as there are blocks.
+    /// The element at an index from 0; takes time linear in the number of blocks.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If the index is out of range.
     fn index(&self, place: usize) -> &T {
         self.iter().nth(place).expect("a place within the list")
     }

@@ -1,6 +1,6 @@
-//! Finding the word that was meant.
+//! Suggests the word that a user probably meant.
 
-/// The candidate at most two letters (one, for short words) away from `word`, case aside, or `None`.
+/// The closest candidate with at most two edits (one for short words) from `word`, ignoring case.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_MAX_BYTES: usize = 64;
     if word.len() > WORD_MAX_BYTES {
@@ -15,7 +15,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Letters to change, add, drop or swap with their neighbour to turn `a` into `b`, case aside.
+/// Number of letters to change, insert, delete or swap with a neighbour to turn `a` into `b`, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.to_lowercase().chars().collect();
     let b: Vec<char> = b.to_lowercase().chars().collect();

@@ -1,52 +1,44 @@
 //! SPIFFE names of workloads: `spiffe://<trust-domain>/ns/<namespace>/sa/<service-account>`.
 //!
-//! The form is Kubernetes' own convention within SPIFFE-ID (sections 2.1 and 2.2); names that do not have it are no
-//! workload of a mesh.
+//! Kubernetes uses this form within SPIFFE-ID (sections 2.1 and 2.2). Other names are not workloads of a mesh.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How long a SPIFFE id may be, in bytes (SPIFFE-ID section 2.3).
+/// Longest SPIFFE id in bytes (SPIFFE-ID section 2.3).
 pub const ID_MAX_BYTES: usize = 2_048;
-/// How long a trust domain may be, in bytes (SPIFFE-ID section 2.1).
+/// Longest trust domain in bytes (SPIFFE-ID section 2.1).
 const TRUST_DOMAIN_MAX_BYTES: usize = 255;
-/// How long a Kubernetes name may be, in bytes.
+/// Longest Kubernetes name in bytes.
 const NAME_MAX_BYTES: usize = 253;
 
-/// A trust domain: what one set of anchors vouches for.
+/// A trust domain: the identities that one set of anchors verifies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrustDomain(Box<str>);
 
 /// A workload within a trust domain; its text is `ns/<namespace>/sa/<service-account>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Workload {
-    /// The Kubernetes namespace.
     pub namespace: Box<str>,
-    /// The service account that it runs as.
     pub service_account: Box<str>,
 }
 
-/// A workload's whole name.
+/// The full name of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpiffeId {
-    /// Who vouches for it.
     pub trust_domain: TrustDomain,
-    /// What it is.
     pub workload: Workload,
 }
 
-/// Why a text names no workload; it says what to write.
+/// Why a text is not a name; the message says what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    /// Not a trust domain.
     #[error("{0:?} is not a trust domain; use at most 255 lower-case letters, digits, dots, dashes and underscores")]
     TrustDomain(String),
-    /// Not a workload.
     #[error("{0:?} is not a workload; write ns/<namespace>/sa/<service-account>")]
     Workload(String),
-    /// Not a SPIFFE id of a workload.
     #[error("{0:?} is not a workload's SPIFFE id; write spiffe://<trust-domain>/ns/<namespace>/sa/<service-account>")]
     Id(String),
 }
@@ -92,7 +84,6 @@ impl FromStr for SpiffeId {
 }
 
 impl TrustDomain {
-    /// Its text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -122,7 +113,7 @@ impl Serialize for Workload {
     }
 }
 
-/// A name as Kubernetes' DNS subdomains have it.
+/// Whether the text is a DNS subdomain, as Kubernetes defines it.
 pub fn is_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     let ends_well = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
@@ -132,7 +123,7 @@ pub fn is_name(text: &str) -> bool {
         && ends_well(text.bytes().last())
 }
 
-/// As much of a peer's text as a log line should have.
+/// A peer's text, escaped and shortened for a log line.
 fn shown(text: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 200;
     text.chars().take(SHOWN_MAX_CHARS).collect()

@@ -1,8 +1,8 @@
-//! Kubernetes' own kinds as its API gives them, to [`Object`]s: the checks of [`crate::manifest`], for what is not a text.
+//! Reads objects from the Kubernetes API into [`Object`]s, with the same checks as [`crate::manifest`] for text.
 //!
-//! An API server may be newer than our types and has checked what it stores, so fields that we do not know are its own
-//! business; of other kinds, which [`crate::manifest::read_object`] reads, they are mistakes. What Kubernetes allows and a
-//! mesh has no use for, as Services that are aliases, is no mistake: there is no object then.
+//! An API server may be newer than our types and has checked what it stores. So unknown fields of the kinds here are
+//! ignored; for the kinds of [`crate::manifest::read_object`] they are mistakes. An object that Kubernetes allows but a
+//! mesh cannot use, such as a Service that is an alias, is not a mistake: the result is empty then.
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

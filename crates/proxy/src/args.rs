@@ -19,16 +19,16 @@ use crate::identity_args::{IdentityArgs, parse_control};
 use crate::limits::Limits;
 use crate::worker::{Door, ForwardedFor};
 
-/// Most worker threads; more never helped a relay.
+/// Most worker threads. Measurements showed no gain beyond.
 const MAX_WORKERS: i64 = 64;
 
 /// Longest grace period.
 const MAX_GRACE: Duration = Duration::from_secs(3_600);
 
-/// How long a connection may take to be established, as a Service's annotation `leno.dev/connect-timeout`.
+/// Allowed times to establish a connection; the same range as for a Service's annotation `leno.dev/connect-timeout`.
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
+/// Leno's data plane: accepts gRPC connections and sends each call to the best endpoint.
 #[derive(Debug, Parser)]
 #[command(name = "leno-proxy", version, max_term_width = 100)]
 pub(crate) struct Args {
@@ -36,83 +36,86 @@ pub(crate) struct Args {
     #[arg(long, env = "LENO_CONFIG", value_name = "DIR", required_unless_present = "control")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Control plane to ask instead (xDS): a name or an address, and a port
+    /// Control plane (xDS) to use instead of a directory: a name or an address, and a port
     #[arg(long, env = "LENO_CONTROL", value_name = "HOST:PORT", conflicts_with = "config", value_parser = parse_control)]
     pub(crate) control: Option<String>,
 
-    /// Where the own application's connections arrive; may be repeated [default: 127.0.0.1:4140]
+    /// Address for connections from the own application; may be repeated [default: 127.0.0.1:4140]
     #[arg(long, value_name = "ADDR")]
     pub(crate) outbound: Vec<SocketAddr>,
 
-    /// Where others' connections to the own application arrive; may be repeated [default: 0.0.0.0:4143 with --identity]
+    /// Address for connections from others to the own application; may be repeated [default: 0.0.0.0:4143 with
+    /// --identity]
     #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) inbound: Vec<SocketAddr>,
 
-    /// Where other proxies' tunnels arrive (HBONE); may be repeated [default: 0.0.0.0:15008 with --identity]
+    /// Address for tunnels from other proxies (HBONE); may be repeated [default: 0.0.0.0:15008 with --identity]
     #[arg(long, value_name = "ADDR", requires = "identity")]
     pub(crate) tunnel: Vec<SocketAddr>,
 
     #[command(flatten)]
     pub(crate) identity: IdentityArgs,
 
-    /// Who may call the own application where no AuthorizationPolicy is enforced: all-unauthenticated,
+    /// Callers that may call the own application if no AuthorizationPolicy is enforced: all-unauthenticated,
     /// all-authenticated, cluster-authenticated, deny or audit
     #[arg(long, value_name = "POLICY", default_value = "all-unauthenticated")]
     pub(crate) default_inbound_policy: DefaultInboundPolicy,
 
-    /// Ports of the own application whose bytes are carried unread, as 3306,9000-9010: its clients wait for it to speak
+    /// Ports of the own application whose bytes are relayed without protocol detection, as 3306,9000-9010: the server
+    /// speaks first there
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) opaque_ports: Option<PortRanges>,
 
-    /// Ports of the own application that speak HTTP, as 8080,9000-9010: what is no HTTP is rejected there
+    /// Ports of the own application that speak HTTP, as 8080,9000-9010: other protocols are rejected there
     #[arg(long, value_name = "PORTS", requires = "identity")]
     pub(crate) http_ports: Option<PortRanges>,
 
-    /// Tell the own application of verified clients in x-forwarded-client-cert too, beside leno-client-id
+    /// Add x-forwarded-client-cert, which describes the verified client, to requests to the own application, beside
+    /// leno-client-id
     #[arg(long, requires = "identity")]
     pub(crate) forwarded_client_cert: bool,
 
-    /// What becomes of x-forwarded-for in requests to the own application
+    /// Treatment of x-forwarded-for in requests to the own application
     #[arg(long, value_name = "HOW", value_enum, default_value_t, requires = "identity")]
     pub(crate) forwarded_for: ForwardedFor,
 
-    /// What a kubelet asks the own application, as 8080/healthz: let in whatever the policies say; may be repeated
+    /// Kubelet probe of the own application, as 8080/healthz: allowed whatever the policies say; may be repeated
     #[arg(long = "probe", value_name = "PORT/PATH", requires = "identity")]
     pub(crate) probes: Vec<Probe>,
 
-    /// Log each call in this form [default: calls are not logged]
+    /// Log each call in this format [default: no access log]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) access_log: Option<access_log::Format>,
 
-    /// Where the access log goes [default: standard output]
+    /// File for the access log [default: standard output]
     #[arg(long, value_name = "FILE", requires = "access_log")]
     pub(crate) access_log_file: Option<PathBuf>,
 
-    /// Keep the queries of targets in the access log; they may hold tokens and personal data
+    /// Include query strings in the access log; they may contain tokens and personal data
     #[arg(long, requires = "access_log")]
     pub(crate) access_log_queries: bool,
 
-    /// Where /ready, /metrics and the like are served
+    /// Address for /ready, /metrics and the other admin pages
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
     pub(crate) admin: SocketAddr,
 
-    /// Worker threads: how many processor cores may relay calls
+    /// Worker threads: the number of processor cores that may relay calls
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS))]
     pub(crate) workers: u16,
 
-    /// off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug
+    /// Log levels: off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug
     #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info")]
     pub(crate) log: LogFilter,
 
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Plain)]
     pub(crate) log_format: LogFormat,
 
-    /// After SIGTERM or SIGINT, how long calls in flight may take to finish: 500ms, 30s, 2m
+    /// Time for calls in flight to finish after SIGTERM or SIGINT: 500ms, 30s, 2m
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_grace)]
     pub(crate) grace: Duration,
 
-    /// How long a connection to an address without a Service may take to be established: 10ms to 1m [default: 1s]
+    /// Longest time to establish a connection to an address without a Service: 10ms to 1m [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_connect_timeout)]
     egress_connect_timeout: Option<Duration>,
 
@@ -121,17 +124,17 @@ pub(crate) struct Args {
     limits: Vec<(String, String)>,
 }
 
-/// Why the process ends before it starts.
+/// Why the process ends before it starts to serve.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Somebody asked for text on stdout: help, the version, the limits.
+    /// Text that the user asked for, for standard output: the help, the version or the limits.
     Answer(String),
-    /// The command line is wrong; one line says how.
+    /// A mistake in the command line, in one line.
     Usage(String),
 }
 
 impl Args {
-    /// Where connections arrive: the addresses that were given, or those that are usual.
+    /// The addresses to listen on: those given, or the defaults.
     pub(crate) fn listen(&self) -> Vec<(Door, SocketAddr)> {
         let given = [(Door::Outbound, &self.outbound), (Door::Inbound, &self.inbound), (Door::Tunnel, &self.tunnel)];
         let listen: Vec<_> =
@@ -148,7 +151,7 @@ impl Args {
         listen
     }
 
-    /// Reads the command line, of which the program's name is the first item.
+    /// Parses the command line; its first item is the program's name.
     pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<(Self, Limits), Exit> {
         let args: Vec<OsString> = args.collect();
         if asks_for_limits(&args) {
@@ -168,7 +171,7 @@ impl Args {
     }
 }
 
-/// Whether `--limit help` is there, which needs none of the required flags.
+/// Whether `--limit help` is given, which needs no other options.
 fn asks_for_limits(args: &[OsString]) -> bool {
     args.windows(2).any(|pair| pair[0] == "--limit" && pair[1] == "help")
         || args.iter().any(|arg| arg == "--limit=help")
@@ -177,14 +180,14 @@ fn asks_for_limits(args: &[OsString]) -> bool {
 fn list_limits() -> String {
     let limits = Limits::default().list();
     let width = limits.iter().map(|limit| limit.name.len()).max().unwrap_or_default();
-    let mut text = String::from("Limits, with their defaults; a name ends in its unit, where it has one:\n");
+    let mut text = String::from("Limits with their defaults. A name ends in its unit, if it has one:\n");
     for limit in limits {
         let _ = writeln!(text, "  {:width$}  {:>10}  {}", limit.name, limit.default, limit.what);
     }
     text
 }
 
-/// Turns clap's paragraphs into one line.
+/// Joins clap's paragraphs into one line.
 pub(crate) fn explain(error: &clap::Error) -> Exit {
     let text = error.to_string();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

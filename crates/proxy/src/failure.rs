@@ -1,4 +1,4 @@
-//! Connections that fail, each told in one line that says which side, why and what to do, and counted by reason.
+//! Failed connections: each is logged in one line with the side, the reason and the remedy, and counted by reason.
 
 mod handshake;
 mod log;
@@ -13,88 +13,87 @@ pub(crate) use log::FailureLog;
 
 use crate::metrics::{Direction, Peer};
 
-/// Longest text of others within a line, in characters.
+/// Longest quoted text in a line, in characters.
 const QUOTED_MAX_CHARS: usize = 500;
 
-/// A connection that failed, or that was turned away. Its text is the line for the log.
+/// A connection that failed or was rejected. Its text is the log line.
 #[derive(Debug)]
 pub(crate) struct FailedConnection {
-    /// Which side this proxy is.
+    /// This proxy's side.
     pub(crate) direction: Direction,
     /// Whether the connection is from a client or to a server.
     pub(crate) peer: Peer,
     /// The address of the client or of the server.
     pub(crate) address: SocketAddr,
-    /// Why it failed.
     pub(crate) why: ConnectionFailure,
 }
 
-/// Why a connection failed. Its text says that and what to do.
+/// Why a connection failed. The text has the reason and the remedy.
 #[derive(Debug)]
 pub(crate) enum ConnectionFailure {
     /// The TLS handshake failed.
     Handshake(rustls::Error),
-    /// The peer closed the connection within the TLS handshake.
+    /// The peer closed the connection during the TLS handshake.
     HandshakeCut,
     /// The TLS handshake took too long.
     HandshakeTimeout,
-    /// The client said too little in time, and nothing else tells where it was going.
+    /// The client's first bytes did not arrive in time, and the connection has no other sign of its destination.
     Silent,
-    /// The client does not speak HTTP/2 within the mesh's TLS.
+    /// The client does not negotiate HTTP/2 within the mesh's TLS.
     NoAlpn,
-    /// The client wants the mesh's TLS, and we have no identity.
+    /// The client requests the mesh's TLS, and we have no identity.
     NoIdentity,
     /// The peer's certificate names no workload of the mesh.
     BadPeerId(PeerIdError),
-    /// The server's certificate is good, and another workload's than it must be.
+    /// The server's certificate is valid, but belongs to another workload than required.
     WrongIdentity {
-        /// What the certificate says.
+        /// The identity in the certificate.
         found: SpiffeId,
-        /// What the endpoint must be.
+        /// The required identity.
         expected: SpiffeId,
     },
-    /// There is no place for another connection of the client's.
+    /// The client has no place for another connection.
     NoPlace,
-    /// Another client needed the connection's place more.
+    /// A connection of another client took its place.
     Yielded,
-    /// The tunnel takes mutual TLS only, and the client began without.
+    /// The tunnel requires mutual TLS, and the client began without it.
     PlaintextInTunnel,
-    /// The port speaks HTTP and the client does not.
+    /// The port requires HTTP, and the client speaks another protocol.
     NotHttp,
     /// The client's certificate has expired since it connected.
     Expired,
-    /// No anchor that is trusted now vouches for the peer's certificate.
+    /// No current anchor verifies the peer's certificate.
     NoLongerTrusted(rustls::Error),
-    /// Policy allowed it once and does not any more.
+    /// A policy allowed it earlier, and does not any more.
     Withdrawn {
         /// The client's identity, if it proved one.
         client: Option<SpiffeId>,
-        /// Our own, if we have one.
+        /// Our own identity, if we have one.
         server: Option<SpiffeId>,
         /// The application's port.
         port: u16,
-        /// What decided, and how.
+        /// The deciding policy, and its reason.
         reason: String,
     },
-    /// Policy does not allow it.
+    /// No policy allows it.
     Denied {
         /// The client's identity, if it proved one.
         client: Option<SpiffeId>,
-        /// Our own, if we have one.
+        /// Our own identity, if we have one.
         server: Option<SpiffeId>,
         /// The application's port.
         port: u16,
-        /// What decided, and how.
+        /// The deciding policy, and its reason.
         reason: String,
     },
-    /// The server broke the protocol.
+    /// The server violated the protocol.
     Violation {
-        /// What it did.
+        /// The violation.
         error: String,
     },
-    /// The connection to the server was not established, or is not of use.
+    /// The connection to the server was not established, or cannot be used.
     Connect {
-        /// What the system says.
+        /// The system's error.
         error: String,
     },
 }
@@ -139,22 +138,22 @@ impl fmt::Display for ConnectionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Handshake(error) => Quoted(&leno_identity::explain(error)).fmt(f),
-            Self::HandshakeCut => f.write_str("the peer closed it within the TLS handshake; its log says why"),
+            Self::HandshakeCut => f.write_str("the peer closed it during the TLS handshake; see the peer's log"),
             Self::HandshakeTimeout => f.write_str(
                 "the TLS handshake took longer than detect_timeout_ms; look at the peer's load and at the network \
                  between",
             ),
             Self::Silent => f.write_str(
-                "within detect_timeout_ms nothing came that tells what it is for; let the client speak first, or \
-                 redirect its connections here, so that their destination is known",
+                "the client sent nothing within detect_timeout_ms that shows its destination; let the client speak first, \
+                 or redirect its connections here, so that their destination is known",
             ),
             Self::NoAlpn => f.write_str(
                 "the client does not offer HTTP/2 by ALPN; connect to this port from a proxy of this mesh, or without \
                  a server name of the mesh's",
             ),
             Self::NoIdentity => f.write_str(
-                "the client wants the mesh's TLS and this proxy has no identity; give it one, or do not name it as part \
-                 of the mesh",
+                "the client requests the mesh's TLS and this proxy has no identity; give it one, or do not list it as \
+                 part of the mesh",
             ),
             Self::BadPeerId(error) => Quoted(&error.to_string()).fmt(f),
             Self::WrongIdentity { found, expected } => write!(
@@ -174,7 +173,7 @@ impl fmt::Display for ConnectionFailure {
                 "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
             ),
             Self::NotHttp => f.write_str(
-                "the port is declared to speak HTTP and the client's first bytes are no HTTP; correct the client, or what \
+                "the port is declared to speak HTTP and the client's first bytes are not HTTP; correct the client, or what \
                  declares the port: the Service's appProtocol, --http-ports or the Pod's probe (--opaque-ports overrides a probe)",
             ),
             Self::Expired => f.write_str(
@@ -204,7 +203,7 @@ impl fmt::Display for ConnectionFailure {
             }
             Self::Connect { error } => write!(
                 f,
-                "{}; look whether anything listens there and whether the network lets connections through",
+                "{}; check that a server listens there and that the network allows connections to it",
                 Quoted(error)
             ),
         }
@@ -222,7 +221,7 @@ impl fmt::Display for OrUnknown<'_> {
     }
 }
 
-/// A text that may hold what a peer sent: shown on one line and not without end.
+/// Text that may contain a peer's bytes: escaped to one line and shortened.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

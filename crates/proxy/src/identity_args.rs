@@ -1,4 +1,4 @@
-//! The part of a command line that says which workload this is and who issues its certificate.
+//! The command line options for this workload's identity and its issuer.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -9,48 +9,48 @@ use leno_model::spiffe::{TrustDomain, Workload};
 
 use crate::control::IdentityService;
 
-/// Lifetimes that a certificate may have. A shorter one could expire between two checks whether to renew it.
+/// Allowed lifetimes of a certificate. A shorter one could expire between two checks for renewal.
 const SVID_LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 24 * 3_600);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct IdentityArgs {
-    /// Who the control plane must be, where this proxy has an identity itself or comes for one
+    /// Identity that the control plane must prove, if this proxy has an identity or requests one
     #[arg(long, value_name = "WORKLOAD", default_value = "ns/leno/sa/leno-control")]
     pub(crate) control_identity: Workload,
 
-    /// Who the own application is: ns/NAMESPACE/sa/SERVICE-ACCOUNT
+    /// Identity of the own application: ns/NAMESPACE/sa/SERVICE-ACCOUNT
     #[arg(long, value_name = "WORKLOAD", requires = "issuer")]
     pub(crate) identity: Option<Workload>,
 
-    /// Who issues the certificate that proves it: a directory made by `leno ca init`, or with --token a control plane
+    /// Issuer of the certificate for --identity: a directory made by `leno ca init` or, with --token, a control plane
     #[arg(long, value_name = "DIR|HOST:PORT", requires = "identity")]
     issuer: Option<PathBuf>,
 
-    /// File with the token that the control plane believes: one of the Pod's ServiceAccount for the audience leno.dev
+    /// File with a token for the control plane: one of the Pod's ServiceAccount for the audience leno.dev
     #[arg(long, value_name = "FILE", requires_all = ["issuer", "trust_bundle"])]
     token: Option<PathBuf>,
 
-    /// With --token: file with the certificates, in PEM, of the authorities that vouch for the mesh
+    /// With --token: file with the mesh's trust anchors, in PEM
     #[arg(long, value_name = "FILE", requires = "token")]
     trust_bundle: Option<PathBuf>,
 
-    /// With --token: the trust domain of the mesh
+    /// With --token: trust domain of the mesh
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     trust_domain: TrustDomain,
 
-    /// With --issuer DIR: how long each certificate is valid, 10s to 168h; it is renewed after two thirds of that
+    /// With --issuer DIR: lifetime of each certificate, 10s to 168h; it is renewed after two thirds of that
     #[arg(long, value_name = "DURATION", requires = "issuer", conflicts_with = "token", default_value = "24h", value_parser = parse_svid_lifetime)]
     svid_lifetime: Duration,
 }
 
-/// Who issues our certificate.
+/// The issuer of our certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IssuerPlace {
     /// An authority on this machine.
     Directory {
-        /// What `leno ca init` made.
+        /// Directory that `leno ca init` made.
         path: PathBuf,
-        /// How long each certificate is valid.
+        /// Lifetime of each certificate.
         lifetime: Duration,
     },
     /// The control plane of a cluster.
@@ -58,7 +58,6 @@ pub(crate) enum IssuerPlace {
 }
 
 impl IssuerPlace {
-    /// The value of --issuer.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Directory { path, .. } => path.clone(),
@@ -84,10 +83,10 @@ impl IdentityArgs {
         Some((workload, place))
     }
 
-    /// Checks what clap cannot check.
+    /// Checks conditions that clap cannot express.
     ///
     /// # Errors
-    /// One line that says what is wrong.
+    /// One line that names the mistake.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some((_, IssuerPlace::Service(service))) = self.place() {
             parse_control(&service.address).map_err(|error| format!("--issuer {}: {error}", service.address))?;
@@ -96,7 +95,7 @@ impl IdentityArgs {
     }
 }
 
-/// Checks the place of a control plane: a name or an address, and a port.
+/// Checks the address of a control plane: a name or an IP address, and a port.
 pub(crate) fn parse_control(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
     port.filter(|port: &u16| *port != 0)

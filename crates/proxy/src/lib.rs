@@ -1,8 +1,8 @@
-//! Leno's data plane: takes gRPC connections and sends each call to the best endpoint.
+//! Leno's data plane: accepts gRPC connections and sends each call to the best endpoint.
 //!
-//! [`worker`] relays calls and is where time matters; `control` does everything else, on one other thread. `grpc` is
-//! another program in the same binary: it gives a gRPC program without a proxy its identity. `await_ready` is a third: it waits for
-//! a proxy.
+//! [`worker`] relays calls, the time-critical part; `control` does everything else, on one other thread. `grpc` is
+//! another program in the same binary: it gives a gRPC program without a proxy its identity. `await_ready` is a third: it
+//! waits for a proxy.
 
 pub mod access_log;
 mod args;
@@ -21,11 +21,11 @@ use std::process::ExitCode;
 
 use args::{Args, Exit};
 
-/// Runs the proxy as its command line says; the first item is the program's name. With `grpc` as the second, it writes
-/// the files of a gRPC program instead. With `await-ready`, it waits for a proxy.
+/// Runs the proxy; the first item is the program's name. With `grpc` as the second item, it writes the files for a gRPC
+/// program instead. With `await-ready`, it waits for a proxy.
 ///
-/// The exit code is 0 after an orderly end, 1 after any other, and 2 for a wrong command line; what is not in
-/// order is one line on stderr.
+/// The exit code is 0 after an orderly end, 2 for an invalid command line, and 1 for any other failure. Errors are one
+/// line on stderr.
 pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut args: Vec<OsString> = args.collect();
     let ended = if args.get(1).is_some_and(|word| word == grpc::WORD) {
@@ -44,7 +44,7 @@ pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Err(error)) => fail(1, &error),
         Err(Exit::Usage(line)) => fail(2, &line),
         Err(Exit::Answer(text)) => {
-            // Whoever asked may have stopped reading.
+            // The reader may have closed the pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }

@@ -1,6 +1,6 @@
-//! Every limit of the proxy, by name: the engine's, for either side, and the relay's own.
+//! Every limit of the proxy, by name: the HTTP engines' limits for both sides, and the relay's own.
 //!
-//! `--limit NAME=VALUE` sets one. Limits of connections to endpoints begin with `endpoint_`.
+//! `--limit NAME=VALUE` sets one. Names of limits for connections to endpoints begin with `endpoint_`.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,114 +9,116 @@ use std::time::Duration;
 /// The limits in force.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Of the HTTP/2 connections that clients open.
+    /// For HTTP/2 connections from clients.
     pub client: Arc<leno_http2::Limits>,
-    /// Of the HTTP/2 connections to endpoints.
+    /// For HTTP/2 connections to endpoints.
     pub endpoint: Arc<leno_http2::Limits>,
-    /// Of the HTTP/1 connections that clients open.
+    /// For HTTP/1 connections from clients.
     pub http1_client: Arc<leno_http1::Limits>,
-    /// Of the HTTP/1 connections to endpoints.
+    /// For HTTP/1 connections to endpoints.
     pub http1_endpoint: Arc<leno_http1::Limits>,
-    /// Of the relay.
     pub relay: RelayLimits,
 }
 
-/// What the relay holds and for how long; per worker where not said otherwise.
+/// Limits on what the relay keeps, and for how long; per worker unless stated otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
-    /// Connections that the own application opens.
+    /// Connections from the own application.
     pub max_outbound_connections: u32,
-    /// Connections of other clients that have shown no certificate, or none yet.
+    /// Connections from other clients without a certificate, or before they have sent one.
     pub max_inbound_connections: u32,
-    /// Connections of clients that have shown a certificate.
+    /// Connections from clients with a certificate.
     pub max_identified_connections: u32,
     /// Calls in flight.
     pub max_calls: u32,
-    /// Services and addresses that calls were sent to and that are not forgotten yet.
+    /// Services and addresses that have received calls and have not been forgotten yet.
     pub max_targets: u32,
-    /// Questions to the control plane that it has not answered.
+    /// Requests to the control plane that it has not answered.
     pub max_questions: u32,
-    /// Services and addresses about which the control plane is asked, of the whole process.
+    /// Services and addresses that the whole process asks the control plane about.
     pub max_subjects: u32,
-    /// How long what the control plane said of a Service or an address is kept that no call uses.
+    /// How long to keep the control plane's answer about a Service or an address that no call uses.
     pub discovery_idle_ms: u32,
-    /// Connections to one endpoint that carry one call each: HTTP/1 and opaque ones.
+    /// Connections to one endpoint that carry one call each: HTTP/1 and opaque connections.
     pub max_unshared_connections_per_endpoint: u32,
-    /// Calls that wait for one answer of the control plane, or for a connection to one endpoint. Of the places that are free, a client may take as many as it
-    /// leaves to others.
+    /// Calls that wait for one answer of the control plane, or for a connection to one endpoint. A client may use at
+    /// most half of the free places.
     pub max_waiting_calls_per_endpoint: u32,
     /// How long a call may wait for a connection.
     pub max_wait_ms: u32,
-    /// How many endpoints one call is given to, the first included.
+    /// Attempts of one call, including the first.
     pub max_attempts: u32,
-    /// Interim responses (1xx) of one call.
+    /// Interim responses (1xx) to one call.
     pub max_interim_responses: u32,
-    /// Request content that one call keeps to be sent elsewhere.
+    /// Request content that one call keeps for another attempt.
     pub max_replay_bytes_per_call: u32,
-    /// Request content that all calls keep.
+    /// Request content that all calls together keep.
     pub max_replay_bytes: u32,
-    /// Copies of requests in flight, which routes have sent to mirrors.
+    /// Mirrored copies of requests in flight.
     pub max_mirrors: u32,
-    /// Request content that one copy keeps because its endpoint has not taken it.
+    /// Request content that one copy keeps for a mirror that has not read it.
     pub max_mirror_bytes_per_call: u32,
-    /// Request content that all copies keep.
+    /// Request content that all copies together keep.
     pub max_mirror_bytes: u32,
-    /// How long a copy may go on when the call itself is over.
+    /// How long a copy may continue after the original call has ended.
     pub mirror_timeout_ms: u32,
-    /// Responses that one client has not taken yet. A tunnel's streams are held back instead, see `max_tunnel_bytes_per_client`.
+    /// Response content buffered for one client that has not read it. Streams in a tunnel are slowed down instead, see
+    /// `max_tunnel_bytes_per_client`.
     pub max_buffered_bytes_per_client: u32,
-    /// What peers may make all workers hold, in KiB; each worker has an equal part. 0: half of the container's memory, or
-    /// 512 MiB where it has no limit.
+    /// Memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0: half of the
+    /// container's memory limit, or 512 MiB without a limit.
     pub memory_budget_kib: u32,
-    /// Bytes of the own application that one tunnel's streams together hold for its client. With more than half of them each
-    /// stream may hold an equal share.
+    /// Bytes from the own application that all streams of one tunnel together buffer for its client. Once they exceed
+    /// half of it, each stream may buffer an equal share.
     pub max_tunnel_bytes_per_client: u32,
-    /// Calls of one account in flight on connections to endpoints that it shares with others; further ones use its own.
+    /// Calls in flight of one account on connections to endpoints that it shares with other accounts. Further calls use
+    /// the account's own connections.
     pub max_shared_calls_per_account: u32,
-    /// The same for calls that were sent before their requests had ended.
+    /// As above, for calls whose requests have not ended.
     pub max_shared_open_calls_per_account: u32,
-    /// Calls that an account may cancel in 10 s on connections that it shares; if it cancels more, it gets its own.
+    /// Calls that an account may cancel within 10 s on shared connections. An account that cancels more gets its own
+    /// connections.
     pub max_shared_cancels_per_account: u32,
-    /// DATA frames of a few bytes, one after the other on a stream, that an account may send in 100 ms; more are collected.
+    /// DATA frames of a few bytes, in succession on a stream, that an account may send within 100 ms; more are merged.
     pub max_dribbles_per_account: u32,
-    /// How long a request's content may stay away while the endpoint waits for it. Not for gRPC, where a client may be silent.
+    /// How long an endpoint waits for request content. Not for gRPC, whose clients may pause.
     pub content_timeout_ms: u32,
-    /// A client's cancelled calls that endpoints do not know to be cancelled; they count as streams of the client.
+    /// Cancelled calls of a client whose endpoints have not been told yet; they count against the client's streams.
     pub max_cancelled_calls_per_client: u32,
-    /// Cancelled calls that an endpoint's connection is told of at once; backends take more for an attack.
+    /// RST_STREAM frames that one connection to an endpoint may send at once: backends take more for an attack.
     pub max_resets_per_tick: u32,
-    /// Cancelled calls that an endpoint's connection may be told of in a burst.
+    /// RST_STREAM frames that one connection to an endpoint may send in a burst.
     pub reset_burst: u32,
-    /// Cancelled calls that an endpoint's connection is told of per second in the long run.
+    /// RST_STREAM frames that one connection to an endpoint may send per second, in the long run.
     pub resets_per_second: u32,
-    /// How long a call may wait for the control plane to say what it is for, or who may call.
+    /// How long a call may wait for the control plane's answer about its destination or its policies.
     pub discovery_timeout_ms: u32,
-    /// How long a connection may take to show what it speaks, its TLS handshake included.
+    /// How long a connection may take to show its protocol, including the TLS handshake.
     pub detect_timeout_ms: u32,
-    /// How long a client may be silent on a port of unknown protocol until its server may speak first.
+    /// How long to wait for a client's first bytes on a port of unknown protocol before the server may speak first.
     pub server_first_after_ms: u32,
-    /// How long a client may take until its SETTINGS are there.
+    /// How long a client may take to send its SETTINGS.
     pub handshake_timeout_ms: u32,
-    /// How long a frame or a header block may take to arrive whole.
+    /// How long a frame or a header block may take to arrive completely.
     pub frame_timeout_ms: u32,
-    /// How long a peer may leave its socket unread, or what it was sent unacknowledged.
+    /// How long a peer may leave its socket unread, or data unacknowledged.
     pub unread_timeout_ms: u32,
-    /// How long a peer may be silent before the kernel asks whether it is still there. It asks again after each third of
-    /// that time, and gives the peer up when three questions had no answer.
+    /// How long a peer may be silent before the kernel sends a keepalive probe. It repeats the probe after each third
+    /// of that time, and closes the connection after three unanswered probes.
     pub keepalive_ms: u32,
-    /// How long DATA may wait for a client's windows without any of it moving; for a client of HTTP/1, which has none, how
-    /// long it may leave its socket unread.
+    /// How long DATA may wait for a client's flow-control windows without progress. HTTP/1 has no windows: how long a
+    /// client may leave its socket unread.
     pub stall_timeout_ms: u32,
-    /// How long a client's connection may be without a stream.
+    /// How long a client's connection may have no stream.
     pub client_idle_timeout_ms: u32,
-    /// How long an endpoint may be silent while calls wait for it before it is asked for a sign of life.
+    /// How long an endpoint may be silent while calls wait for it, before it gets a PING.
     pub endpoint_ping_after_ms: u32,
-    /// How long the sign of life may take.
+    /// How long the endpoint may take to answer the PING.
     pub endpoint_ping_timeout_ms: u32,
-    /// How long a connection to an address without a Service may take to be established. A Service's own is its annotation
-    /// `leno.dev/connect-timeout`.
+    /// How long it may take to establish a connection to an address without a Service. For a Service, the annotation
+    /// `leno.dev/connect-timeout` applies.
     pub egress_connect_timeout_ms: u32,
-    /// First pause after a failed connection; doubled each time, with jitter.
+    /// First pause after a failed connection; doubles with each failure, with jitter.
     pub min_backoff_ms: u32,
     /// Longest pause after a failed connection.
     pub max_backoff_ms: u32,
@@ -189,29 +191,24 @@ impl Default for Limits {
 /// Why a limit could not be set.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LimitError {
-    /// No limit has that name.
-    #[error("no limit is called {0}; --limit help lists them")]
+    #[error("there is no limit {0}; --limit help lists all limits")]
     Unknown(String),
-    /// The value is not a number, or out of range.
     #[error("{value} is not a number from {} to {}", range.start(), range.end())]
     OutOfRange {
-        /// What was given.
         value: String,
-        /// What is allowed.
+        /// The allowed range.
         range: RangeInclusive<u32>,
     },
 }
 
-/// One limit, for listings.
+/// One limit, for the list of all.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct LimitInfo {
-    /// Name, as `--limit` takes it; its unit comes last.
+    /// Name, as `--limit` accepts it; ends in its unit.
     pub name: &'static str,
-    /// Value in force.
     pub value: u64,
-    /// Value by default.
     pub default: u64,
-    /// What it bounds.
+    /// What it limits.
     pub what: &'static str,
 }
 
@@ -237,9 +234,9 @@ macro_rules! specs {
     (@place $limits:ident $side:ident.$field:ident) => { &mut Arc::make_mut(&mut $limits.$side).$field };
 }
 
-/// What peers may make the workers hold where the container's memory has no limit, in KiB.
+/// Default memory budget in KiB if the container's memory has no limit.
 const UNLIMITED_BUDGET_KIB: u32 = 512 << 10;
-/// The least that workers can do with, in KiB.
+/// Smallest possible memory budget in KiB.
 const MIN_BUDGET_KIB: u32 = 4 << 10;
 
 const ANY: RangeInclusive<u32> = 0..=u32::MAX;
@@ -252,8 +249,8 @@ static SPECS: &[Spec] = specs! {
     "initial_window_bytes" client.initial_window_bytes WINDOW, "first receive window of a client's stream";
     "max_stream_window_bytes" client.max_stream_window_bytes WINDOW, "largest receive window of a client's stream";
     "max_tunnel_window_bytes" client.max_tunnel_window_bytes WINDOW, "largest receive window of a client's CONNECT stream";
-    "max_grown_window_bytes" client.max_grown_window_bytes ANY, "by how much a client's receive windows together grow";
-    "max_held_bytes" client.max_held_bytes ANY, "content of one client's requests that has not gone on";
+    "max_grown_window_bytes" client.max_grown_window_bytes ANY, "growth of all receive windows of a client together";
+    "max_held_bytes" client.max_held_bytes ANY, "content of one client's requests that has not been forwarded";
     "connection_window_bytes" client.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of a client's connection";
     "max_header_list_bytes" client.max_header_list_bytes 1_024..=1 << 20, "a request's field section (RFC 9113 section 6.5.2)";
     "header_table_bytes" client.header_table_bytes 0..=65_536, "HPACK table for a client's fields";
@@ -262,18 +259,18 @@ static SPECS: &[Spec] = specs! {
     "max_rapid_resets" client.max_rapid_resets ANY, "streams a client opens and resets at once, in a burst";
     "rapid_resets_per_second" client.rapid_resets_per_second ANY, "streams a client opens and resets at once, in the long run";
     "max_stream_errors" client.max_stream_errors ANY, "stream errors a client causes, per 10 s";
-    "max_pings" client.max_pings ANY, "PING frames a client sends beyond the frames it is sent, per 10 s";
+    "max_pings" client.max_pings ANY, "PING frames from a client beyond the frames sent to it, per 10 s";
     "max_settings" client.max_settings ANY, "SETTINGS frames a client sends, per 10 s";
     "max_empty_frames" client.max_empty_frames ANY, "frames without content a client sends, per 10 s";
     "max_priority_frames" client.max_priority_frames ANY, "PRIORITY frames a client sends, per 10 s";
     "max_window_updates" client.max_window_updates ANY, "WINDOW_UPDATE frames beyond four per frame sent to the client, per 10 s";
     "max_dribbled_frames" client.max_dribbled_frames ANY, "DATA frames of a few bytes beyond eight per stream, per 10 s";
-    "max_oversize_sections" client.max_oversize_sections ANY, "field sections over max_header_list_bytes, per 10 s";
-    "max_unread_output_bytes" client.max_unread_output_bytes 65_536..=1 << 30, "answers a client leaves unread while it sends";
+    "max_oversize_sections" client.max_oversize_sections ANY, "field sections larger than max_header_list_bytes, per 10 s";
+    "max_unread_output_bytes" client.max_unread_output_bytes 65_536..=1 << 30, "responses that a client leaves unread while it sends";
     "endpoint_initial_window_bytes" endpoint.initial_window_bytes WINDOW, "first receive window of a response";
     "endpoint_max_stream_window_bytes" endpoint.max_stream_window_bytes WINDOW, "largest receive window of a response";
     "endpoint_max_tunnel_window_bytes" endpoint.max_tunnel_window_bytes WINDOW, "largest receive window of the answer to a CONNECT";
-    "endpoint_max_grown_window_bytes" endpoint.max_grown_window_bytes ANY, "by how much the receive windows of an endpoint's connection together grow";
+    "endpoint_max_grown_window_bytes" endpoint.max_grown_window_bytes ANY, "growth of all receive windows of an endpoint's connection together";
     "endpoint_connection_window_bytes" endpoint.connection_window_bytes 65_535..=i32::MAX as u32, "receive window of an endpoint's connection";
     "endpoint_max_header_list_bytes" endpoint.max_header_list_bytes 1_024..=1 << 20, "a response's field section";
     "endpoint_header_table_bytes" endpoint.header_table_bytes 0..=65_536, "HPACK table for an endpoint's fields";
@@ -283,59 +280,60 @@ static SPECS: &[Spec] = specs! {
     "http1_max_chunk_line_bytes" http1_client.max_chunk_line_bytes 16..=65_536, "a chunk's size line with its extensions";
     "http1_max_chunk_extension_bytes" http1_client.max_chunk_extension_bytes ANY, "chunk extensions of one HTTP/1 message";
     "http1_max_trailer_bytes" http1_client.max_trailer_bytes 0..=1 << 20, "an HTTP/1 request's trailer section";
-    "http1_content_window_bytes" http1_client.content_window_bytes 1_024..=1 << 30, "HTTP/1 request content that has not gone on";
+    "http1_content_window_bytes" http1_client.content_window_bytes 1_024..=1 << 30, "HTTP/1 request content that has not been forwarded";
     "endpoint_http1_max_header_list_bytes" http1_endpoint.max_header_list_bytes 1_024..=1 << 20, "an HTTP/1 response's header section";
-    "endpoint_http1_content_window_bytes" http1_endpoint.content_window_bytes 1_024..=1 << 30, "HTTP/1 response content that has not gone on";
-    "max_outbound_connections" relay.max_outbound_connections 1..=1_000_000, "connections that the own application opens, per worker";
-    "max_inbound_connections" relay.max_inbound_connections 1..=1_000_000, "connections of other clients without a certificate, per worker";
-    "max_identified_connections" relay.max_identified_connections 1..=1_000_000, "connections of clients with a certificate, per worker";
-    "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker: callers with an identity may have three quarters of them, others half";
+    "endpoint_http1_content_window_bytes" http1_endpoint.content_window_bytes 1_024..=1 << 30, "HTTP/1 response content that has not been forwarded";
+    "max_outbound_connections" relay.max_outbound_connections 1..=1_000_000, "connections from the own application, per worker";
+    "max_inbound_connections" relay.max_inbound_connections 1..=1_000_000, "connections from other clients without a certificate, per worker";
+    "max_identified_connections" relay.max_identified_connections 1..=1_000_000, "connections from clients with a certificate, per worker";
+    "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker: callers with an identity may use three quarters, others half";
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
-    "max_questions" relay.max_questions 1..=100_000, "questions to the control plane without an answer, per worker";
-    "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses about which the control plane is asked; beyond, the least recently used is forgotten";
-    "discovery_idle_ms" relay.discovery_idle_ms TIME, "how long what the control plane said is kept that no call uses";
+    "max_questions" relay.max_questions 1..=100_000, "unanswered requests to the control plane, per worker";
+    "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses that the control plane is asked about; beyond, the least recently used is forgotten";
+    "discovery_idle_ms" relay.discovery_idle_ms TIME, "how long to keep an answer of the control plane that no call uses";
     "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
     "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";
-    "max_attempts" relay.max_attempts 1..=100, "how many endpoints one call is given to, the first included";
+    "max_attempts" relay.max_attempts 1..=100, "attempts of one call, including the first";
     "max_interim_responses" relay.max_interim_responses ANY, "interim responses (1xx) of one call";
-    "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content kept so that a call can be sent elsewhere";
-    "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep";
-    "max_mirrors" relay.max_mirrors ANY, "copies of requests in flight to mirrors, per worker";
-    "max_mirror_bytes_per_call" relay.max_mirror_bytes_per_call ANY, "request content that one copy keeps for a mirror that is slow";
+    "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content that one call keeps for another attempt";
+    "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep for other attempts";
+    "max_mirrors" relay.max_mirrors ANY, "mirrored copies of requests in flight, per worker";
+    "max_mirror_bytes_per_call" relay.max_mirror_bytes_per_call ANY, "request content that one copy keeps for a slow mirror";
     "max_mirror_bytes" relay.max_mirror_bytes ANY, "request content that all copies of a worker keep";
-    "mirror_timeout_ms" relay.mirror_timeout_ms TIME, "how long a copy may go on when the call itself is over";
-    "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "responses that one client has not taken yet";
-    "memory_budget_kib" relay.memory_budget_kib ANY, "what peers may make all workers hold; 0 is half of the container's memory";
-    "max_tunnel_bytes_per_client" relay.max_tunnel_bytes_per_client 65_536..=1 << 30, "bytes of the application that one tunnel's streams together hold";
-    "max_shared_calls_per_account" relay.max_shared_calls_per_account ANY, "calls of one peer or client on connections it shares; others use its own";
-    "max_shared_open_calls_per_account" relay.max_shared_open_calls_per_account ANY, "the same for calls whose requests are still coming";
-    "max_shared_cancels_per_account" relay.max_shared_cancels_per_account ANY, "calls it cancels per 10 s on connections it shares";
-    "max_dribbles_per_account" relay.max_dribbles_per_account ANY, "DATA frames of a few bytes per 100 ms that are not collected";
-    "content_timeout_ms" relay.content_timeout_ms TIME, "how long a request's content may stay away, except gRPC's";
-    "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client that endpoints do not know of yet";
-    "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "cancelled calls that an endpoint's connection is told of per 10 ms";
-    "reset_burst" relay.reset_burst 1..=1_000_000, "cancelled calls that an endpoint's connection is told of in a burst";
-    "resets_per_second" relay.resets_per_second 1..=1_000_000, "cancelled calls that an endpoint's connection is told of, in the long run";
-    "discovery_timeout_ms" relay.discovery_timeout_ms TIME, "how long a call may wait for the control plane to say what it is for, or who may call";
-    "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show what it speaks, TLS included";
-    "server_first_after_ms" relay.server_first_after_ms TIME, "how long a client may be silent on a port of unknown protocol until its server may speak first";
+    "mirror_timeout_ms" relay.mirror_timeout_ms TIME, "how long a copy may continue after the original call has ended";
+    "max_buffered_bytes_per_client" relay.max_buffered_bytes_per_client 65_536..=1 << 30, "response content buffered for one client that has not read it";
+    "memory_budget_kib" relay.memory_budget_kib ANY, "memory that peers may cause all workers to use; 0 is half of the container's memory limit";
+    "max_tunnel_bytes_per_client" relay.max_tunnel_bytes_per_client 65_536..=1 << 30, "bytes from the own application that all streams of one tunnel buffer";
+    "max_shared_calls_per_account" relay.max_shared_calls_per_account ANY, "calls of one peer or client on shared connections; further calls use its own connections";
+    "max_shared_open_calls_per_account" relay.max_shared_open_calls_per_account ANY, "as above, for calls whose requests have not ended";
+    "max_shared_cancels_per_account" relay.max_shared_cancels_per_account ANY, "calls that it cancels on shared connections, per 10 s";
+    "max_dribbles_per_account" relay.max_dribbles_per_account ANY, "DATA frames of a few bytes that are not merged, per 100 ms";
+    "content_timeout_ms" relay.content_timeout_ms TIME, "how long an endpoint waits for request content, except gRPC's";
+    "max_cancelled_calls_per_client" relay.max_cancelled_calls_per_client ANY, "cancelled calls of one client whose endpoints have not been told yet";
+    "max_resets_per_tick" relay.max_resets_per_tick 1..=10_000, "RST_STREAM frames on an endpoint's connection per 10 ms";
+    "reset_burst" relay.reset_burst 1..=1_000_000, "RST_STREAM frames on an endpoint's connection in a burst";
+    "resets_per_second" relay.resets_per_second 1..=1_000_000, "RST_STREAM frames on an endpoint's connection, in the long run";
+    "discovery_timeout_ms" relay.discovery_timeout_ms TIME, "how long a call may wait for the control plane's answer about its destination or its policies";
+    "detect_timeout_ms" relay.detect_timeout_ms TIME, "how long a connection may take to show its protocol, including TLS";
+    "server_first_after_ms" relay.server_first_after_ms TIME, "how long to wait for a client's first bytes on a port of unknown protocol before the server may speak first";
     "handshake_timeout_ms" relay.handshake_timeout_ms TIME, "how long a client may take to send its SETTINGS";
-    "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive whole";
-    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or be gone";
-    "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before it is asked for a sign of life";
-    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long a client's windows, or of HTTP/1 its socket, may let nothing through";
-    "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may be without a call";
+    "frame_timeout_ms" relay.frame_timeout_ms TIME, "how long a frame or header block may take to arrive completely";
+    "unread_timeout_ms" relay.unread_timeout_ms TIME, "how long a peer may leave its socket unread, or data unacknowledged";
+    "keepalive_ms" relay.keepalive_ms 3_000..=86_400_000, "how long a peer may be silent before a keepalive probe";
+    "stall_timeout_ms" relay.stall_timeout_ms TIME, "how long DATA for a client may make no progress";
+    "client_idle_timeout_ms" relay.client_idle_timeout_ms TIME, "how long a client's connection may have no call";
     "endpoint_ping_after_ms" relay.endpoint_ping_after_ms TIME, "how long an endpoint with calls may be silent before a PING";
-    "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long its answer may take";
-    "egress_connect_timeout_ms" relay.egress_connect_timeout_ms 10..=60_000, "how long a connection to an address without a Service may take to be established";
+    "endpoint_ping_timeout_ms" relay.endpoint_ping_timeout_ms TIME, "how long the answer to the PING may take";
+    "egress_connect_timeout_ms" relay.egress_connect_timeout_ms 10..=60_000, "how long it may take to connect to an address without a Service";
     "min_backoff_ms" relay.min_backoff_ms TIME, "first pause after a failed connection";
     "max_backoff_ms" relay.max_backoff_ms TIME, "longest pause after a failed connection";
 };
 
 impl Limits {
-    /// Settles the memory budget of `workers`, where none was set by the container's memory in bytes, and makes the limits
-    /// fit that count the bytes of all calls: replays and mirrors together take a quarter of a worker's part at most.
+    /// Sets the memory budget of `workers` from the container's memory in bytes, unless it was given. Also lowers the
+    /// limits on bytes kept for all calls to fit: replays and mirrors together take at most a quarter of a worker's
+    /// share.
     pub(crate) fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
         let relay = &mut self.relay;
         if relay.memory_budget_kib == 0 {
@@ -353,7 +351,7 @@ impl Limits {
     /// Sets a limit by name.
     ///
     /// # Errors
-    /// [`LimitError`]; nothing has changed then.
+    /// [`LimitError`]; nothing changes then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
         let spec = SPECS.iter().find(|spec| spec.name == name).ok_or_else(|| LimitError::Unknown(name.to_owned()))?;
         let number = value.parse().ok().filter(|n| spec.range.contains(n));
@@ -362,8 +360,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Lowers the limits of others' connections, so that these, and as many connections to the own application, leave a
-    /// quarter of the `files` that the process may open to what the own application calls.
+    /// Lowers the limits on others' connections to the process's limit of open `files`. These connections, and as many
+    /// to the own application, leave a quarter of the files for outbound calls.
     pub(crate) fn fit_open_files(&mut self, files: u64, workers: u16) {
         let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
         self.relay.max_inbound_connections = self.relay.max_inbound_connections.min(share(8));
@@ -383,7 +381,7 @@ impl Limits {
     }
 }
 
-/// A limit in milliseconds.
+/// Converts a limit in milliseconds.
 pub(crate) fn ms(limit_ms: u32) -> Duration {
     Duration::from_millis(limit_ms.into())
 }

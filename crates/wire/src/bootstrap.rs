@@ -105,7 +105,7 @@ fn grpc(options: &Bootstrap) -> Value {
     bootstrap
 }
 
-/// Whether the text is a loopback address. A name such as `localhost` is none: it can be in a certificate.
+/// Whether the text is a loopback address. A name such as `localhost` does not count, because a certificate can contain it.
 fn is_loopback(control: &str) -> bool {
     host_and_port(control).0.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

@@ -1,4 +1,4 @@
-//! What goes over the wire between the nodes of a cluster, recorded with tcpdump on the bridge that joins them.
+//! Captures the frames between the nodes of a cluster, with tcpdump on the bridge between them.
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -12,13 +12,13 @@ use super::Cluster;
 use crate::mesh::{Frames, LAST, TCPDUMP, is_installed, skipped};
 use crate::proxy::wait_for;
 
-/// The bridge of tests/kube, and an address of a node behind it, where nobody listens.
+/// The bridge of tests/kube, and an unused address behind it.
 const BRIDGE: &str = "lkbr0";
 const NODE: &str = "10.200.0.11:9";
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A capture that goes on: all frames that cross from node to node. It ends with the test, whatever comes.
+/// A running capture of all frames between nodes. It ends with the test in any case.
 #[derive(Debug)]
 pub struct Capture {
     tcpdump: Child,
@@ -26,10 +26,10 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Begins; `None`, and a line that says so, where the nodes are not ours to listen to, or there is no tcpdump.
+    /// Starts a capture. `None`, with a message, for external clusters and without tcpdump.
     ///
     /// # Panics
-    /// When tcpdump does not start.
+    /// If tcpdump does not start.
     pub fn start(cluster: &Cluster) -> Option<Self> {
         if !cluster.is_ours() {
             skipped("nobody here can listen between the nodes of LENO_KUBECONFIG's cluster");
@@ -48,10 +48,10 @@ impl Capture {
         Some(capture)
     }
 
-    /// Ends it, and returns what was captured.
+    /// Stops it, and returns the captured frames.
     ///
     /// # Panics
-    /// When frames were lost.
+    /// If frames were lost.
     pub fn stop(mut self) -> Frames {
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket.send_to(LAST.as_bytes(), NODE).expect("a node is there");

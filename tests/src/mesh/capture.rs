@@ -1,4 +1,4 @@
-//! What goes over the wire between workloads, recorded with tcpdump.
+//! Captures the frames between workloads, with tcpdump.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use super::{Mesh, Program, TIMEOUT, is_installed};
 use crate::proxy::{Signal, wait_for};
 
-/// Sent after everything else, so that all that was sent before it is captured when it is.
+/// Sent last: once it is captured, all earlier frames are too.
 pub(crate) const LAST: &str = "the capture ends here";
 
-/// What tcpdump is told besides the device and the file: as root, and with a buffer of so many KiB that it holds all that a
-/// test sends.
+/// Arguments of tcpdump besides the device and the file: run as root, and use a buffer in KiB that is larger than all
+/// data of a test.
 pub(crate) const TCPDUMP: [&str; 9] = ["-n", "-s", "0", "-B", "16384", "--immediate-mode", "-U", "-Z", "root"];
 
-/// A capture that goes on: all frames that cross the bridge.
+/// A running capture of all frames on the bridge.
 #[derive(Debug)]
 pub struct Capture<'a> {
     mesh: &'a Mesh,
@@ -22,7 +22,7 @@ pub struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    /// Begins; `None`, and a line that says so, where there is no tcpdump.
+    /// Starts a capture; `None`, with a message, without tcpdump.
     pub fn start(mesh: &'a Mesh, name: &str) -> Option<Self> {
         if !is_installed("tcpdump", "tcpdump") {
             return None;
@@ -35,10 +35,10 @@ impl<'a> Capture<'a> {
         Some(Self { mesh, tcpdump, file })
     }
 
-    /// Ends it, and returns what was captured.
+    /// Stops it, and returns the captured frames.
     ///
     /// # Panics
-    /// When frames were lost.
+    /// If frames were lost.
     pub fn stop(mut self) -> Frames {
         self.mesh.switch().run_well("bash", &["-ec", "printf \"$0\" >/dev/udp/224.0.0.1/9", LAST]);
         let read = || Frames::read(&self.file);
@@ -56,12 +56,12 @@ impl<'a> Capture<'a> {
 pub struct Frames(Vec<u8>);
 
 impl Frames {
-    /// Those of a file that tcpdump wrote.
+    /// The frames in a file that tcpdump wrote.
     pub(crate) fn read(file: &Path) -> Self {
         Self(fs::read(file).expect("tcpdump writes it"))
     }
 
-    /// Whether one of them has `payload`, which must be short enough for one frame.
+    /// Whether a frame contains `payload`, which must fit into one frame.
     pub fn contain(&self, payload: &[u8]) -> bool {
         self.0.windows(payload.len()).any(|window| window == payload)
     }

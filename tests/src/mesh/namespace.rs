@@ -1,4 +1,4 @@
-//! A network namespace, with process ids and mounts of its own, and the programs in it.
+//! A network namespace with its own process ids and mounts, and programs in it.
 
 use std::fs;
 use std::io::Read;
@@ -13,19 +13,20 @@ use super::TIMEOUT;
 use crate::programs::{self, program};
 use crate::proxy::{Signal, wait_for};
 
-/// How long a program may run that is waited for.
+/// Longest run of a program that the test waits for.
 const RUN_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// A namespace; all that runs in it is killed when it is dropped, or when the thread ends that made it.
+/// A namespace. All programs in it are killed when it is dropped, or when the thread that created it ends.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
 }
 
 impl Namespace {
-    /// Makes one without devices but loopback, in which /etc/hosts is the file `hosts`.
+    /// Creates a namespace with only loopback, whose /etc/hosts is the file `hosts`.
     pub(super) fn new(hosts: &Path) -> Self {
-        // These mounts are seen in here only: unshare makes mounts private. Without a name server, nobody waits for one.
+        // unshare makes mounts private, so these are visible only inside. Without a name server in the configuration,
+        // no program waits for one.
         let script = "ip link set lo up
             mount --bind \"$0\" /etc/hosts
             if [ -e /etc/resolv.conf ]; then mount --bind /dev/null /etc/resolv.conf; fi
@@ -40,28 +41,28 @@ impl Namespace {
             .spawn()
             .expect("setpriv (util-linux) runs");
         let mut this = Self { holder };
-        // The first process in it must be the holder's: with it, all others end.
+        // The first process in the namespace must be the holder's: when it ends, the kernel kills all others.
         let mut said = [0; 5];
         let output = this.holder.stdout.as_mut().expect("it is piped");
         output.read_exact(&mut said).expect("unshare (util-linux) makes a namespace");
         this
     }
 
-    /// The id, in the outer namespace, of a process that is in this network namespace.
+    /// A process in this network namespace, by its id in the outer namespace.
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
 
-    /// Lays a cable: this end of it is called `device` and is on the bridge, the other is `eth0` of `other`.
+    /// Connects a virtual cable: this end, `device`, is attached to the bridge; the other end is `eth0` of `other`.
     pub(super) fn connect(&self, device: &str, other: &Self) {
         let script = "ip link add \"$0\" type veth peer name eth0 netns \"$1\" && ip link set \"$0\" master br0 up";
-        // In this network, but with the process ids outside, of which the other's is one.
+        // Enter the network namespace only: the other namespace's process id is valid outside.
         let net = format!("--net=/proc/{}/ns/net", self.pid());
         let other = other.pid().to_string();
         programs::run_well("nsenter", &[&net, "sh", "-ec", script, device, &other], TIMEOUT);
     }
 
-    /// A command that runs a program in here; it is killed when the command's own process is.
+    /// A command that runs a program inside; killing the command's process kills the program.
     pub fn command(&self, name: &str) -> Command {
         self.command_as(None, name)
     }
@@ -88,7 +89,7 @@ impl Namespace {
     /// Runs a program to its end.
     ///
     /// # Panics
-    /// When it does not start, or does not end in good time.
+    /// If it does not start, or does not end in time.
     pub fn run(&self, name: &str, arguments: &[&str]) -> Output {
         let limit = RUN_TIMEOUT.as_secs().to_string();
         let output = self.command("timeout").arg(limit).arg(program(name)).args(arguments).output();
@@ -112,7 +113,7 @@ impl Namespace {
         printed
     }
 
-    /// Starts a program that goes on.
+    /// Starts a program in the background.
     pub fn start(&self, name: &str, arguments: &[&str]) -> Program {
         let mut command = self.command(name);
         command.args(arguments);
@@ -136,7 +137,7 @@ impl Drop for Namespace {
     }
 }
 
-/// A program that runs in a namespace; killed when dropped, and its output shown if the test panics.
+/// A running program in a namespace. Dropping it kills it, and shows its output if the test panics.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -153,7 +154,7 @@ impl Program {
         Self { name: name.to_owned(), entered, output }
     }
 
-    /// All that it wrote so far, to standard output and to standard error.
+    /// Its standard output and standard error so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.output.path()).expect("the file is ours")).into_owned()
     }
@@ -163,14 +164,14 @@ impl Program {
         self.output.path().to_owned()
     }
 
-    /// Waits for a line of output with every one of `words`, and returns that line.
+    /// Waits for a line of output that contains all `words`, and returns it.
     pub fn wait_for_output(&self, words: &[&str]) -> String {
         wait_for(&format!("{} writes a line with {words:?}", self.name), TIMEOUT, || {
             self.output().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned)
         })
     }
 
-    /// Its process id, as it is outside of the namespace.
+    /// Its process id outside of the namespace.
     pub fn pid(&self) -> u32 {
         wait_for(&format!("{} starts", self.name), TIMEOUT, || child_of(self.entered.id()))
     }
@@ -181,7 +182,7 @@ impl Program {
         kill_process(pid, signal).expect("it runs");
     }
 
-    /// How it ended, if it did.
+    /// How it ended, if it has.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.entered.try_wait().expect("the child is ours")
     }
@@ -189,7 +190,7 @@ impl Program {
     /// Waits for its end.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub fn wait(&mut self, timeout: Duration) -> ExitStatus {
         let deadline = Instant::now() + timeout;
         loop {

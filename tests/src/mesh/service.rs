@@ -22,19 +22,19 @@ impl<'a> MeshService<'a> {
         Self { name: name.to_owned(), port, app_protocol: None, annotations: vec![patient()], endpoints: Vec::new() }
     }
 
-    /// Served by a workload, on the Service's own port.
+    /// Adds a workload as an endpoint, on the Service's own port.
     pub fn at(self, workload: &'a Workload) -> Self {
         let port = self.port;
         self.at_port(workload, port)
     }
 
-    /// Served by a workload, on another port.
+    /// Adds a workload as an endpoint, on another port.
     pub fn at_port(mut self, workload: &'a Workload, port: u16) -> Self {
         self.endpoints.push((workload, port));
         self
     }
 
-    /// Says what is spoken: `grpc`, `http`, `tcp`.
+    /// Sets the protocol: `grpc`, `http`, `tcp`.
     pub fn app_protocol(mut self, name: &str) -> Self {
         self.app_protocol = Some(name.to_owned());
         self
@@ -59,7 +59,7 @@ impl<'a> MeshService<'a> {
         [format!("10.67.{}.{}", number / 256, number % 256), format!("fd00:67::{number:x}")]
     }
 
-    /// The manifests. An endpoint that is meshed when they are made has its identity in them.
+    /// The manifests. An endpoint that is meshed at this time has its identity in them.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let [v4, v6] = self.cluster_ips();

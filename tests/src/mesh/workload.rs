@@ -14,13 +14,13 @@ use super::{Mesh, PROXY_UID, TIMEOUT, TRUST_DOMAIN};
 use crate::proxy::{Signal, wait_for};
 use crate::scrape::Scrape;
 
-/// What else `leno-proxy` may take to end after its grace.
+/// Additional time for `leno-proxy` to end after its grace period.
 const AFTER_GRACE: Duration = Duration::from_secs(3);
 
-/// A workload; what its [`Namespace`] can do, it can.
+/// A workload; dereferences to its [`Namespace`].
 #[derive(Debug)]
 pub struct Workload {
-    // Before the namespace, so that a failed test shows the proxy's log and not that it was killed.
+    // Declared before the namespace, so that a failed test shows the proxy's log before the proxy is killed.
     proxy: Option<Program>,
     namespace: Namespace,
     name: String,
@@ -64,19 +64,19 @@ impl Workload {
         this
     }
 
-    /// Starts its proxy, with these arguments more, and redirects its connections there.
+    /// Starts its proxy, with additional arguments, and redirects its connections to it.
     ///
     /// # Panics
-    /// When the proxy is not ready in time.
+    /// If the proxy is not ready in time.
     pub fn join(&mut self, arguments: &[&str]) {
         self.start_proxy(arguments);
         self.run_well("leno", &["intercept", "up", "--proxy-uid", &PROXY_UID.to_string()]);
     }
 
-    /// Starts its proxy, with these arguments more, in place of the one that it has.
+    /// Replaces its proxy by a new one, with additional arguments.
     ///
     /// # Panics
-    /// When the proxy is not ready in time.
+    /// If the proxy is not ready in time.
     pub fn start_proxy(&mut self, arguments: &[&str]) {
         self.proxy = None;
         let mut command = self.namespace.command_as(Some(PROXY_UID), "leno-proxy");
@@ -100,10 +100,10 @@ impl Workload {
         self.proxy = None;
     }
 
-    /// Lets its proxy finish what it has, for at most `grace`, which it must have been started with.
+    /// Sends SIGTERM to its proxy and waits for its end. `grace` must be the proxy's grace period.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub fn drain_proxy(&mut self, grace: Duration) {
         let mut proxy = self.proxy.take().expect("it is meshed");
         proxy.signal(Signal::TERM);
@@ -135,12 +135,12 @@ impl Workload {
         (Ipv4Addr::new(10, 66, 0, number), Ipv6Addr::new(0xfd00, 0x66, 0, 0, 0, 0, 0, number.into()))
     }
 
-    /// Who it is, as manifests have it.
+    /// Its identity, in the form of manifests.
     pub fn identity(&self) -> String {
         format!("ns/default/sa/{}", self.name)
     }
 
-    /// Who it is, as certificates have it.
+    /// Its identity, in the form of certificates.
     pub fn spiffe_id(&self) -> String {
         format!("spiffe://{TRUST_DOMAIN}/{}", self.identity())
     }
@@ -148,12 +148,12 @@ impl Workload {
     /// Its proxy.
     ///
     /// # Panics
-    /// When it has none.
+    /// If it has none.
     pub fn proxy(&self) -> &Program {
         self.proxy.as_ref().unwrap_or_else(|| panic!("{} is meshed", self.name))
     }
 
-    /// All that its proxy logged so far.
+    /// Its proxy's log so far.
     pub fn log(&self) -> String {
         self.proxy().output()
     }
@@ -161,7 +161,7 @@ impl Workload {
     /// The lines of its proxies' access log so far.
     pub fn access_log(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.access_log.path()).expect("the file is ours");
-        // The last one may be half written.
+        // The last line may be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
     }
@@ -181,20 +181,20 @@ impl Workload {
         }
     }
 
-    /// What the admin listener of its proxy answers to GET.
+    /// The response of its proxy's admin endpoint to a GET.
     ///
     /// # Panics
-    /// When it does not answer with 200.
+    /// If the status is not 200.
     pub fn admin(&self, path: &str) -> String {
         self.run_well("curl", &["-sSf", &format!("http://127.0.0.1:4191{path}")])
     }
 
-    /// What /metrics of its proxy says now.
+    /// The metrics of its proxy.
     pub fn scrape(&self) -> Scrape {
         Scrape::parse(&self.admin("/metrics"))
     }
 
-    /// How often its proxy has read changed manifests: `success` or `failure`.
+    /// How often its proxy has read changed manifests, by result: `success` or `failure`.
     pub(super) fn reloads(&self, result: &str) -> f64 {
         self.scrape().sum("leno_config_reloads_total", &[&format!("result=\"{result}\"")])
     }

@@ -1,4 +1,4 @@
-//! Content that comes in frames of a few bytes, which cost a server more than they carry.
+//! Content in frames of a few bytes, which cost a server more than they carry.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Frames that cost the sender nothing, in numbers (the 2019 family and kin).
+//! Large numbers of frames that cost the sender nothing (the attacks of 2019 and similar ones).
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use leno_tests::manifests::ECHO;
 use leno_tests::siege::{Plan, Siege};
 use leno_tests::wire::{self, call_block, code, flag, kind};
 
-/// Frames in one write, and the pause after it: some 200,000 frames a second.
+/// Frames in one write, and the pause after it: about 200,000 frames a second.
 const BURST: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Opens a stream that the server keeps open, and sends `frame` again and again.
+/// Opens a stream that the server keeps open, and sends `frame` repeatedly.
 async fn flood(frame: Vec<u8>) -> Siege {
     let burst = frame.repeat(BURST);
     let siege = Plan::attackers(2).lay(move |attacker| {
@@ -79,6 +79,6 @@ async fn a_flood_of_frames_of_an_unknown_type() {
 async fn a_flood_of_resets_of_a_stream_that_was_never_opened() {
     let siege = flood(wire::reset(99, code::CANCEL)).await;
     siege.assert_harmless().await;
-    // RFC 9113 section 6.4: a connection error at the first one, so that there is no flood to count.
+    // RFC 9113 section 6.4: the first one is a connection error, so there is no flood to count.
     siege.assert_told(&[code::PROTOCOL_ERROR]);
 }

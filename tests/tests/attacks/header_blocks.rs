@@ -1,4 +1,4 @@
-//! Header blocks that never end, that are bombs, or that hold nothing.
+//! Header blocks that never end, expand enormously, or are empty.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use leno_tests::wire::{self, call_block, code, flag, kind};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Begins a request whose header block goes on in CONTINUATION frames with this content, without an end.
+/// Begins a request whose header block continues in CONTINUATION frames with this content, without an end.
 async fn continuation_flood(content: Vec<u8>) -> Siege {
     let burst = wire::frame(kind::CONTINUATION, flag::NONE, 1, &content).repeat(20);
     let siege = Plan::attackers(2).lay(move |attacker| {
@@ -51,7 +51,7 @@ async fn a_continuation_flood_of_empty_frames() {
 async fn an_hpack_bomb() {
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
-        // 4,000 bytes enter the table once; every byte after them stands for all of them.
+        // 4,000 bytes enter the table once; every later byte refers to all of them.
         let insert = wire::indexed_literal("x", &"x".repeat(4_000));
         let fuse = [call_block(ECHO, "Echo", &[]), insert].concat();
         attacker.send(&wire::headers(1, flag::END_STREAM, &fuse))?;
@@ -103,7 +103,7 @@ async fn header_fields_without_a_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_thrashed_by_every_request() {
-    // Nothing here is forbidden: it only makes both tables useless. Nobody has to be sent away.
+    // This is allowed: it only makes both tables useless. The proxy need not close the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         for stream in wire::client_streams() {
@@ -128,7 +128,7 @@ async fn one_header_list_over_the_limit_costs_one_call_and_not_the_connection() 
     peer.send(&block_in_two_frames(1, &oversize_block())).expect("the proxy listens");
     peer.send(&wire::headers(3, flag::END_STREAM, &call_block(ECHO, "Echo", &[]))).expect("the proxy listens");
 
-    // Headers and trailers of the good call, and a 431 or a RST_STREAM for the other.
+    // Headers and trailers of the valid call, and a 431 or a RST_STREAM for the other.
     let is_reset = |heard: &Heard| heard.resets.iter().any(|(stream, _)| *stream == 1);
     while peer.heard().headers + u64::from(is_reset(&peer.heard())) < 3 {
         peer.pause(MILLISECOND).expect("both calls end in time");
@@ -146,7 +146,7 @@ async fn what_the_proxy_takes_the_server_takes_too() {
     // From well below to well above the 16 KiB that strict servers accept.
     for size in (13_000..19_000).step_by(100) {
         let call = Call::new("Echo").with("x-filler", &"x".repeat(size));
-        // A refusal, whatever it looks like, has to come from the proxy.
+        // The refusal must come from the proxy, in whatever form.
         client.try_call(&call, b"hello").await.ok();
     }
     assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());

@@ -1,4 +1,4 @@
-//! Many connections that each stay within their own limits, and together ask for more memory than a proxy has.
+//! Many connections that each stay within their own limits, but together ask for more memory than a proxy has.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 150;
 const STREAMS: usize = 16;
 const BUDGET_KIB: u64 = 8 << 10;
 
-/// What a test may take at the most, on a busy machine.
+/// Longest time for a test on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,7 +36,7 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
             .take(STREAMS)
             .flat_map(|stream| wire::headers(stream, flag::END_STREAM, &block))
             .collect();
-        // The proxy may hang up on it at any moment.
+        // The proxy may close the connection at any moment.
         let _ = attacker.greet(&[(INITIAL_WINDOW_SIZE, 0)]).and_then(|()| attacker.send(&calls));
         attackers.push(attacker);
         let answer = good.call(&Call::new("Echo"), b"hello").await;

@@ -1,4 +1,4 @@
-//! Streams opened to be reset, by the client or by the proxy on the client's provocation.
+//! Streams opened to be reset, by the client, or by the proxy because the client provokes it.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ async fn rapid_resets_a_millisecond_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resets_after_the_answer_has_begun() {
-    // Ordinary cancellations as far as anybody can tell, only many of them: nobody has to be sent away.
+    // Each looks like an ordinary cancellation; only their number is unusual. The proxy need not close the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         let block = call_block(ECHO, "Bidi", &[]);
@@ -71,7 +71,7 @@ async fn resets_after_the_answer_has_begun() {
     siege.await.assert_harmless().await;
 }
 
-/// Opens stream after stream, each half closed, and does to it what makes a server reset it.
+/// Opens stream after stream, each half closed, and provokes the server to reset it.
 async fn made_you_reset(provocation: fn(stream: u32) -> Vec<u8>) -> Siege {
     let script = move |attacker: &mut Attacker| {
         attacker.greet(&[])?;
@@ -136,8 +136,8 @@ async fn made_you_reset_by_a_body_longer_than_it_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
-    // A busy server has calls in its queue that it has not looked at yet; the `h2` crate's takes more than twenty
-    // resets among them for an attack.
+    // A busy server has calls in its queue that it has not accepted yet; the `h2` crate treats more than twenty resets
+    // among them as an attack.
     let accept_pause = Duration::from_millis(50);
     let backend = Backend::start_with(Settings { accept_pause, ..Settings::default() }).await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
@@ -146,7 +146,7 @@ async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
     for client in clients.iter().cycle().take(60) {
         calls.push(client.open(&Call::new("Hang")).await.expect("the call begins"));
     }
-    // The server is slow to accept: when it has accepted two, the others are in its queue.
+    // The server accepts slowly: when it has accepted two, the others are in its queue.
     wait_for("the server accepts calls", SOON, || (backend.calls() >= 2).then_some(()));
     drop(calls);
     tokio::time::sleep(Duration::from_secs(4)).await;

@@ -1,4 +1,4 @@
-//! Peers that begin and do not go on.
+//! Peers that begin something and do not continue.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Peers that ask for much and do not take it, and senders to servers that do not read.
+//! Peers that request much and do not read it, and senders to servers that do not read.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const LARGEST_WINDOW: u32 = 0x7fff_ffff;
 
-/// Asks for `streams` answers of 4 MiB each.
+/// Requests `streams` answers of 4 MiB each.
 fn ask_for_large_answers(attacker: &mut Attacker, streams: usize) -> std::io::Result<()> {
     let block = call_block(ECHO, "Many", &[("reply-bytes", "65536"), ("reply-messages", "64")]);
     for stream in wire::client_streams().take(streams) {
@@ -86,8 +86,8 @@ async fn callers_that_never_read_their_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uploads_to_a_server_that_does_not_read() {
-    // The server's connection window is 65,535 bytes, as large as one stream's: whoever lets one upload fill it
-    // stops everybody else's on that connection.
+    // The server's connection window is 65,535 bytes, as large as one stream's. If one upload filled it, all other
+    // calls on that connection would stop.
     let siege = Plan::attackers(4).lay(|attacker| {
         attacker.greet(&[])?;
         let block = call_block(ECHO, "Hang", &[]);
@@ -95,7 +95,7 @@ async fn uploads_to_a_server_that_does_not_read() {
             attacker.send(&wire::headers(stream, flag::NONE, &block))?;
         }
         let part = [0; 1_024];
-        // As much as the proxy's first connection window lets in.
+        // As much as the proxy's first connection window allows.
         for _ in 0..15 {
             for stream in wire::client_streams().take(4) {
                 attacker.send(&wire::frame(kind::DATA, flag::NONE, stream, &part))?;

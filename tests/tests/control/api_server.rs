@@ -1,4 +1,4 @@
-//! The API server goes and comes; what is known stays known.
+//! The API server stops and restarts; the control plane keeps its knowledge.
 
 use std::thread;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn what_is_known_stays_in_force_while_the_api_server_is_away() {
         cluster.start();
         cluster.apply(&echo("away", &[(&format!("10.244.6.{round}"), None)]));
         control.wait_for_endpoints(cluster_name, &[&format!("10.244.6.{round}:50061")]);
-        // The mesh never was without the Service: at no point was it translated from nothing.
+        // The mesh always had the Service: it was never translated from an empty cluster.
         assert!(made(&control) > before);
     }
     control.wait_for_log(&["watched again"]);
@@ -55,7 +55,7 @@ fn it_may_start_before_the_api_server() {
     cluster.kill("kube-apiserver");
     let control = Control::start_early(&cluster);
     control.wait_for_log(&["cannot be watched"]);
-    // Before it knows the cluster it is not ready, and has nothing to tell.
+    // Before it has read the cluster it is not ready, and sends nothing.
     assert_eq!(control.get("/ready").expect("the admin listener answers").0, 503);
     assert!(control.config()["mesh"].is_null());
     cluster.start();

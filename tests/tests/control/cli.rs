@@ -1,6 +1,6 @@
-//! The tool people type, beside a real API server: before an installation, with one, and when it is taken away.
+//! The command-line tool beside a real API server: before an installation, with one, and during its removal.
 //!
-//! There are no nodes here: what is installed is accepted and never runs.
+//! There are no nodes: installed objects are stored, but Pods never run.
 
 #[path = "cli/proxies.rs"]
 mod proxies;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster without Leno. Other tests have things in the control plane's namespace, so it is there again afterwards.
+/// A cluster without Leno. Other tests have objects in the control plane's namespace, so it is restored afterwards.
 struct Clean<'a>(&'a Cluster);
 
 impl<'a> Clean<'a> {
@@ -52,12 +52,10 @@ impl Drop for Clean<'_> {
     }
 }
 
-/// The tool.
 fn tool() -> Command {
     Command::new(program("leno"))
 }
 
-/// Runs it.
 fn leno_as(kubeconfig: &Path, arguments: &[&str]) -> Output {
     let mut command = tool();
     command.args(arguments).env("KUBECONFIG", kubeconfig).stdin(Stdio::null());
@@ -78,7 +76,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What `leno check` found: its exit code, and each finding as `verdict name: why -> fix`.
+/// The result of `leno check`: its exit code, and each finding as `verdict name: why -> fix`.
 fn check(cluster: &Cluster, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = leno(cluster, &[&["check", "-o", "json"], arguments].concat());
     let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("JSON: {}", text(&output)));
@@ -94,7 +92,7 @@ fn has(found: &[String], line: &str) -> bool {
     found.iter().any(|finding| finding.starts_with(line))
 }
 
-/// Everything that is labelled as Leno's, as kubectl names it.
+/// Every object with Leno's labels, as kubectl names it.
 fn labelled(cluster: &Cluster) -> String {
     let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
                  validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,secrets,deployments,services,serviceaccounts,roles,rolebindings";
@@ -102,7 +100,7 @@ fn labelled(cluster: &Cluster) -> String {
     of("app.kubernetes.io/part-of=leno") + &of("app.kubernetes.io/managed-by=leno-control")
 }
 
-/// A kubeconfig of somebody who may do nothing, in `directory`.
+/// The kubeconfig of a user without any rights, in `directory`.
 fn stranger(cluster: &Cluster, directory: &Path) -> PathBuf {
     let printed = cluster.kubectl(&["config", "view", "--raw", "-o", "json"]);
     let mut config: Value = serde_json::from_str(&printed).expect("JSON");
@@ -161,7 +159,7 @@ fn an_installation_that_does_not_run_is_told_by_what_is_missing() {
         "failed authority: there is no Secret leno-identity-issuer",
         "failed webhooks: MutatingWebhookConfiguration leno-injector has no caBundle",
         "not run control plane: first: control plane's Pods",
-        "ok proxies are ready: there is none yet",
+        "ok proxies are ready: no Pod has a proxy yet",
     ] {
         assert!(has(&found, line), "{line} is not in {found:#?}");
     }
@@ -210,7 +208,7 @@ fn an_installation_over_another_does_not_undo_what_was_chosen() {
     }
     let alone = leno_as(Path::new("/nonexistent/config"), &["install"]);
     assert!(alone.status.success() && stdout(&alone).contains("kind: Deployment"), "{}", text(&alone));
-    assert!(text(&alone).contains("whether Leno is installed already is not known: "), "{}", text(&alone));
+    assert!(text(&alone).contains("cannot tell whether Leno is installed already: "), "{}", text(&alone));
 }
 
 #[test]
@@ -250,7 +248,7 @@ metadata: {name: leno-trust-bundle, namespace: cli-shop, labels: {app.kubernetes
     assert!(!cluster.try_kubectl(&["get", "namespace", "leno"]).status.success());
     let output = leno(&cluster, &["uninstall"]);
     assert_eq!(stdout(&output), "");
-    assert!(text(&output).contains("nothing of Leno is in this cluster"), "{}", text(&output));
+    assert!(text(&output).contains("this cluster has no object of Leno"), "{}", text(&output));
     cluster.kubectl(&["-n", "cli-shop", "delete", "pod", "debug", "--force", "--grace-period=0"]);
 }
 
@@ -280,10 +278,7 @@ fn a_cluster_that_cannot_be_reached_is_told_with_the_way_to_mend_it() {
     let line = text(&missing);
     assert!(line.contains("/nonexistent/config") && line.contains("set KUBECONFIG"), "{line}");
     let unknown = text(&leno(&cluster, &["check", "--context", "prod"]));
-    assert_eq!(
-        unknown,
-        "leno: the kubeconfig has no context prod; kubectl config get-contexts lists those that it has\n"
-    );
+    assert_eq!(unknown, "leno: the kubeconfig has no context prod; kubectl config get-contexts lists its contexts\n");
 
     cluster.kill("kube-apiserver");
     let output = leno(&cluster, &["check"]);

@@ -1,4 +1,5 @@
-//! The guard of the chart: the API server refuses Pods that should have a proxy and have none, with or without a control plane.
+//! The chart's guard: the API server rejects Pods that should have a proxy and have none, with or without a control
+//! plane.
 
 use std::process::{Command, Stdio};
 
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::webhooks::{Installed, PATIENCE, chart_objects, get, init_containers, pod};
 
-/// The guard, in force; taken away when dropped.
+/// The guard, in force until dropped.
 struct Guard<'a>(&'a Cluster);
 
 impl<'a> Guard<'a> {
@@ -39,7 +40,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// Asks the API server whether it would take a Pod with these fields, and stores none.
+/// Asks the API server whether it accepts a Pod with these fields, without storing it.
 fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), String> {
     let mut object = template.clone();
     object["apiVersion"] = json!("v1");
@@ -55,7 +56,7 @@ fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), S
     if output.status.success() { Ok(()) } else { Err(text(&output)) }
 }
 
-/// Namespaces with each word that their annotation may have.
+/// Namespaces with each value that the annotation may have.
 fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 5] {
     let all = [
         ("guarded-not", None),
@@ -143,7 +144,7 @@ fn pods(cluster: &Cluster, namespace: &str) -> Vec<String> {
     names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
 }
 
-/// What `leno check` prints, whatever it found.
+/// The output of `leno check`, whatever its result.
 fn check(cluster: &Cluster, arguments: &[&str]) -> String {
     let mut command = Command::new(program("leno"));
     command.arg("check").args(arguments).env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null());
@@ -157,7 +158,7 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         cluster.namespace(namespace);
     }
     cluster.kubectl(&["annotate", "namespace", "closed", "leno.dev/inject=enabled", "--overwrite"]);
-    // First the guard: with a webhook in force it has nothing to refuse.
+    // Test the guard first: with a webhook in force it has nothing to reject.
     let guard = Guard::new(&cluster, &[]);
     let control = Control::start(&cluster);
     let installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
@@ -186,7 +187,7 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         assert_eq!(init_containers(&cluster, "closed", &name), ["leno-init", "leno-proxy"]);
     }
 
-    // The way back without a control plane: one command.
+    // Without a control plane, one command must suffice to disable it.
     drop(guard);
     drop(control);
     wait_for("a Pod starts without a proxy", PATIENCE, || {
@@ -237,7 +238,7 @@ fn a_pod_without_a_proxy_in_a_meshed_namespace_is_an_event_a_number_and_a_findin
     control.wait_until("both are gone", |_| control.get("/metrics").is_ok_and(|(_, page)| page.contains(line)));
 }
 
-/// Waits until objects that are made have a later time than those before: times of objects are whole seconds.
+/// Waits until new objects have a later timestamp than existing ones: timestamps are whole seconds.
 fn next_second() {
     std::thread::sleep(std::time::Duration::from_millis(1_100));
 }

@@ -1,6 +1,6 @@
-//! Workloads get certificates for who they are, and for nobody else; the authority looks after itself.
+//! Workloads get certificates for their own identity only, and the authority renews itself.
 //!
-//! The clients are grpcurl and openssl, which know nothing of us.
+//! The clients are grpcurl and openssl, which are independent of Leno.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Long enough for a second replica to see that the first is gone.
+/// Longer than a second replica takes to notice that the first has ended.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn openssl(arguments: &[&str]) -> String {
@@ -26,7 +26,7 @@ fn path(directory: &TempDir, name: &str) -> String {
     directory.path().join(name).to_string_lossy().into_owned()
 }
 
-/// A signing request in base64 for a new key, which names `uri`.
+/// A signing request in base64 for a new key, with the name `uri`.
 fn request(directory: &TempDir, uri: &str) -> String {
     let [key, csr] = ["workload.key", "workload.csr"].map(|name| path(directory, name));
     openssl(&["ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", &key]);
@@ -41,7 +41,7 @@ pub(super) fn token(cluster: &Cluster, namespace: &str, account: &str, audience:
     printed.trim().to_owned()
 }
 
-/// Asks for a certificate: the answer, or grpcurl's words for why there is none.
+/// Requests a certificate: the answer, or grpcurl's error.
 fn certify(control: &Control, csr: &str, token: &str) -> Result<Value, String> {
     let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/wire/proto");
     let (data, address) = (json!({ "csr": csr, "token": token }).to_string(), control.identity().to_string());
@@ -66,7 +66,7 @@ fn certify(control: &Control, csr: &str, token: &str) -> Result<Value, String> {
     }
 }
 
-/// Writes a certificate of an answer as PEM: its path.
+/// Writes a certificate of an answer as PEM; returns its path.
 fn write_certificate(directory: &TempDir, name: &str, base64: &Value) -> String {
     let base64 = base64.as_str().expect("a certificate");
     let lines: Vec<&str> = (0..base64.len()).step_by(64).map(|at| &base64[at..base64.len().min(at + 64)]).collect();
@@ -76,7 +76,7 @@ fn write_certificate(directory: &TempDir, name: &str, base64: &Value) -> String 
     path
 }
 
-/// The trust bundle of a namespace, once it is there.
+/// The trust bundle of a namespace, once it exists.
 pub(super) fn bundle(cluster: &Cluster, namespace: &str) -> String {
     let arguments = ["-n", namespace, "get", "configmap", "leno-trust-bundle", "-o", "jsonpath={.data.ca\\.crt}"];
     wait_for("the trust bundle", Duration::from_secs(30), || {
@@ -122,7 +122,7 @@ fn a_workload_with_its_token_gets_its_certificate_and_peers_believe_it() {
     let key = openssl(&["pkey", "-in", &path(&directory, "workload.key"), "-pubout"]);
     assert_eq!(openssl(&["x509", "-in", &certificate, "-noout", "-pubkey"]), key);
 
-    // Who asks must be able to tell that it is us.
+    // The client must be able to authenticate the server.
     let address = control.identity().to_string();
     let seen = run("openssl", &["s_client", "-connect", &address, "-CAfile", &anchors, "-alpn", "h2"], TIMEOUT);
     assert!(text(&seen).contains("Verify return code: 0 (ok)"), "{}", text(&seen));
@@ -157,7 +157,7 @@ fn nobody_gets_a_certificate_without_a_token_of_its_own() {
     let gone = token(&cluster, "refused", "other", "leno.dev");
     cluster.kubectl(&["-n", "refused", "delete", "serviceaccount", "other"]);
     refused(&request(&directory, "spiffe://cluster.local/ns/refused/sa/other"), &gone, &["Unauthenticated"]);
-    // And the one who may still can.
+    // The authorized workload still gets its certificate.
     let own = request(&directory, "spiffe://cluster.local/ns/refused/sa/default");
     certify(&control, &own, &good).expect("a certificate");
 }
@@ -265,7 +265,7 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     let leaf = write_certificate(&directory, "workload.crt", &chain[0]);
     openssl(&["verify", "-CAfile", &root, "-untrusted", &certificate, &leaf]);
 
-    // The next test has an authority of ours again.
+    // The next test uses Leno's own authority again.
     drop(control);
     cluster.kubectl(&["-n", "leno", "delete", "secret", "leno-identity-issuer"]);
 }

@@ -1,10 +1,11 @@
-//! What is applied to the cluster is seen, and mistakes stay with whoever made them.
+//! Applied objects take effect, and a mistake affects only its own object.
 
 use leno_tests::control::Control;
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
 
-/// A Service without a selector, and a slice of its endpoints: each is an address, and the name of its Pod or nothing.
+/// A Service without a selector, and an EndpointSlice: each endpoint is an address, optionally with the name of its
+/// Pod.
 pub(crate) fn echo(namespace: &str, endpoints: &[(&str, Option<&str>)]) -> String {
     let listed: Vec<String> = endpoints
         .iter()
@@ -32,7 +33,7 @@ endpoints: [{}]
     )
 }
 
-/// A Pod that the scheduler need not place: its node is only a name.
+/// A Pod that needs no scheduler: its node is only a name.
 fn pod(namespace: &str, name: &str, labels: &str, is_meshed: bool) -> String {
     let proxy = "[{name: leno-proxy, image: leno-proxy, restartPolicy: Always}]";
     let init_containers = if is_meshed { proxy } else { "[]" };
@@ -47,7 +48,7 @@ spec: {{nodeName: nowhere, initContainers: {init_containers}, containers: [{{nam
     )
 }
 
-/// What a kubelet would say of it.
+/// Sets the status that a kubelet would report.
 fn has_started(cluster: &Cluster, namespace: &str, name: &str, ip: &str) {
     let status = format!(
         "{{\"status\": {{\"phase\": \"Running\", \"podIP\": \"{ip}\", \"podIPs\": [{{\"ip\": \"{ip}\"}}], \
@@ -69,7 +70,7 @@ fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
         "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: real},
           spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}",
     );
-    // What a label says of a proxy does not count.
+    // A label that claims a proxy has no effect.
     for (name, labels, is_meshed, ip) in [
         ("web-a", "app: web", true, "10.244.1.7"),
         ("web-b", "app: web, leno.dev/injected: \"true\"", false, "10.244.1.8"),

@@ -1,4 +1,4 @@
-//! Real proxies get their certificates by their Pods' tokens, and then the mesh over mutual TLS.
+//! Real proxies get their certificates with their Pods' tokens, and then the mesh over mutual TLS.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 
 use super::identity::{bundle, token};
 
-/// Longer than a proxy ever waits before it tries again.
+/// Longer than a proxy's longest retry interval.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A proxy that is to get its certificate by the files `token` and `ca.crt` of a directory.
+/// A proxy that gets its certificate with the files `token` and `ca.crt` of a directory.
 fn start(control: &Control, workload: &str, directory: &Path) -> Proxy {
     let file = |name: &str| directory.join(name).display().to_string();
     Proxy::start_asking_early(
@@ -40,7 +40,7 @@ fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
     let directory = TempDir::new().expect("a directory");
     let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
     file("ca.crt", &bundle(&cluster, "proxied"));
-    // Somebody else's.
+    // The token of another service account.
     file("token", &token(&cluster, "proxied", "other", "leno.dev"));
     let mut proxy = start(&control, "ns/proxied/sa/default", directory.path());
     proxy.wait_for_log_within(&["no certificate yet", "only spiffe://cluster.local/ns/proxied/sa/other"], TIMEOUT);
@@ -51,7 +51,7 @@ fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
     file("token", &token(&cluster, "proxied", "default", "leno.dev"));
     proxy.wait_for_log_within(&["an SVID was issued", "spiffe://cluster.local/ns/proxied/sa/default"], TIMEOUT);
     proxy.wait_until_ready();
-    // It takes nobody there who does not show a certificate of the mesh.
+    // The control plane accepts only clients with a certificate of the mesh.
     proxy.wait_for_log_within(&["connected to the control plane"], TIMEOUT);
 }
 

@@ -1,4 +1,4 @@
-//! The statuses of routes and policies say what became of them, as kubectl shows it.
+//! The statuses of routes and policies report their effect, as kubectl shows it.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
     serde_json::from_str(&cluster.kubectl(&["-n", "told", "get", kind, name, "-o", "json"])).expect("JSON")
 }
 
-/// A condition of the entry that is ours, of a route's first Service.
+/// A condition of our entry for a route's first Service.
 fn of_route(route: &Value, kind: &str) -> Option<Value> {
     let parents = route["status"]["parents"].as_array()?;
     let ours = parents.iter().find(|entry| entry["controllerName"] == "leno.dev/mesh")?;
     ours["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind).cloned()
 }
 
-/// Waits until a condition of the route as it is now has a status and a reason.
+/// Waits until a condition of the route's current generation has this status and reason.
 fn wait_for_route(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> Value {
     wait_for(&format!("{kind} is {status}: {reason}"), PATIENCE, || {
         let route = get(cluster, "httproute", "canary");
@@ -56,7 +56,7 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     let lacking = wait_for_route(&cluster, "ResolvedRefs", "False", "BackendNotFound");
     assert!(lacking["message"].as_str().is_some_and(|message| message.contains("nobody")), "{lacking}");
 
-    // Another controller's entry is not ours to touch.
+    // Another controller's entry must stay unchanged.
     let condition = r#"{"type":"Accepted","status":"True","reason":"Accepted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}"#;
     let theirs = r#"{"parentRef":{"name":"a-gateway"},"controllerName":"example.com/gateway""#;
     let patch =
@@ -74,7 +74,7 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     cluster.kubectl(&["delete", "namespace", "told", "--wait=false"]);
 }
 
-/// Kinds that are watched only where they are installed, as they are here.
+/// Kinds that are watched only if they are installed, as here.
 #[test]
 fn routes_of_connections_are_told_too_which_of_them_count() {
     let Some(cluster) = Cluster::get() else { return };
@@ -147,7 +147,7 @@ fn a_policy_that_never_could_be_read_denies_and_says_so_and_one_about_nothing_sa
               spec: {{targetRef: {{kind: ServiceAccount, name: {account}}}, ports: [8080], allow: [{rule}]}}}}"
         )
     };
-    // The schema cannot tell that an address has bits beyond its prefix; what it can tell it refuses.
+    // The schema cannot detect that an address has bits after its prefix; the mistakes that it can detect it rejects.
     cluster.apply(&policy("wrong", "default", "{networks: [10.0.0.1/8]}"));
     let control = Control::start(&cluster);
     control

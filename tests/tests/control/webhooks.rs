@@ -1,4 +1,4 @@
-//! The API server asks the webhooks, as charts/leno has them: Pods get their proxies, and what is wrong is refused.
+//! The API server calls the webhooks of charts/leno: Pods get their proxies, and invalid objects are rejected.
 
 use std::fs;
 use std::process::Command;
@@ -11,24 +11,24 @@ use leno_tests::programs::{program, run_well, text};
 use leno_tests::proxy::wait_for;
 use serde_json::{Value, json};
 
-/// How long what is written may take to be in force at the API server.
+/// Longest time until a change is in force at the API server.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The chart's webhooks, which ask a control plane; taken away when dropped.
+/// The chart's webhooks, connected to a control plane; removed when dropped.
 pub(super) struct Installed<'a> {
     cluster: &'a Cluster,
 }
 
 impl<'a> Installed<'a> {
-    /// Installs them and waits until they are in force.
+    /// Installs them, and waits until they are in force.
     pub(super) fn new(cluster: &'a Cluster, control: &Control) -> Self {
         Self::with_failure_policy(cluster, control, "Fail")
     }
 
-    /// The same, with what becomes of Pods while no control plane answers.
+    /// As above, with this failure policy while no control plane answers.
     pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
-        // The chart's Service, but one that leads out of the cluster: the API server asks this machine, and looks whether the
+        // The chart's Service, but with an external name: the API server calls this machine, and verifies that the
         // certificate is that of leno-control.leno.svc.
         cluster.apply(
             "{apiVersion: v1, kind: Service, metadata: {name: leno-control, namespace: leno},
@@ -44,7 +44,7 @@ impl<'a> Installed<'a> {
             }
             cluster.apply(&object.to_string());
         }
-        // Where nothing else is wrong, what the webhook refuses shows that it is asked.
+        // The webhook is the only check that rejects this object, so a rejection shows that it is called.
         cluster.namespace("probed");
         wait_for("the webhooks are in force", PATIENCE, || {
             let refused =
@@ -99,7 +99,7 @@ pub(super) fn init_containers(cluster: &Cluster, namespace: &str, name: &str) ->
     containers.iter().map(|container| container["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// The anchors that a namespace is told to trust.
+/// The anchors in a namespace's trust bundle.
 fn wait_for_trust_bundle(cluster: &Cluster, namespace: &str) -> String {
     wait_for("the trust bundle", PATIENCE, || {
         let found = cluster.try_kubectl(&["-n", namespace, "get", "configmap", "leno-trust-bundle", "-o", "json"]);
@@ -160,7 +160,7 @@ fn the_first_pod_of_a_namespace_that_was_just_made_gets_its_proxy_and_a_trust_bu
     for (namespace, on_namespace, on_pod) in
         [("young-1", "leno.dev/inject: enabled", ""), ("young-2", "", "leno.dev/inject: enabled")]
     {
-        // With a service account of its own, since that called default is made later.
+        // Use a separate service account, since the default one is created later.
         cluster.apply(&format!(
             "{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}, annotations: {{{on_namespace}}}}}}}
 ---
@@ -187,7 +187,7 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
               spec: {{allow: [{{{rule}}}]}}}}"
         )
     };
-    // The definition's pattern refuses most mistakes, the webhook those that no pattern tells apart.
+    // The definition's pattern rejects most mistakes; the webhook rejects those that no pattern can express.
     let refused = refusal(&cluster, &policy("identities: [web]"));
     assert!(refused.contains("spec.allow[0].identities[0]: Invalid value: \"web\""), "{refused}");
     let refused = refusal(&cluster, &policy("networks: [10.0.0.300/8]"));
@@ -204,7 +204,7 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
     assert!(refused.contains("\"best\" is not a balancer"), "{refused}");
     cluster.apply(&service("round-robin"));
 
-    // A namespace is only warned of.
+    // A namespace causes only warnings.
     let annotated = text(&cluster.try_kubectl(&["annotate", "namespace", "reviewed", "leno.dev/injct=enabled"]));
     assert!(annotated.contains("Warning: annotation leno.dev/injct") && annotated.contains("annotated"), "{annotated}");
 }
@@ -351,7 +351,7 @@ fn the_control_plane_needs_no_more_than_the_chart_allows() {
     cluster.apply(&pod("allowed", "app", "leno.dev/inject: enabled"));
     assert_eq!(init_containers(&cluster, "allowed", "app"), ["leno-init", "leno-proxy"]);
     wait_for_trust_bundle(&cluster, "allowed");
-    // What it writes beside that: Events and statuses.
+    // The control plane also writes Events and statuses.
     cluster.apply(&pod("allowed", "refusing", "leno.dev/inject: disabled"));
     cluster.kubectl(&["-n", "allowed", "annotate", "pod", "refusing", "leno.dev/inject=enabled", "--overwrite"]);
     cluster.apply(

@@ -1,4 +1,4 @@
-//! Connections that were redirected to a proxy wait until the control plane has said what becomes of them.
+//! Redirected connections wait until the control plane has answered about their destination.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,17 +15,17 @@ use leno_tests::programs;
 use leno_tests::proxy::{Proxy, Signal, free_address, wait_for};
 use leno_tests::xds::Control;
 
-/// Redirects what goes to the clusterIPs of these tests to the proxy, whose port takes the place of `PORT`.
+/// Redirects connections to the clusterIPs of these tests to the proxy, whose port replaces `PORT`.
 const RULES: &str = "table inet leno {
   chain output {
     type nat hook output priority -100;
     ip daddr 10.96.0.0/16 meta l4proto tcp redirect to :PORT
   }
 }";
-/// How long a socket may be silent.
+/// Longest silence of a socket.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A proxy that asks a control plane, and gets all that is meant for a clusterIP.
+/// A proxy that uses a control plane, and gets all connections to a clusterIP.
 fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
     let proxy = Proxy::start_asking(control, arguments);
     let script = "ip address replace 10.96.0.10/16 dev lo; nft flush ruleset; nft -f \"$0\"";
@@ -36,14 +36,14 @@ fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
     proxy
 }
 
-/// Starts a server whose every answer is `name` and a line end, once it has heard something.
+/// Starts a server that answers any input with `name` and a line end.
 fn echo_name(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind(free_address()).expect("a free address");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.expect("a connection");
-            // Whoever has gone meanwhile needs no answer.
+            // A client that has gone needs no answer.
             let _ = socket.read(&mut [0; 4096]).and_then(|_| writeln!(socket, "{name}"));
         }
     });
@@ -66,7 +66,7 @@ async fn meets_its_tcp_route() {
     let control = Control::start(&[forked, Service::new("a", &[a]), Service::new("b", &[b])]);
     let proxy = start_proxy(control.xds(), &[]);
 
-    // Shared out request by request, twenty would not all go to one; as one connection they do.
+    // Balanced by request, the twenty would not all go to one server; as one connection they do.
     let client = Client::connect(front, "front.default:50051").await;
     for _ in 0..20 {
         let answer = client.call(&Call::new("Echo"), b"hello").await;
@@ -105,7 +105,7 @@ fn meets_its_tls_route() {
     let refused = shake_hands("us.example.org");
     assert!(refused.to_lowercase().contains("unrecognized name"), "{refused}");
 
-    // The port is opaque: what is no TLS is not looked into, whatever it is.
+    // The port is opaque: bytes other than TLS are not parsed, whatever they are.
     let mut socket = TcpStream::connect(front).expect("the proxy takes it");
     socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     socket.write_all(b"GET / HTTP/1.1\r\nhost: front\r\n\r\n").expect("the proxy reads");
@@ -122,7 +122,7 @@ fn the_first_connection_to_an_opaque_port_is_carried_to_its_last_byte() {
 #[ignore = "the_first_connection_to_an_opaque_port_is_carried_to_its_last_byte runs it, in a namespace"]
 #[test]
 fn is_carried_to_its_last_byte() {
-    // More than all buffers on the way hold.
+    // More than all buffers on the path can hold.
     const UPLOAD_BYTES: usize = 64 << 20;
     let listener = TcpListener::bind(free_address()).expect("a free address");
     let server = listener.local_addr().expect("it is bound");
@@ -212,7 +212,7 @@ async fn is_not_kept_waiting() {
     let client = Client::connect(front, "front.default:50051").await;
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     assert_eq!((answer.grpc_status(), answer.field("leno-proxy-error")), (Some(14), Some("unanswered")), "{answer:?}");
-    // The client of a server that speaks first cannot be told that; its connection is reset.
+    // The proxy cannot send an error to the client of a server that speaks first; it resets the connection.
     let mut silent = TcpStream::connect("10.96.0.10:6379").expect("the proxy takes it");
     silent.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     assert_eq!(silent.read(&mut [0; 16]).expect_err("its end").kind(), ErrorKind::ConnectionReset);

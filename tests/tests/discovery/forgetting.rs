@@ -1,4 +1,4 @@
-//! What calls do not use any more is forgotten, by the proxy and by the control plane, and nothing that they use.
+//! Unused resources are forgotten, by the proxy and by the control plane; used ones are kept.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,21 +14,21 @@ use leno_tests::xds::Control;
 
 use super::{SOON, call};
 
-/// Addresses that a proxy keeps at once by default.
+/// Default number of addresses that a proxy keeps.
 const SUBJECTS_MAX: usize = 10_000;
-/// Connections by which the addresses are called.
+/// Number of connections that call the addresses.
 const CALLERS: usize = 8;
-/// How long the answer to one call may take.
+/// Longest time for the answer to one call.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the control plane and its clients call `echo`.
+/// The name of `echo` at the control plane and its clients.
 const ECHO_NAME: &str = "echo.default:50051";
 
-/// An address of this machine where nobody listens.
+/// An unused address of this machine.
 fn address(number: usize) -> String {
     format!("127.77.{}.{}:9", number / 250, number % 250 + 1)
 }
 
-/// Calls addresses one after another over one connection; each call has an answer.
+/// Calls addresses one after another over one connection; each call must be answered.
 fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
     let stream = TcpStream::connect(proxy.outbound()).expect("the proxy listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
@@ -54,7 +54,7 @@ fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
     }
 }
 
-/// Names of a kind that the one proxy subscribes to.
+/// Names of a kind to which the only proxy subscribes.
 fn subscriptions(control: &Control, kind: &str) -> Vec<String> {
     let clients: serde_json::Value =
         serde_json::from_str(&control.get("/clients").expect("the page is there")).expect("JSON");

@@ -1,4 +1,4 @@
-//! Policies come from the control plane, and hold while it is away.
+//! Policies come from the control plane, and stay in force while it is away.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,10 +13,11 @@ use leno_tests::xds::{Authority, Control};
 use super::{SOON, call};
 
 const CART: &str = "cart.default:50051";
-/// What a call came to: the gRPC status, and what the proxy says went wrong.
+/// The result of a call: the gRPC status, and the proxy's error.
 type Outcome = (Option<u8>, Option<String>);
 
-/// The Service `cart` behind a proxy of the workload `ns/shop/sa/cart`, and a control plane that takes only members.
+/// The Service `cart` behind a proxy of the workload `ns/shop/sa/cart`, and a control plane that accepts only members
+/// of the mesh.
 struct Shop {
     authority: Authority,
     control: Control,
@@ -35,7 +36,7 @@ impl Shop {
         Self { authority, control, backend, inbound }
     }
 
-    /// Puts the policy of `cart` in force, which allows one workload.
+    /// Puts a policy of `cart` in force that allows one workload.
     fn allow(&self, workload: &str) {
         let policy = format!(
             "apiVersion: leno.dev/v1alpha1
@@ -49,14 +50,14 @@ spec:
         self.control.directory().write("policy.yaml", &policy);
     }
 
-    /// The proxy of a workload that calls others.
+    /// The proxy of a calling workload.
     fn caller(&self, name: &str) -> Proxy {
         let (inbound, tunnel) = (free_address().to_string(), free_address().to_string());
         let arguments = [&self.identity(name)[..], &words(["--inbound", &inbound, "--tunnel", &tunnel])].concat();
         start(|arguments| Proxy::start_asking(self.control.xds(), arguments), &arguments)
     }
 
-    /// The proxy before `cart`; it may not be ready.
+    /// The proxy in front of `cart`; it may not be ready.
     fn launch_cart(&self) -> Proxy {
         let (inbound, tunnel) = (self.inbound.to_string(), free_address().to_string());
         let own = words(["--inbound", &inbound, "--tunnel", &tunnel, "--limit", "discovery_timeout_ms=500"]);
@@ -77,7 +78,7 @@ fn start(start: impl FnOnce(&[&str]) -> Proxy, arguments: &[String]) -> Proxy {
     start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Makes calls until one comes to this.
+/// Makes calls until one has this result.
 fn wait_for_outcome(client: &Client, expected: &Outcome) {
     wait_for(&format!("{expected:?}"), SOON, || {
         let runtime = tokio::runtime::Handle::current();
@@ -167,7 +168,7 @@ async fn a_policy_that_cannot_be_read_denies_after_a_restart_and_until_it_is_men
     let web = Client::connect(web_proxy.outbound(), CART).await;
     wait_for_outcome(&web, &allowed());
 
-    // While an earlier version is known, that one counts.
+    // While an earlier version is known, that version applies.
     let wrong = "apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
 metadata: {name: only-web, namespace: shop}

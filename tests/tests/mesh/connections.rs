@@ -1,4 +1,4 @@
-//! TCPRoutes and TLSRoutes: which server a connection gets that the mesh does not look into.
+//! TCPRoutes and TLSRoutes: the server of connections that the mesh does not parse.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
 use leno_tests::proxy::wait_for;
 
 const PORT: u16 = 9000;
-/// How long an edit may take to be in force.
+/// Longest time until an edit takes effect.
 const SOON: Duration = Duration::from_secs(20);
-/// Two times the standard deviation from the half of these is a tenth of them.
+/// Twice the standard deviation of a half of these is a tenth of them.
 const CONNECTIONS: usize = 100;
 
-/// A client, and two servers of a Service each, `a` and `b`; connections are for the Service `front`, which has no server.
+/// A client, and the servers of two Services, `a` and `b`. Connections are for the Service `front`, which has no
+/// server.
 struct Fork {
     client: Workload,
     a: Workload,
@@ -21,10 +22,10 @@ struct Fork {
 }
 
 impl Fork {
-    /// Makes them; `None` where only root could.
+    /// Creates them; `None` if only root could.
     fn new() -> Option<Self> {
         let mesh = Mesh::new()?;
-        // What is heard here is not heard because time is up.
+        // Long timeouts, so that no result is due to a timeout.
         let patient = ["--limit", "detect_timeout_ms=60000", "--limit", "server_first_after_ms=60000"];
         let (client, a, b) = (mesh.meshed("client", &patient), mesh.meshed("a", &[]), mesh.meshed("b", &[]));
         mesh.serve(&MeshService::new("a", PORT).at(&a), &[&client]);
@@ -42,20 +43,20 @@ impl Fork {
         self.mesh.apply("route", &yaml, &[&self.client]);
     }
 
-    /// The sum of a counter of the client's proxy about the route.
+    /// The sum of a route's counter at the client's proxy.
     fn counted(&self, name: &str, labels: &[&str]) -> f64 {
         self.client.scrape().sum(name, &[&[r#"route_name="fork""#], labels].concat())
     }
 }
 
-/// The rule that sends to both, by these weights.
+/// A rule with both backends, with these weights.
 fn weights(a: usize, b: usize) -> String {
     format!(
         "rules: [{{backendRefs: [{{name: a, port: {PORT}, weight: {a}}}, {{name: b, port: {PORT}, weight: {b}}}]}}]"
     )
 }
 
-/// Starts a server that speaks first: its own name.
+/// Starts a server that speaks first: it sends its own name.
 fn greet(workload: &Workload) -> Program {
     let listen = format!("TCP6-LISTEN:{PORT},fork,reuseaddr,ipv6only=0");
     let program = workload.start("socat", &[&listen, &format!("SYSTEM:echo {}", workload.name())]);
@@ -70,7 +71,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     }
     let Some(fork) = Fork::new() else { return };
     let _servers = [greet(&fork.a), greet(&fork.b)];
-    // Whoever waits in vain for somebody to speak is heard as soon as there is a route.
+    // A connection that waits for a server that speaks first continues as soon as there is a route.
     let early = fork.client.start("socat", &["-u", &format!("TCP:front:{PORT}"), "-"]);
     wait_for("the proxy has accepted a connection", SOON, || {
         let sockets = |arguments: &[&str]| fork.client.run_well("ss", &[&["-Htn"], arguments].concat());
@@ -105,7 +106,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
 
     fork.route("TCPRoute", &weights(0, 1));
     wait_for("all go to b", SOON, || (heard(5) == BTreeMap::from([("b".to_owned(), 5)])).then_some(()));
-    // Nowhere to go: the connection is closed.
+    // No backend has a weight: the connection is closed.
     fork.route("TCPRoute", &weights(0, 0));
     wait_for("none goes anywhere", SOON, || heard(2).is_empty().then_some(()));
 }
@@ -152,7 +153,7 @@ fn tls_routes_send_connections_by_the_name_of_their_server() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unrecognized name"), "{refused:?}");
     assert_eq!(fork.counted("outbound_tls_route_open_total", &[r#"backend_name="a""#]), 1.0);
 
-    // What is not TLS is none of a TLSRoute's business: it goes to the Service itself, which has no server.
+    // A connection without TLS matches no TLSRoute: it goes to the Service itself, which has no server.
     let plain = fork
         .client
         .run_well("curl", &["-s", "-o", "/dev/null", "-w", "%{http_code}", &format!("http://front:{PORT}/")]);

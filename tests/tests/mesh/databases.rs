@@ -1,4 +1,4 @@
-//! Redis and PostgreSQL through the mesh, on the ports that are opaque by default.
+//! Redis and PostgreSQL through the mesh, on ports that are opaque by default.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn redis_answers_redis_cli_without_a_delay_and_without_a_word_about_its_port() {
     let redis = |words: &[&str]| pair.client.run_well("redis-cli", &[&["-h", "cache"], words].concat());
     assert_eq!(redis(&["set", "greeting", "hello"]), "OK\n");
     assert_eq!(redis(&["get", "greeting"]), "hello\n");
-    // A value that is larger than all windows, and many connections at once.
+    // A value larger than all windows, and many connections at once.
     assert_eq!(redis(&["eval", "redis.call('set', 'big', string.rep('x', 20000000)) return 1", "0"]), "1\n");
     assert_eq!(redis(&["get", "big"]).trim_end().len(), 20_000_000);
     let load =
@@ -46,14 +46,14 @@ fn postgresql_answers_psql_which_lets_the_server_speak_first() {
     pair.assert_encrypted();
 }
 
-/// Where Debian has the programs of a PostgreSQL server: not on the PATH, for there may be several versions.
+/// Directory of Debian's PostgreSQL server programs: it is not on the PATH, because several versions may be installed.
 fn postgres_programs() -> Option<String> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
     programs.find(|path| path.join("initdb").is_file()).map(|path| path.display().to_string())
 }
 
-/// Makes a database in `directory` and serves it; it is for everybody.
+/// Creates a database in `directory` and serves it, open to every user.
 fn start_postgres(workload: &Workload, programs: &str, directory: &str) -> Program {
     let script = format!(
         "mkdir {directory}/database && chown nobody {directory}/database && cd {directory}

@@ -1,4 +1,4 @@
-//! The proxy's doors: what a client from elsewhere can reach, hold and say through them.
+//! The proxy's doors: what an outside client can reach, occupy and send through them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leno_tests::proxy::{Signal, wait_for};
 
 use super::http1::{PORT, start_nginx};
 
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 #[test]
@@ -80,7 +80,7 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT}", web.address());
         stranger.run("bash", &["-c", &shell])
     };
-    // nginx takes the first for a request, as most servers do.
+    // nginx accepts the first as a request, as most servers do.
     for bytes in ["\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n", "get /hello HTTP/1.0\\r\\n\\r\\n", "GET /hel"] {
         let heard = say(bytes);
         assert!(heard.stdout.is_empty(), "{bytes}: {heard:?}");
@@ -91,7 +91,7 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         String::from_utf8_lossy(&say("GET /hello HTTP/1.1\\r\\nHost: web\\r\\nConnection: close\\r\\n\\r\\n").stdout)
             .contains("hello from a file")
     );
-    // Of a port that nothing is declared of, all that may be known is that the bytes are opaque.
+    // Nothing is declared for the port, so the proxy can only treat its bytes as opaque.
     mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web]);
     assert!(String::from_utf8_lossy(&say("\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello"));
 }
@@ -134,7 +134,7 @@ fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_s
     let get = || cart.run("curl", &["-sS", "--max-time", "10", &format!("http://web:{PORT}/hello")]);
     assert_eq!(String::from_utf8_lossy(&get().stdout), "hello from a file\n");
 
-    // The caller's proxy takes the bytes for opaque, and sends them through the tunnel.
+    // The caller's proxy treats the bytes as opaque, and sends them through the tunnel.
     mesh.serve(&service().annotated("leno.dev/opaque-ports", &PORT.to_string()), &[&web, &cart]);
     let through_tunnel = get();
     assert!(!through_tunnel.status.success() && through_tunnel.stdout.is_empty(), "{through_tunnel:?}");
@@ -144,7 +144,7 @@ fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_s
     web.proxy().wait_for_output(&["declared to speak HTTP", &stranger.address().to_string()]);
 }
 
-/// Sends without end to each connection.
+/// Sends endlessly on each connection.
 const GENEROUS: &str = "import socket, threading
 s = socket.create_server(('0.0.0.0', 6379), backlog=1024)
 def serve(c):
@@ -156,7 +156,7 @@ def serve(c):
 while True:
     threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()";
 
-/// A member of the mesh that opens many streams of one tunnel and lets nothing through.
+/// A member of the mesh that opens many streams of one tunnel, and grants no flow-control window.
 const HOARDER: &str = "import socket, ssl, struct, sys, time
 host, streams, directory = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 def frame(kind, flags, stream, payload=b''):
@@ -185,7 +185,7 @@ while part := c.recv(65536):
 #[test]
 fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     const STREAMS: usize = 400;
-    /// 16 MiB, of the application's last reads and of what allocators keep as much again.
+    /// 16 MiB for the application's last reads, and as much again for allocators.
     const MOST_KIB: u64 = 40 << 10;
     let Some(mesh) = Mesh::new() else { return };
     let (store, member) = (mesh.meshed("store", &[]), mesh.workload("member"));
@@ -203,7 +203,7 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     let before = resident_kib();
     let hoarder = member.start("python3", &["-c", HOARDER, &store.address().to_string(), &STREAMS.to_string(), &out]);
     hoarder.wait_for_output(&[&format!("OPEN {STREAMS}")]);
-    // The application has been read until nothing more fits.
+    // The application has been read until every buffer is full.
     let mut held = resident_kib();
     wait_for("no more is read", SOON, || {
         std::thread::sleep(Duration::from_millis(500));
@@ -215,7 +215,7 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
 }
 
-/// Opens many connections, and says something on each so that it is carried.
+/// Opens many connections, and sends something on each so that the proxy relays it.
 const CROWD: &str = "import socket, sys, time
 sockets = [socket.create_connection((sys.argv[1], 6379)) for _ in range(int(sys.argv[2]))]
 for s in sockets:
@@ -251,7 +251,7 @@ fn a_proxy_with_listeners_of_both_families_serves_where_there_is_no_ipv6() {
     let Some(mesh) = Mesh::new() else { return };
     let (mut web, stranger) = (mesh.workload("web"), mesh.workload("stranger"));
     web.run_well("sh", &["-ec", "echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"]);
-    // Its listeners are those that the injector gives a Pod's proxy.
+    // The same listeners as the injector configures for a Pod's proxy.
     web.join(&["--admin", "[::]:4191"]);
     let _nginx = start_nginx(&mesh, &web);
     let url = format!("http://{}:{PORT}/hello", web.address());

@@ -1,4 +1,4 @@
-//! What examples/mesh/README.md says, typed word for word.
+//! The commands of examples/mesh/README.md, typed word for word.
 
 use std::fs;
 use std::io::Write as _;
@@ -29,7 +29,7 @@ fn the_readme_of_the_mesh_works_word_for_word() {
 #[test]
 fn is_typed() {
     let readme = fs::read_to_string(repository().join("examples/mesh/README.md")).expect("the README is there");
-    // The tests may have been told to test other programs than the released ones, which are beside each other too.
+    // The tests may use other programs than the released ones; these are also in one directory.
     let leno = programs::program("leno");
     let readme = readme.replace("target/release/leno", leno.to_str().expect("text"));
     let own = tempfile::tempdir().expect("a writable temporary directory");
@@ -37,7 +37,7 @@ fn is_typed() {
     let blocks = blocks(&readme);
     assert_eq!(blocks.len(), 6, "{blocks:#?}");
 
-    // The servers go on; what is typed next needs them to be there.
+    // The servers keep running; the next commands need them.
     for (block, says) in blocks.iter().take(2).zip(["cart serves", "Serving HTTP"]) {
         let terminal = &mut terminals[block.terminal - 1];
         terminal.type_in(&block.commands);
@@ -52,7 +52,7 @@ fn is_typed() {
 
     assert!(calls.contains(r#""server": "cart""#) && calls.contains("a chair, a table and a lamp"), "{calls}");
     let mut captured: Vec<&str> = capture.lines().collect();
-    // A frame that is sent again is captured again.
+    // A retransmitted frame is captured twice.
     captured.dedup();
     assert_eq!(captured, ["0", "50051.leno.internal", "8080.leno.internal"]);
     assert!(who.contains(&format!("client_id=\"{WEB}\"")), "{who}");
@@ -68,14 +68,14 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What is typed into one terminal in one go.
+/// The commands that are typed into one terminal at once.
 #[derive(Debug)]
 struct Block {
     terminal: usize,
     commands: String,
 }
 
-/// The indented blocks of a page, each of which begins with the terminal that it is for.
+/// The indented blocks of a page; each begins with its terminal.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("    ")) {
@@ -91,7 +91,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// A shell that reads what is typed.
+/// A shell that receives typed commands.
 struct Terminal {
     number: usize,
     shell: Child,
@@ -99,9 +99,9 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// In the repository; its output goes to a file in `directory`.
+    /// Starts it in the repository; its output goes to a file in `directory`.
     fn open(number: usize, directory: &Path) -> Self {
-        // There is nobody to ask for a password, and nobody who would need one.
+        // The test runs as root already, so replace sudo.
         let sudo = directory.join("sudo");
         fs::write(&sudo, "#!/bin/sh\nexec \"$@\"\n").expect("the directory is ours");
         fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).expect("the file is ours");
@@ -126,7 +126,7 @@ impl Terminal {
         input.write_all(commands.as_bytes()).expect("the shell reads it");
     }
 
-    /// Types commands, and returns what they print.
+    /// Types commands, and returns their output.
     fn run(&mut self, commands: &str) -> String {
         let begin = self.text().len();
         self.type_in(commands);
@@ -146,7 +146,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // What it started ends with the namespaces.
+        // Its children end with the namespaces.
         self.shell.kill().ok();
         self.shell.wait().ok();
         if std::thread::panicking() {

@@ -6,11 +6,11 @@ use serde_json::Value;
 use super::Pair;
 use crate::interop;
 
-/// What no TLS record has in it by chance, as it is and as JSON has bytes.
+/// Text that no TLS record contains by chance, plain and in JSON's form for bytes.
 const PAYLOAD: &[u8] = b"a payload that nobody else may read on its way";
 const REQUEST: &str = r#"{"payload": "YSBwYXlsb2FkIHRoYXQgbm9ib2R5IGVsc2UgbWF5IHJlYWQgb24gaXRzIHdheQ=="}"#;
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
-/// What the echo server serves on.
+/// The echo server's port.
 pub(super) const PORT: u16 = 50051;
 
 /// An echo server on all addresses of its namespace.
@@ -20,7 +20,7 @@ pub(super) fn start_echo(workload: &Workload) -> Program {
     program
 }
 
-/// Makes a call whose request and response have the payload; returns the response.
+/// Makes a call whose request and response contain the payload; returns the response.
 fn call(client: &Workload, to: &str) -> Value {
     let answer = client.run_well("grpcurl", &["-plaintext", "-d", REQUEST, to, UNARY]);
     serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
@@ -51,7 +51,7 @@ fn a_call_is_encrypted_on_the_wire_and_both_sides_say_who_the_other_is() {
     let labels = [r#"direction="inbound""#, r#"tls="true""#, &of_client, r#"grpc_status="0""#];
     assert!(server.scrape().sum("response_total", &labels) >= 1.0);
 
-    // The control: the same call, of a client without a proxy.
+    // The control: the same call from a client without a proxy.
     let outsider = mesh.workload("outsider");
     let capture = Capture::start(&mesh, "clear").expect("it was there before");
     assert_eq!(call(&outsider, &format!("{}:{PORT}", server.address()))["server"], "echo");
@@ -74,8 +74,8 @@ fn ghz_makes_thousands_of_calls_without_an_error_and_all_servers_take_part() {
     let report = client.run_well("ghz", &[&what[..], &["-O", "json", "echo:50051"]].concat());
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}"));
     assert_eq!(report["statusCodeDistribution"], serde_json::json!({"OK": 3000}));
-    // How many each gets is chosen by latency, and a busy machine makes one of them slow for all of the second that this
-    // lasts; the shares are judged in simulated time, by the balancer's own tests.
+    // The balancer chooses by latency, and a busy machine may slow one server for the whole second of this test. The
+    // balancer's own tests check the shares in simulated time.
     let calls = |server: &Workload| {
         let inbound = [r#"direction="inbound""#, r#"tls="true""#, r#"classification="success""#];
         server.scrape().sum("response_total", &inbound)

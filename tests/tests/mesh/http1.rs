@@ -6,12 +6,12 @@ use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
 
 use super::Pair;
 
-/// What nginx serves on.
+/// nginx's port.
 pub(super) const PORT: u16 = 8080;
-/// Larger than every buffer on the way.
+/// Larger than every buffer on the path.
 const BIG_BYTES: usize = 32 << 20;
 
-/// nginx with three virtual hosts; it serves files from `www` in the mesh's directory, and takes uploads.
+/// nginx with three virtual hosts; it serves files from `www` in the mesh's directory, and accepts uploads.
 pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
     let directory = mesh.directory().to_str().expect("temporary directories have plain names");
     let www = mesh.directory().join("www");
@@ -60,7 +60,7 @@ fn curl_and_nginx() -> Option<(Pair, Program)> {
     curl_and_nginx_with(&[])
 }
 
-/// The same, with these arguments more for both proxies.
+/// As above, with additional arguments for both proxies.
 fn curl_and_nginx_with(arguments: &[&str]) -> Option<(Pair, Program)> {
     if !is_installed("nginx", "nginx-light") {
         return None;
@@ -70,7 +70,7 @@ fn curl_and_nginx_with(arguments: &[&str]) -> Option<(Pair, Program)> {
     Some((pair, nginx))
 }
 
-/// What curl prints with these words for arguments.
+/// The output of curl with these arguments.
 fn curl(pair: &Pair, words: &str) -> String {
     let arguments: Vec<&str> = ["-sS"].into_iter().chain(words.split_whitespace()).collect();
     pair.client.run_well("curl", &arguments)
@@ -113,7 +113,7 @@ fn bodies_of_any_size_and_framing_arrive_whole() {
     curl(&pair, &format!("-o {copy} http://web:8080/big"));
     assert!(fs::read(&copy).is_ok_and(|bytes| bytes == big), "the download is another file");
 
-    // With its length, with a chunked framing, and with a server that is asked first.
+    // With a length, with chunked framing, and with a server that is asked first.
     for how in ["-H Expect:", "-H Expect: -H Transfer-Encoding:chunked", "-H Expect:100-continue"] {
         let verbose = curl(&pair, &format!("-v {how} -T {directory}/big http://web:8080/uploaded"));
         let asked = how.contains("100-continue");
@@ -141,13 +141,13 @@ fn http_1_0_clients_and_virtual_hosts_are_served() {
 #[test]
 fn a_request_without_a_host_gets_the_name_of_its_target() {
     let Some((pair, _nginx)) = curl_and_nginx() else { return };
-    // HTTP/1.1 must have a Host, and nginx answers 400 to an empty one.
+    // HTTP/1.1 requires a Host, and nginx answers 400 to an empty one.
     let answer = curl(&pair, "-0 -i -H Host: http://web:8080/host");
     let name = "web.default.svc.cluster.local";
     assert!(answer.ends_with(&format!("\r\n\r\n{name} {name}:8080\n")), "{answer}");
     pair.assert_encrypted();
 
-    // A caller that no proxy stands before: the server's own names the address that was called.
+    // The caller has no proxy: the server's proxy sets the called address as the host.
     let stranger = pair.mesh.workload("stranger");
     let url = format!("http://{}:8080/host", pair.server.address());
     let answer = stranger.run_well("curl", &["-sS", "-0", "-i", "-H", "Host:", &url]);
@@ -159,7 +159,7 @@ fn a_request_without_a_host_gets_the_name_of_its_target() {
 fn a_client_may_pause_a_download_for_as_long_as_one_of_http_2_may() {
     let limits = ["--limit", "unread_timeout_ms=1000"];
     let Some((pair, _nginx)) = curl_and_nginx_with(&limits) else { return };
-    // The shell reads nothing for a while, and so curl reads nothing from its socket.
+    // The shell does not read for a while, so curl does not read from its socket either.
     let bytes = pair.client.run_well("bash", &["-c", "curl -sS http://web:8080/big | (sleep 5; wc -c)"]);
     assert_eq!(bytes.trim(), BIG_BYTES.to_string());
 }

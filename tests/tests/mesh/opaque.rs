@@ -1,4 +1,4 @@
-//! Protocols that the mesh does not read: byte streams, and TLS of the applications' own.
+//! Protocols that the mesh does not parse: byte streams, and the applications' own TLS.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use leno_tests::proxy::wait_for;
 use super::Pair;
 
 const PORT: u16 = 9000;
-/// How long the proxies wait for a client to say what it speaks, where they have to.
+/// How long the proxies wait for a client to show its protocol.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a client is silent until its server may speak first (`server_first_after_ms`).
+/// Silence of a client after which its server may speak first (`server_first_after_ms`).
 const SILENCE: Duration = Duration::from_millis(500);
 const DETECT_LIMIT: [&str; 2] = ["--limit", "detect_timeout_ms=3000"];
 
-/// Starts socat in the server, which runs `shell` for each connection.
+/// Starts socat in the server; it runs `shell` for each connection.
 fn serve(pair: &Pair, shell: &str) -> Program {
     let listen = format!("TCP6-LISTEN:{PORT},fork,reuseaddr,ipv6only=0");
     let program = pair.server.start("socat", &[&listen, &format!("SYSTEM:{shell}")]);
@@ -22,7 +22,7 @@ fn serve(pair: &Pair, shell: &str) -> Program {
     program
 }
 
-/// What a shell command in the client prints, and what it took.
+/// The output of a shell command in the client, and its duration.
 fn timed(pair: &Pair, shell: &str) -> (String, Duration) {
     let began = Instant::now();
     let printed = pair.client.run_well("bash", &["-c", shell]);
@@ -51,13 +51,13 @@ fn a_server_that_speaks_first_is_heard_within_a_second_on_any_other_port_and_the
         return;
     }
     let Some(pair) = Pair::new(|server| MeshService::new("news", PORT).at(server)) else { return };
-    // It says goodbye to a client that has answered: an answer shows the proxy that the server spoke first.
+    // The server says goodbye to a client that has answered: an answer shows the proxy that the server spoke first.
     let _server = serve(&pair, "echo the server speaks first; read answer; echo goodbye $answer");
     let talk = "exec 3<>/dev/tcp/news/9000; read -u 3 greeting; echo $greeting; echo you >&3; cat <&3";
     let heard = "the server speaks first\ngoodbye you\n";
     let (first, took) = timed(&pair, talk);
     assert_eq!(first, heard);
-    // server_first_after_ms, and no less: the client could have been about to speak.
+    // At least server_first_after_ms, because the client could have been about to speak.
     assert!((SILENCE..DETECT_TIMEOUT).contains(&took), "{took:?}");
 
     let quickest =
@@ -76,7 +76,7 @@ fn a_client_that_is_silent_for_long_and_then_speaks_http_is_relayed_as_http() {
     let _server = pair.server.start("python3", &["-m", "http.server", &PORT.to_string()]);
     pair.server.wait_for_port(PORT);
     for _ in 0..2 {
-        // Three times as long as the proxy waits for its first words.
+        // Three times as long as the proxy waits for the first bytes.
         let talk = format!(
             r"exec 3<>/dev/tcp/web/9000; sleep {}; printf 'GET /late HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n' >&3; cat <&3",
             3.0 * SILENCE.as_secs_f64()
@@ -84,7 +84,7 @@ fn a_client_that_is_silent_for_long_and_then_speaks_http_is_relayed_as_http() {
         let (heard, _) = timed(&pair, &talk);
         assert!(heard.starts_with("HTTP/1.1 404") && heard.contains("SimpleHTTP"), "{heard}");
     }
-    // By the proxies' own account: the request was read, by both.
+    // Both proxies' access logs show that they parsed the request.
     pair.client.wait_for_access(&[("path", "/late"), ("status", "404")]);
     pair.server.wait_for_access(&[("path", "/late"), ("status", "404")]);
     assert_no_guess_is_counted(&pair.client, "outbound", 2);
@@ -127,8 +127,8 @@ fn assert_no_guess_is_counted(workload: &Workload, direction: &str, calls: usize
     assert_eq!(scrape.sum("leno_cancelled_total", &[]), 0.0);
 }
 
-/// HTTP/2's client preface with empty SETTINGS, and the beginning of `GET` to `web` on stream 1; the path, of two characters,
-/// is to follow (RFC 9113 section 3.4, RFC 7541). As printf writes it.
+/// HTTP/2's client preface with empty SETTINGS, and the beginning of `GET` to `web` on stream 1; the path, two
+/// characters, follows (RFC 9113 section 3.4, RFC 7541). In printf's notation.
 const HTTP2_REQUEST: &str = concat!(
     r"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     r"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x41\x03web\x04\x02"
@@ -149,7 +149,7 @@ fn a_server_that_sends_settings_to_a_silent_client_is_not_taken_for_one_of_an_op
              sleep 60"
         );
         let client = pair.client.start("bash", &["-c", &talk]);
-        // The answer begins with SETTINGS, which are the proxy's.
+        // The answer begins with the proxy's own SETTINGS.
         client.wait_for_output(&[" 4"]);
         for workload in [&pair.client, &pair.server] {
             workload.wait_for_access(&[("path", path), ("status", "404")]);
@@ -163,7 +163,8 @@ fn each_side_may_say_that_it_has_said_all_and_still_hear_the_other() {
         return;
     }
     let Some(pair) = Pair::new(|server| MeshService::new("sum", PORT).at(server)) else { return };
-    // sha256sum answers when it has read all: the client's end of stream has to reach it, and its answer the client.
+    // sha256sum answers after the end of its input: the client's end of stream must reach it, and its answer the
+    // client.
     let _server = serve(&pair, "sha256sum");
     let bytes = "head -c 3000000 /dev/zero";
     let expected = pair.client.run_well("sh", &["-c", &format!("{bytes} | sha256sum")]);
@@ -191,10 +192,10 @@ fn the_applications_own_tls_passes_through_and_its_certificate_is_theirs() {
     let _server = pair.server.start("openssl", &words);
     pair.server.wait_for_port(PORT);
 
-    // curl checks that the certificate is the server's own.
+    // curl verifies that the certificate is the server's own.
     let page = pair.client.run_well("curl", &["-sS", "--cacert", &certificate, "https://vault:9000/"]);
     assert!(page.contains("TLSv1.3"), "{page}");
-    // Without a server name, in a version that the mesh itself does not speak.
+    // Without a server name, in a TLS version that the mesh itself does not use.
     let old = pair
         .client
         .run_well("curl", &["-sSk", "--tls-max", "1.2", &format!("https://{}:9000/", pair.server.address())]);
@@ -202,7 +203,7 @@ fn the_applications_own_tls_passes_through_and_its_certificate_is_theirs() {
     pair.assert_encrypted();
 }
 
-/// Connects, says something that is no HTTP, and prints how the connection ends.
+/// Connects, sends bytes that are not HTTP, and prints how the connection ends.
 const END_OF_CONNECTION: &str = r#"
 import socket, sys
 connection = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -215,7 +216,7 @@ except ConnectionResetError:
     print("reset")
 "#;
 
-/// Reads a byte of each connection, and resets it.
+/// Reads a byte of each connection, and resets the connection.
 const RESETTING_SERVER: &str = r#"
 import socket, struct, sys
 listener = socket.create_server(("", int(sys.argv[1])))
@@ -226,7 +227,7 @@ while True:
     connection.close()
 "#;
 
-/// How a connection from `workload` to the port of `host` ends.
+/// The end of a connection from `workload` to the port of `host`.
 fn end_of_connection(workload: &Workload, host: &str) -> String {
     workload.run_well("python3", &["-c", END_OF_CONNECTION, host, &PORT.to_string()])
 }

@@ -1,4 +1,4 @@
-//! Who may call whom: default inbound policies and AuthorizationPolicies.
+//! Authorization: default inbound policies and AuthorizationPolicies.
 
 use leno_tests::mesh::{Mesh, MeshService, Program, Workload, is_installed};
 
@@ -7,7 +7,7 @@ use super::http1::{PORT, start_nginx};
 
 const STRICT: [&str; 2] = ["--default-inbound-policy", "cluster-authenticated"];
 
-/// nginx as the service `web`, meshed with `arguments`, and who may want to call it.
+/// nginx as the service `web`, meshed with `arguments`, and its potential callers.
 struct Shop {
     web: Workload,
     cart: Workload,
@@ -47,7 +47,7 @@ spec:
 
     /// The status that a workload gets for a path of `web`.
     fn status(&self, caller: &Workload, path: &str) -> String {
-        // Who is outside of the mesh has to know where `web` is.
+        // A caller outside of the mesh needs the address of `web`.
         let host = if caller.is_meshed() { "web".to_owned() } else { self.web.address().to_string() };
         let url = format!("http://{host}:{PORT}{path}");
         caller.run_well("curl", &["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url])
@@ -63,7 +63,8 @@ fn a_strict_default_lets_in_whoever_has_an_identity_and_nobody_else() {
     assert_eq!((&line["tls"], &line["proxy_error"]), (&"no_identity".into(), &"denied".into()), "{line}");
     let denied = [r#"authz_kind="default""#, r#"authz_name="cluster-authenticated""#];
     assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 1.0);
-    // The mesh's TLS without a certificate is no better than plaintext, to a port that was connected to itself.
+    // On a port to which the client connected directly, the mesh's TLS without a certificate allows no more than
+    // plaintext.
     let to = format!("{PORT}.leno.internal:{PORT}:{}", shop.web.address());
     let url = format!("https://{PORT}.leno.internal:{PORT}/hello");
     let answer = shop.stranger.run_well("curl", &["-sSik", "--http2", "--resolve", &to, &url]);
@@ -104,7 +105,7 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     assert_eq!(shop.status(&shop.batch, "/hello"), "403");
     assert_eq!(shop.status(&shop.stranger, "/hello"), "403");
     let (batch, web) = (shop.batch.spiffe_id(), shop.web.spiffe_id());
-    // Members of the mesh hear which policy denies them; others hear neither that nor who the workload is.
+    // Members of the mesh learn which policy denies them; other callers learn neither that nor the workload's identity.
     let answer =
         |caller: &Workload, host: &str| caller.run_well("curl", &["-sSi", &format!("http://{host}:{PORT}/hello")]);
     let told = answer(&shop.batch, "web");
@@ -114,7 +115,7 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     shop.web.proxy().wait_for_output(&["WARN", &batch, &web]);
     let line = shop.web.wait_for_access(&[("status", "403"), ("client_id", &batch)]);
     assert_eq!(line["tls"], "true", "{line}");
-    // The caller's own proxy knows who has denied it.
+    // The caller's own proxy records who denied the call.
     shop.batch.wait_for_access(&[("status", "403"), ("server_id", &web)]);
     let denied = [r#"authz_kind="authorizationpolicy""#, r#"authz_name="default/web""#];
     assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 4.0);
@@ -154,7 +155,7 @@ fn a_policy_in_audit_mode_tells_and_does_nothing() {
 fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     let probe = format!("{PORT}/healthz");
     let Some(shop) = Shop::open(&["--default-inbound-policy", "deny", "--probe", &probe]) else { return };
-    // A kubelet is outside of the mesh, and checks TCP by connecting alone.
+    // A kubelet is outside of the mesh, and checks TCP by connecting only.
     let is_let_in = |shop: &Shop| {
         assert_eq!(shop.status(&shop.stranger, "/healthz"), "200");
         assert_eq!(shop.status(&shop.stranger, "/healthz?verbose"), "200");
@@ -173,7 +174,7 @@ fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     shop.apply("  allow: [{identities: [ns/default/sa/cart]}]\n");
     assert_eq!(shop.status(&shop.cart, "/hello"), "200");
     is_let_in(&shop);
-    // Probes count apart from calls, also from those that were denied.
+    // Probes are counted apart from calls, including denied ones.
     let counted = |why: &str| shop.web.scrape().sum("request_total", &[r#"direction="inbound""#, why]);
     assert_eq!(counted(r#"no_tls_reason="probe""#), 4.0, "{}", shop.web.admin("/metrics"));
     assert_eq!(counted(r#"no_tls_reason="no_tls_from_remote""#), 12.0, "{}", shop.web.admin("/metrics"));

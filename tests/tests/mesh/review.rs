@@ -1,4 +1,4 @@
-//! What was accepted ends when its reasons do: connections, tunnels and responses after a change of policy.
+//! Accepted connections, tunnels and responses end when a change of policy no longer allows them.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::http1::{PORT, start_nginx};
 
 /// Redis' port, which is opaque everywhere.
 const OPAQUE_PORT: u16 = 6379;
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 /// In which that ends which a policy in force denies. The proxy needs less than one second for it; the rest is for a machine
 /// with other things to do.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Echoes what it hears on each connection.
+/// Echoes the input of each connection.
 const ECHO: &str = "import socket, threading
 s = socket.create_server(('0.0.0.0', 6379))
 def serve(c):
@@ -26,7 +26,7 @@ def serve(c):
         pass
 while True:
     threading.Thread(target=serve, args=(s.accept()[0],)).start()";
-/// Says something each tenth of a second, and when nothing comes back any more.
+/// Sends something each tenth of a second, and reports when no echo returns any more.
 const TALKER: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)

@@ -1,4 +1,4 @@
-//! Who is not of the mesh, and calls or is called: in clear, as without a mesh.
+//! Callers and servers outside of the mesh: unencrypted, as without a mesh.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn a_meshed_client_calls_what_the_mesh_does_not_know_in_both_families() {
     let in_clear = [r#"direction="outbound""#, r#"peer="dst""#, r#"tls="no_identity""#];
     assert!(client.scrape().sum("tcp_open_total", &in_clear) >= 2.0, "{}", client.admin("/metrics"));
 
-    // A Service of the mesh whose endpoint has no proxy is one that is balanced, in clear.
+    // An endpoint of a Service without a proxy gets calls too, unencrypted.
     mesh.serve(&MeshService::new("legacy", 80).at_port(&stranger, PORT), &[&client]);
     assert_eq!(client.run_well("curl", &["-sS", "http://legacy/hello"]), "hello from a file\n");
     let of_service = [&in_clear[..], &[r#"dst_service="legacy""#]].concat();
@@ -48,7 +48,7 @@ fn a_client_outside_of_the_mesh_is_served_in_clear_and_has_no_identity() {
     let line = server.wait_for_access(&[("path", "/hello"), ("tls", "no_identity")]);
     assert!(line["client_id"].is_null(), "{line}");
 
-    // MySQL's port: its server speaks first, and nobody waits for the client.
+    // MySQL's port: its server speaks first, and the proxy does not wait for the client.
     let _mysql = server.start("socat", &["TCP-LISTEN:3306,fork,reuseaddr", "SYSTEM:echo the server speaks first"]);
     server.wait_for_port(3306);
     let began = Instant::now();
@@ -104,14 +104,15 @@ fn a_stranger_gets_no_further_than_the_ports_of_the_application() {
         let output = stranger.run("curl", &words);
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    // Who takes the application for a proxy to the admin listener is answered by the application.
+    // A request for the admin endpoint that is sent to the application is answered by the application.
     let admin = "http://127.0.0.1:4191/metrics";
     let (_, answer) = get(&format!("-x http://{address}:{PORT} {admin}"));
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nServer: nginx"), "{answer}");
     let (connected, answer) = get(&format!("-p -x http://{address}:{PORT} {admin}"));
     assert!(!connected && !answer.contains("HTTP/1.1 200"), "{answer}");
 
-    // The proxy's own ports: one needs to be redirected there, one takes mutual TLS only, others are not for strangers.
+    // The proxy's own ports: one accepts only redirected connections, one accepts only mutual TLS, and the others
+    // accept no outside clients.
     let (_, answer) = get(&format!("-H Host:127.0.0.1:4191 http://{address}:4143/metrics"));
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nleno-proxy-error: no-route"), "{answer}");
     for port in [15008, 4140, 4191] {

@@ -6,7 +6,7 @@ use leno_tests::mesh::{MeshService, skipped};
 
 use super::Pair;
 
-/// Answers each message with the same, after a first one of its own.
+/// Echoes each message, after a first message of its own.
 const SERVER: &str = r#"
 import asyncio, websockets
 async def serve(socket):
@@ -19,7 +19,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// Sends messages of all kinds and sizes, and says so when all came back.
+/// Sends messages of all kinds and sizes, and reports when all came back.
 const CLIENT: &str = r#"
 import asyncio, os, websockets
 async def main():
@@ -36,7 +36,7 @@ asyncio.run(main())
 
 #[test]
 fn messages_go_both_ways_and_the_close_is_the_peers_own() {
-    // A python3 that is not Debian's may come first on the PATH, without Debian's packages.
+    // A python3 other than Debian's may come first on the PATH, without Debian's packages.
     let has_package = |python: &&str| Command::new(python).args(["-c", "import websockets"]).output();
     let works = |python: &&str| has_package(python).is_ok_and(|output| output.status.success());
     let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(works) else {

@@ -1,4 +1,4 @@
-//! What crosses the wire: nothing that an application says.
+//! The network carries no plaintext of an application.
 
 use leno_tests::mesh::{Capture, Frames, Mesh, MeshService, Workload, is_installed};
 
@@ -7,7 +7,7 @@ use super::http1::{PORT, start_nginx};
 const HELLO: &[u8] = b"hello from a file";
 const GREETING: &[u8] = b"a greeting that goes to the cache";
 
-/// Fetches a file with curl and stores a word in Redis, of servers at these addresses; returns all frames.
+/// Fetches a file with curl and stores a word in Redis, from servers at these addresses; returns all frames.
 fn talk(mesh: &Mesh, client: &Workload, [web, cache]: [&str; 2]) -> Option<Frames> {
     let capture = Capture::start(mesh, client.name())?;
     assert_eq!(client.run_well("curl", &["-sS", &format!("http://{web}:{PORT}/hello")]), "hello from a file\n");
@@ -33,7 +33,7 @@ fn payloads_of_http_and_of_opaque_protocols_are_seen_only_without_a_mesh() {
 
     let Some(encrypted) = talk(&mesh, &client, ["web", "cache"]) else { return };
     assert!(!encrypted.contain(HELLO) && !encrypted.contain(GREETING));
-    // They were not lost: the names that the client's proxy asked for are in the ClientHellos.
+    // The capture is complete: the ClientHellos contain the server names that the client's proxy requested.
     assert!(encrypted.contain(b"8080.leno.internal") && encrypted.contain(b"6379.leno.internal"));
 
     let address = server.address().to_string();

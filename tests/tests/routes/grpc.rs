@@ -12,14 +12,14 @@ use leno_tests::proxy::{Proxy, free_address, wait_for};
 const PATIENCE: Duration = Duration::from_secs(60);
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
 
-/// `leno echo` of that name.
+/// `leno echo` with this name.
 fn start_echo(name: &str, address: SocketAddr) -> Server {
     let server = Server::start("leno", &["echo", "--listen", &address.to_string(), "--name", name]);
     wait_for("leno echo listens", PATIENCE, || TcpStream::connect(address).ok());
     server
 }
 
-/// The Service `echo` with a GRPCRoute, and two servers for it to lead to.
+/// The Service `echo` with a GRPCRoute, and two backend servers.
 struct Versions {
     proxy: Proxy,
     addresses: [SocketAddr; 2],
@@ -35,23 +35,23 @@ impl Versions {
         Self { proxy: Proxy::start(&services), addresses, _servers: servers }
     }
 
-    /// What `grpcurl` prints that calls `echo`; it need not succeed.
+    /// The output of `grpcurl` for a call of `echo`; the call may fail.
     fn grpcurl(&self, options: &[&str], method: &str) -> String {
         let address = self.proxy.outbound().to_string();
-        // Reflection would have to be routed too.
+        // Reflection would have to be routed too, so use the file.
         let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/lab/proto");
         let described = ["-import-path", proto, "-proto", "leno/echo/v1/echo.proto"];
         let arguments = [&["-plaintext", "-authority", ECHO][..], &described, options, &[&address, method]].concat();
         programs::text(&programs::run("grpcurl", &arguments, PATIENCE))
     }
 
-    /// Calls that have reached each server.
+    /// Number of calls at each server.
     fn counts(&self) -> [u64; 2] {
         self.addresses.map(count)
     }
 }
 
-/// Calls that have reached an echo server.
+/// Number of calls at an echo server.
 fn count(address: SocketAddr) -> u64 {
     let printed =
         programs::run_well("grpcurl", &["-plaintext", &address.to_string(), "leno.echo.v1.Echo/Count"], PATIENCE);
@@ -106,7 +106,7 @@ fn two_thousand_calls_are_shared_out_by_weight() {
         let labels = [r#"route_kind="GRPCRoute""#, &*format!("backend_name=\"{backend}\"")];
         versions.proxy.scrape().sum("outbound_grpc_route_backend_requests_total", &labels)
     };
-    // Reflection, with which ghz begins, is a call too.
+    // ghz starts with reflection, which is a call too.
     assert!(requests("v1") + requests("v2") >= 2_000.0);
 }
 

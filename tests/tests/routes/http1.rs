@@ -1,4 +1,4 @@
-//! HTTPRoutes: `curl` in front of servers that report what they were asked.
+//! HTTPRoutes: `curl` in front of servers that report the requests they received.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use serde_json::Value;
 /// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Answers with what it was asked; `/count` is how many requests it had before, `/slow` takes fifteen seconds.
+/// Answers with a description of the request; `/count` returns the number of earlier requests, and `/slow` takes
+/// fifteen seconds.
 const REPORTER: &str = "
 import http.server, json, sys, time
 asked = 0
@@ -36,7 +37,7 @@ class Reporter(http.server.BaseHTTPRequestHandler):
 host, port = sys.argv[2].rsplit(':', 1)
 http.server.ThreadingHTTPServer((host, int(port)), Reporter).serve_forever()";
 
-/// A server of its own name.
+/// A server with its own name.
 struct Reporter {
     address: SocketAddr,
     _server: Server,
@@ -50,7 +51,7 @@ impl Reporter {
         Self { address, _server: server }
     }
 
-    /// How many requests it has had.
+    /// Number of requests.
     fn asked(&self) -> u64 {
         let report = programs::run_well("curl", &["-sS", &format!("http://{}/count", self.address)], PATIENCE);
         report_of(&report)["asked"].as_u64().expect("a number")
@@ -61,7 +62,7 @@ fn report_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The Service `web` with an HTTPRoute, and servers for it to lead to.
+/// The Service `web` with an HTTPRoute, and its backend servers.
 struct Web {
     proxy: Proxy,
     access_log: tempfile::NamedTempFile,
@@ -83,7 +84,7 @@ impl Web {
         Self { proxy, access_log, v1, v2 }
     }
 
-    /// What `curl` prints that asks `web` for `path`.
+    /// The output of `curl` for `path` of `web`.
     fn curl(&self, path: &str, arguments: &[&str]) -> String {
         let (host, url) = (format!("Host: web:{PORT}"), format!("http://{}{path}", self.proxy.outbound()));
         programs::run_well("curl", &[&["-sS", "-H", &host, &url], arguments].concat(), PATIENCE)
@@ -165,7 +166,7 @@ fn a_redirect_is_the_proxys_own_answer() {
     assert_eq!(web.curl("/old/a?b=c", &shown), format!("301 http://web:{PORT}/new/a?b=c 0"));
     assert_eq!((web.v1.asked(), web.v2.asked()), (0, 0));
 
-    // curl finds `web` at the proxy, and goes there.
+    // curl resolves `web` to the proxy's address.
     let found = format!("web:{PORT}:{}", web.proxy.outbound());
     let followed = web.ask("/old/a?b=c", &["-L", "--connect-to", &found]);
     assert_eq!((followed["server"].as_str(), followed["path"].as_str()), (Some("v2"), Some("/new/a?b=c")));

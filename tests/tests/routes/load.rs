@@ -1,4 +1,4 @@
-//! Routes that are edited while calls run.
+//! Routes that are edited during calls.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, wait_for};
 
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 fn split(first: u32, second: u32) -> Service {
@@ -35,12 +35,12 @@ async fn a_canary_is_rolled_out_under_load_without_a_failed_call() {
         let before = reloads();
         proxy.directory().put(&service);
         wait_for("the edit is read", SOON, || (reloads() > before).then_some(()));
-        // Whatever connections it takes are there before the next edit.
+        // All required connections are open before the next edit.
         load.wait_for_more(100, SOON).await;
     }
     load.finish().await.assert_nothing_lost();
 
-    // Soon only v2 is left, and takes everything.
+    // After a moment only v2 is left, and gets all calls.
     clients.busy_until_shares_are([0, 100], [&v1, &v2], SOON).await;
 }
 
@@ -61,7 +61,7 @@ async fn a_mirror_that_never_answers_does_not_slow_the_calls_down() {
     let proxy = Proxy::start(&services);
     let report = Clients::connect(proxy.outbound(), ECHO, 4).await.busy(4_000, 20).await;
     report.assert_nothing_lost();
-    // Whatever waited for its copy would wait for a minute.
+    // A call that waited for its copy would take a minute.
     assert!(report.percentile(100) < Duration::from_secs(30), "one call took {:?}", report.percentile(100));
     assert_eq!(v1.calls(), 4_000);
     assert!(shadow.calls() > 0, "the mirror was never used");

@@ -1,4 +1,5 @@
-//! `leno authz`: which policies decide about a workload's ports, whom they let in, and what came of it.
+//! `leno authz`: the policies that apply to a workload's ports, the callers that they allow, and the calls allowed and
+//! denied so far.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -25,42 +26,41 @@ use super::table::{Output, Table, show};
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
-    /// How it is shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
     connect: Connect,
 }
 
-/// What decides about one port of a workload, and what it decided since its proxies started.
+/// The policies for one port of a workload, and the decisions of its proxies since they started.
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     namespace: String,
     workload: String,
-    /// Nothing for ports that nobody names: no policy, no container and no caller.
+    /// `None`: all other ports, to which no policy, container or call refers by number.
     port: Option<u16>,
     decides: Decides,
-    /// Policies in audit mode, which only tell.
+    /// Policies in audit mode, which log and count but never deny.
     audited_by: Vec<String>,
-    /// Calls and opaque connections.
+    /// Calls and opaque connections, added up.
     allowed: f64,
     denied: f64,
-    /// Let through, and told by policies in audit mode.
+    /// Allowed, but reported by policies in audit mode.
     audited: f64,
 }
 
-/// What decides.
+/// The source of the decision.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Decides {
-    /// The proxies' default inbound policies, mostly one.
+    /// Default inbound policies of the proxies: usually the same for all.
     Default(BTreeSet<String>),
-    /// The policies that are enforced, and who may call.
+    /// Enforced policies, and the callers that they allow.
     Policies { names: Vec<String>, callers: Vec<String> },
 }
 
 impl Options {
-    /// Reads and shows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let selection = self.choice.or_all(Kind::DEPLOYMENTS)?;
         let rows = super::block_on(self.read(&selection))??;
@@ -89,7 +89,7 @@ impl Options {
     }
 }
 
-/// A row for each port that somebody names.
+/// A row for each port to which a policy, a container or a call refers.
 fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> Vec<Row> {
     let accounts: BTreeSet<&str> = group.pods.iter().map(pods::service_account).collect();
     let workloads = accounts
@@ -107,7 +107,7 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
     let ports: Vec<Option<u16>> = if ports.is_empty() { vec![None] } else { ports.into_iter().map(Some).collect() };
     let row = |port: Option<u16>| {
         let selecting = |is_enforced: bool| {
-            // A port that nobody names is selected by policies for all ports.
+            // A row without a port shows only policies that apply to all ports.
             let selects = move |policy: &&Arc<AuthorizationPolicy>| {
                 policy.mode.is_enforced() == is_enforced
                     && (port.is_some() || policy.ports.is_none())
@@ -144,7 +144,7 @@ fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> 
     ports.into_iter().map(row).collect()
 }
 
-/// The TCP ports that the application says it listens on.
+/// The TCP ports that the Pod's containers declare.
 fn container_ports(pod: &Pod) -> Vec<u16> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers).filter(|container| container.name != PROXY);
     let ports = containers.flat_map(|container| container.ports.iter().flatten());
@@ -152,7 +152,7 @@ fn container_ports(pod: &Pod) -> Vec<u16> {
     tcp.filter_map(|port| port.container_port.try_into().ok()).collect()
 }
 
-/// The ports that somebody called.
+/// The ports for which the proxy counted a decision.
 fn called_ports(page: &Scrape) -> Vec<u16> {
     let names = [
         "inbound_http_authz_allow_total",
@@ -176,7 +176,7 @@ fn table(rows: &[Row]) -> String {
                 let policies = policies.iter().cloned().collect::<Vec<_>>().join(" or ");
                 (format!("default: {policies}"), meaning(&policies).to_owned())
             }
-            Decides::Policies { names, callers } if callers.is_empty() => (names.join(", "), "nobody".to_owned()),
+            Decides::Policies { names, callers } if callers.is_empty() => (names.join(", "), "no caller".to_owned()),
             Decides::Policies { names, callers } => (names.join(", "), callers.join(" or ")),
         };
         if !row.audited_by.is_empty() {
@@ -196,15 +196,15 @@ fn table(rows: &[Row]) -> String {
     format!("{table}\ncalls and opaque connections since the proxies started\n")
 }
 
-/// Whom a default inbound policy lets in.
+/// The callers that a default inbound policy allows.
 fn meaning(policy: &str) -> &str {
     match policy {
-        "all-unauthenticated" => "everybody",
-        "audit" => "everybody, and it is told",
-        "all-authenticated" => "whoever has an identity",
-        "cluster-authenticated" => "whoever has an identity of the mesh",
-        "deny" => "nobody",
-        _ => "it depends on the Pod",
+        "all-unauthenticated" => "every caller",
+        "audit" => "every caller; unauthorized calls are logged",
+        "all-authenticated" => "every caller with an identity",
+        "cluster-authenticated" => "every caller with an identity of the mesh",
+        "deny" => "no caller",
+        _ => "differs between Pods",
     }
 }
 

@@ -71,7 +71,7 @@ fn enforced_policies_decide_and_those_in_audit_mode_stand_beside_the_default() {
     assert_eq!((rows[2].allowed, rows[2].denied), (7.0, 2.0));
     assert!(rows[2].audited_by.is_empty());
     let text = table(&rows);
-    assert!(text.contains("default: audit (audit: maybe)   everybody, and it is told"), "{text}");
+    assert!(text.contains("default: audit (audit: maybe)   every caller; unauthorized calls are logged"), "{text}");
     assert!(text.contains("cart, more                      ns/shop/sa/web or ns/bank/sa/*"), "{text}");
 }
 
@@ -90,5 +90,5 @@ fn policies_of_other_accounts_and_namespaces_say_nothing() {
 #[test]
 fn a_policy_that_allows_nobody_says_so() {
     let rows = rows(&group(vec![pod("cart-1", "deny")]), &[policy("none", Mode::Enforce, None, &[])], &Pages::new());
-    assert!(table(&rows).contains("none         nobody"), "{}", table(&rows));
+    assert!(table(&rows).contains("none         no caller"), "{}", table(&rows));
 }

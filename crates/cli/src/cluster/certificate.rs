@@ -1,4 +1,4 @@
-//! What certificates say, for people.
+//! Certificates, as the tool shows them to people.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,25 +8,25 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Most certificates of one text.
+/// Most certificates read from one PEM text.
 const CERTIFICATES_MAX: usize = 32;
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// What of a certificate people want to know.
+/// The parts of a certificate that the tool shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
-    /// Its URIs, of which an SVID has one: its SPIFFE id.
+    /// URI names. An SVID has exactly one: its SPIFFE id.
     pub(crate) uris: Vec<String>,
-    /// Who signed it, as its distinguished name.
+    /// The issuer's distinguished name.
     pub(crate) issuer: String,
     pub(crate) validity: Validity,
 }
 
 impl Certificate {
-    /// Reads one in DER; nothing if it is malformed or its dates are before 1970.
+    /// Parses a DER certificate. `None` if it is malformed or its dates are before 1970.
     pub(crate) fn read(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let time = |seconds: i64| UNIX_EPOCH.checked_add(Duration::from_secs(seconds.try_into().ok()?));
@@ -46,10 +46,10 @@ impl Certificate {
         })
     }
 
-    /// Reads those of a PEM text.
+    /// Parses the certificates of a PEM text.
     ///
     /// # Errors
-    /// One line about what is wrong with the text.
+    /// One line that names the fault in the text.
     pub(crate) fn read_all(text: &[u8]) -> Result<Vec<Self>, String> {
         let mut all = Vec::new();
         for block in Pem::iter_from_buffer(text).take(CERTIFICATES_MAX) {
@@ -60,7 +60,7 @@ impl Certificate {
     }
 }
 
-/// Whether two trust bundles have the same anchors, however they are written; not if one is none.
+/// Whether two trust bundles hold the same anchors, in any order and layout. False if either is not a trust bundle.
 pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     let sorted = |text: &[u8]| {
         let mut anchors = TrustBundle::from_pem(text).ok()?.anchors().to_vec();
@@ -70,13 +70,13 @@ pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     sorted(a).is_some_and(|a| Some(a) == sorted(b))
 }
 
-/// How long until a moment, as `in 59 days`, or since it, as `3 h ago`.
+/// Time until a moment, as `in 59 days`, or since it, as `3 h ago`.
 pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
     let text = |duration: Duration| {
         let (number, unit) = match duration.as_secs() {
             seconds @ 0..MINUTE => (seconds, "s"),
             seconds @ MINUTE..HOUR => (seconds / MINUTE, "min"),
-            // Within two days hours matter.
+            // Less than two days: show hours.
             seconds if seconds < 2 * DAY => (seconds / HOUR, "h"),
             seconds => (seconds / DAY, "days"),
         };

@@ -1,4 +1,4 @@
-//! The way to a cluster's API server, and why there is none, in one line that says what to do.
+//! The connection to a cluster's API server. Each failure is one line that names the remedy.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -14,30 +14,30 @@ use serde::de::DeserializeOwned;
 
 use super::plain::line;
 
-/// How long the API server may take to accept a connection.
+/// Longest time for the API server to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How long it may say nothing.
+/// Longest time without a byte from the API server.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Which cluster.
+/// The choice of a cluster.
 #[derive(Args, Default)]
 pub(crate) struct Connect {
-    /// The context of the kubeconfig, which KUBECONFIG names; without it, the current one
+    /// Context of the kubeconfig, which KUBECONFIG names; default: the current context
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
 
-/// A cluster that can be asked.
+/// A configured cluster.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
-    /// Where its API server is.
+    /// The URL of its API server.
     server: String,
-    /// The namespace that the kubeconfig says.
+    /// The namespace that the kubeconfig selects.
     pub(crate) namespace: String,
 }
 
-/// Why the cluster did not answer, and what to do about it.
+/// Why a request to the cluster failed, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}; {fix}")]
 pub(crate) struct ClusterError {
@@ -46,14 +46,14 @@ pub(crate) struct ClusterError {
 }
 
 impl ClusterError {
-    /// Both may quote what a Pod or the API server said.
+    /// Sanitizes both texts: they may quote a Pod or the API server.
     pub(crate) fn new(what: impl AsRef<str>, fix: impl AsRef<str>) -> Self {
         Self { what: line(what.as_ref()), fix: line(fix.as_ref()) }
     }
 }
 
 impl Connect {
-    /// Reads the kubeconfig, or within a Pod its service account; nobody is asked yet.
+    /// Reads the kubeconfig or, within a Pod, its service account. Sends no request yet.
     pub(crate) async fn cluster(&self) -> Result<Cluster, ClusterError> {
         let mut config = match &self.context {
             Some(context) => {
@@ -68,7 +68,7 @@ impl Connect {
         let unusable = |error: kube::Error| {
             ClusterError::new(
                 format!("the kubeconfig cannot be used: {}", innermost(&error)),
-                "mend it, or name another",
+                "correct it, or name another one",
             )
         };
         Ok(Cluster { client: Client::try_from(config).map_err(unusable)?, server, namespace })
@@ -84,7 +84,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The objects of a kind in one namespace, or without one in all of them.
+    /// The objects of a kind in one namespace, or in all if there is none.
     pub(crate) fn within_or_all<K>(&self, namespace: Option<&str>) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -92,7 +92,7 @@ impl Cluster {
         namespace.map_or_else(|| Api::all(self.client.clone()), |namespace| self.within(namespace))
     }
 
-    /// The objects of a kind that are in no namespace.
+    /// The objects of a cluster-wide kind.
     pub(crate) fn global<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope>,
@@ -100,7 +100,7 @@ impl Cluster {
         Api::all(self.client.clone())
     }
 
-    /// One object, if it is there.
+    /// Reads one object, if it exists.
     pub(crate) async fn get<K>(&self, api: Api<K>, name: &str) -> Result<Option<K>, ClusterError>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -108,7 +108,7 @@ impl Cluster {
         api.get_opt(name).await.map_err(|error| self.explain(&error))
     }
 
-    /// Every object that has these labels, as `a=b,c=d`; none if there is no such kind.
+    /// Lists every object with these labels, as `a=b,c=d`. Empty if the cluster does not know the kind.
     pub(crate) async fn list<K>(&self, api: Api<K>, labels: &str) -> Result<Vec<K>, ClusterError>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -120,7 +120,7 @@ impl Cluster {
         }
     }
 
-    /// Why a question to this cluster was not answered.
+    /// Why a request to this cluster failed.
     pub(crate) fn explain(&self, error: &kube::Error) -> ClusterError {
         explain(&self.server, error)
     }
@@ -139,20 +139,20 @@ fn explain(server: &str, error: &kube::Error) -> ClusterError {
             ),
             _ => ClusterError::new(
                 format!("the API server refused: {}", status.message),
-                "kubectl get --raw /readyz?verbose says how it is",
+                "kubectl get --raw /readyz?verbose shows its state",
             ),
         },
         kube::Error::Service(_) | kube::Error::HyperError(_) => ClusterError::new(
             format!("the API server at {server} cannot be reached: {}", innermost(error)),
-            "see whether the cluster runs and whether --context and KUBECONFIG mean it",
+            "check that the cluster runs and that --context and KUBECONFIG select it",
         ),
         kube::Error::Auth(_) => ClusterError::new(
-            format!("the kubeconfig's way to log in failed: {}", innermost(error)),
-            "kubectl get --raw /livez tries the same",
+            format!("the login that the kubeconfig describes failed: {}", innermost(error)),
+            "kubectl get --raw /livez uses the same login",
         ),
         _ => ClusterError::new(
-            format!("the answer of {server} is not what was asked for: {}", innermost(error)),
-            "see whether it is a Kubernetes API server of version 1.30 or newer",
+            format!("{server} sent an unexpected answer: {}", innermost(error)),
+            "check that it is a Kubernetes API server of version 1.30 or newer",
         ),
     }
 }
@@ -170,13 +170,15 @@ fn no_config(error: &KubeconfigError) -> ClusterError {
         ),
         KubeconfigError::LoadContext(name) => ClusterError::new(
             format!("the kubeconfig has no context {name}"),
-            "kubectl config get-contexts lists those that it has",
+            "kubectl config get-contexts lists its contexts",
         ),
-        other => ClusterError::new(format!("the kubeconfig cannot be used: {}", other), "mend it, or name another"),
+        other => {
+            ClusterError::new(format!("the kubeconfig cannot be used: {}", other), "correct it, or name another one")
+        }
     }
 }
 
-/// Of the two reasons, that there is no kubeconfig and that this is no Pod, people can mend the first.
+/// Two reasons apply: no kubeconfig, and not in a Pod. Report the first, because the user can act on it.
 fn cannot_infer(error: &InferConfigError) -> ClusterError {
     match error.source().and_then(|source| source.downcast_ref()) {
         Some(kubeconfig) => no_config(kubeconfig),

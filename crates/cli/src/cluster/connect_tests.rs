@@ -41,5 +41,5 @@ fn a_kubeconfig_that_does_not_do_is_named_with_the_way_to_mend_it() {
     assert_eq!(error.what, "the kubeconfig /home/jane/.kube/config cannot be read: entity not found");
     assert_eq!(error.fix, "set KUBECONFIG to the file of a cluster");
     let error = no_config(&KubeconfigError::LoadContext("prod".to_owned())).to_string();
-    assert_eq!(error, "the kubeconfig has no context prod; kubectl config get-contexts lists those that it has");
+    assert_eq!(error, "the kubeconfig has no context prod; kubectl config get-contexts lists its contexts");
 }

@@ -1,5 +1,5 @@
-//! `leno diagnostics endpoints|policy|proxy-metrics|config`: what the control plane and proxies know, from their admin
-//! ports.
+//! `leno diagnostics endpoints|policy|proxy-metrics|config`: the state of the control plane and of proxies, read from
+//! their admin ports.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use super::table::{Output, Table, show};
 /// Options of `leno diagnostics endpoints`.
 #[derive(Args)]
 pub(crate) struct EndpointsOptions {
-    /// A Service and its port as callers name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80
+    /// A Service and its port as clients name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80
     #[arg(value_name = "AUTHORITY")]
     authority: String,
-    /// How endpoints are shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -31,23 +31,23 @@ pub(crate) struct EndpointsOptions {
 /// Options of `leno diagnostics policy`.
 #[derive(Args)]
 pub(crate) struct PolicyOptions {
-    /// The namespace; without it, all
+    /// Namespace; default: all
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
-    /// How policies are shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
     connect: Connect,
 }
 
-/// Options of what is about one Pod.
+/// Options of the commands for one Pod.
 #[derive(Args)]
 pub(crate) struct PodOptions {
-    /// The name of the Pod
+    /// Name of the Pod
     #[arg(value_name = "POD")]
     pod: String,
-    /// Its namespace; without it, that of the kubeconfig
+    /// Namespace of the Pod; default: the kubeconfig's
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) struct PodOptions {
 }
 
 impl EndpointsOptions {
-    /// Shows what the control plane knows of a Service's port.
+    /// Shows the control plane's endpoints for a Service's port.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let (config, namespace) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -68,7 +68,6 @@ impl EndpointsOptions {
 }
 
 impl PolicyOptions {
-    /// Shows the policies that the control plane knows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let config = super::block_on(async { control_config(&self.connect.cluster().await?).await })??;
         let wanted =
@@ -81,19 +80,19 @@ impl PolicyOptions {
 }
 
 impl PodOptions {
-    /// Writes the metrics of the Pod's proxy.
     pub(crate) fn proxy_metrics(&self) -> Result<(), Box<dyn Error>> {
         self.write("/metrics", proxys_port)
     }
 
-    /// Writes what the Pod's proxy has loaded, or in a Pod of the control plane what that has.
+    /// Writes the configuration that the Pod's proxy has loaded or, for a Pod of the control plane, the control
+    /// plane's.
     pub(crate) fn config(&self) -> Result<(), Box<dyn Error>> {
         self.write("/config", |pod| {
             if pods::is_control(pod) { Some(pods::control_admin_port(pod)) } else { proxys_port(pod) }
         })
     }
 
-    /// Writes a page as it is.
+    /// Writes a page unchanged.
     fn write(&self, path: &str, port: impl Fn(&Pod) -> Option<u16>) -> Result<(), Box<dyn Error>> {
         let text = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -107,12 +106,12 @@ impl PodOptions {
     }
 }
 
-/// Where a Pod's proxy answers operators, if it has one.
+/// The admin port of a Pod's proxy, if it has one.
 fn proxys_port(pod: &Pod) -> Option<u16> {
     pods::proxy(pod).map(|_| pods::admin_port(pod))
 }
 
-/// The port of a Pod to ask.
+/// The admin port to query.
 fn asked_port(
     pod: Option<&Pod>,
     namespace: &str,
@@ -121,7 +120,7 @@ fn asked_port(
 ) -> Result<u16, ClusterError> {
     let Some(pod) = pod else {
         let what = format!("there is no Pod {namespace}/{name}");
-        return Err(ClusterError::new(what, "see kubectl get pods -A, and choose the namespace with -n"));
+        return Err(ClusterError::new(what, "list Pods with kubectl get pods -A, and choose the namespace with -n"));
     };
     let fix = || match pods::is_control(pod) {
         true => "leno upgrade --set control.meshed=true | kubectl apply -f -".to_owned(),
@@ -130,7 +129,7 @@ fn asked_port(
     port(pod).ok_or_else(|| ClusterError::new(format!("Pod {namespace}/{name} has no proxy"), fix()))
 }
 
-/// What a replica of the control plane knows; each knows the same.
+/// Reads /config from any ready replica of the control plane; all replicas have the same.
 async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     let all: Vec<Pod> = cluster.list(cluster.within(CONTROL_NAMESPACE), CONTROL_LABELS).await?;
     let ready = all.iter().find(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
@@ -140,14 +139,17 @@ async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     let text =
         forward::page(cluster, CONTROL_NAMESPACE, &pod.name_any(), pods::control_admin_port(pod), "/config").await?;
     serde_json::from_str(&text).map_err(|error| {
-        ClusterError::new(format!("/config of the control plane is not JSON: {error}"), "use the leno of its version")
+        ClusterError::new(
+            format!("/config of the control plane is not JSON: {error}"),
+            "use the leno of the control plane's version",
+        )
     })
 }
 
 /// The key of a cluster, as `web.shop:80`.
 fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
     let wrong = || {
-        let what = format!("{authority:?} is no Service with a port");
+        let what = format!("{authority:?} is not a Service with a port");
         ClusterError::new(what, "write web:80, web.shop:80 or web.shop.svc.cluster.local:80")
     };
     let (host, port) = authority.rsplit_once(':').ok_or_else(wrong)?;
@@ -170,7 +172,7 @@ fn cluster_of<'a>(config: &'a Value, key: &str) -> Result<&'a Value, ClusterErro
     let of_service = |cluster: &&Value| cluster["key"].as_str().is_some_and(|key| key.split(':').next() == Some(name));
     let ports: Vec<&str> = clusters.iter().filter(of_service).filter_map(|cluster| cluster["key"].as_str()).collect();
     let fix = match ports.is_empty() {
-        true => "see kubectl get services -A".to_owned(),
+        true => "list Services with kubectl get services -A".to_owned(),
         false => format!("there is {}", ports.join(", ")),
     };
     Err(ClusterError::new(format!("the control plane knows no {key}"), fix))
@@ -199,8 +201,8 @@ fn policy_table(policies: &[&Value]) -> String {
         let ports = list(&policy["ports"]).unwrap_or_else(|| "all".to_owned());
         let rules = policy["allow"].as_array().into_iter().flatten().map(rule);
         let checks = policy["health_checks"].as_array().into_iter().flatten();
-        let all: Vec<String> = rules.chain(checks.map(|path| format!("everybody to {}", shown(path)))).collect();
-        let allows = if all.is_empty() { "nobody".to_owned() } else { all.join(" or ") };
+        let all: Vec<String> = rules.chain(checks.map(|path| format!("every caller to {}", shown(path)))).collect();
+        let allows = if all.is_empty() { "no caller".to_owned() } else { all.join(" or ") };
         table.row([
             text("namespace", "-"),
             text("name", "-"),
@@ -217,11 +219,11 @@ fn rule(rule: &Value) -> String {
     match (list(&rule["identities"]), list(&rule["networks"])) {
         (Some(identities), Some(networks)) => format!("{identities} from {networks}"),
         (Some(only), None) | (None, Some(only)) => only,
-        (None, None) => "nobody".to_owned(),
+        (None, None) => "no caller".to_owned(),
     }
 }
 
-/// The members of a list with commas between them; nothing if it is none.
+/// The members of a list, separated by commas; `None` if it is empty.
 fn list(value: &Value) -> Option<String> {
     Some(value.as_array()?.iter().map(shown).collect::<Vec<_>>().join(", "))
 }

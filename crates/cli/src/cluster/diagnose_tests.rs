@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What the control plane's /config says of a mesh with one Service and one policy.
+/// /config of a control plane with one Service and one policy.
 fn config() -> Value {
     let key = ClusterKey { namespace: "shop".into(), service: "web".into(), port: 80 };
     let identity = "ns/shop/sa/web".parse().expect("a workload");
@@ -72,7 +72,7 @@ fn a_service_that_is_not_known_is_told_with_the_ports_that_are() {
     let error = cluster_of(&config, "web.shop:81").expect_err("there is none").to_string();
     assert_eq!(error, "the control plane knows no web.shop:81; there is web.shop:80");
     let error = cluster_of(&config, "wbe.shop:80").expect_err("there is none").to_string();
-    assert_eq!(error, "the control plane knows no wbe.shop:80; see kubectl get services -A");
+    assert_eq!(error, "the control plane knows no wbe.shop:80; list Services with kubectl get services -A");
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! What a Pod's ports say, above all its admin port, through the API server's port-forward: the port need not be reachable from here.
+//! Requests to a Pod's ports, mostly its admin port, through the API server's port-forward: no route to the Pod is
+//! needed.
 //!
-//! What is forwarded comes from a Pod, and so from anybody: an answer is bounded in size and in time.
+//! A Pod may send anything, so answers are limited in size and in time.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,29 +14,29 @@ use tokio::time::timeout;
 
 use super::connect::{Cluster, ClusterError};
 
-/// Largest answer, head and body, in bytes: the metrics of a proxy with all the series that it may have are smaller.
+/// Largest answer, head and body, in bytes. The metrics page of a proxy with its maximum number of series is smaller.
 const ANSWER_MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// How long a conversation may take.
+/// Longest time for one exchange.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
-/// How long to wait for the reason after the Pod's side ended without an answer.
+/// How long to wait for the reason after the Pod's side closed the connection without an answer.
 const REASON_MAX: Duration = Duration::from_millis(500);
 
-/// Most fields of an answer's head.
+/// Most header fields of an answer.
 const FIELDS_MAX: usize = 32;
 
-/// Most Pods that are asked at once.
+/// Most Pods queried at once.
 pub(crate) const FORWARDS_MAX: usize = 16;
 
-/// What an admin port answered.
+/// The answer of an admin port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
 }
 
-/// Why an answer could not be read.
+/// Why an answer could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Unreadable {
     #[error("it is longer than {} MiB", ANSWER_MAX_BYTES / 1024 / 1024)]
@@ -53,15 +54,15 @@ enum Unreadable {
 /// A connection to a port of a Pod.
 pub(crate) type Forwarded = Box<dyn Duplex + Unpin>;
 
-/// What is read from and written to.
+/// A stream that can be read and written.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite {}
 
 impl<S: AsyncRead + AsyncWrite> Duplex for S {}
 
-/// Has a conversation with a port of a Pod.
+/// Opens a connection to a Pod's port and runs `conversation` on it.
 ///
 /// # Errors
-/// Where it cannot be reached, or the conversation says why there is no result.
+/// If the port cannot be reached, or the conversation fails.
 pub(crate) async fn converse<T>(
     cluster: &Cluster,
     namespace: &str,
@@ -72,7 +73,7 @@ pub(crate) async fn converse<T>(
     let failed = |why: String| {
         ClusterError::new(
             format!("port {port} of Pod {namespace}/{pod} gave no answer: {why}"),
-            format!("kubectl describe pod -n {namespace} {pod} says how it is"),
+            format!("kubectl describe pod -n {namespace} {pod} shows its state"),
         )
     };
     let forwarded = async {
@@ -81,10 +82,10 @@ pub(crate) async fn converse<T>(
             pods.portforward(pod, &[port]).await.map_err(|error| forward_error(cluster, pod, &error))?;
         let (stream, reason) = (forwarder.take_stream(port), forwarder.take_error(port));
         let (Some(stream), Some(reason)) = (stream, reason) else {
-            return Err(failed("it was not forwarded".to_owned()));
+            return Err(failed("the API server did not forward the connection".to_owned()));
         };
         let mut stream: Forwarded = Box::new(stream);
-        // The kubelet says on another channel that nobody listens; the connection need not end by that.
+        // The kubelet reports a refused port on a separate channel, and may leave the data connection open.
         let mut reason = pin!(reason.fuse());
         let result = tokio::select! {
             biased;
@@ -97,7 +98,7 @@ pub(crate) async fn converse<T>(
                 }
             },
         };
-        // The forwarding ends with us, whatever the Pod's side is still about to send.
+        // Stop forwarding now, even if the Pod's side still sends.
         forwarder.abort();
         result
     };
@@ -105,7 +106,7 @@ pub(crate) async fn converse<T>(
     timeout(ANSWER_MAX, forwarded).await.unwrap_or_else(|_| late())
 }
 
-/// Asks a Pod's port for a page; whatever the status, it is an answer.
+/// Sends GET for a page. Any status is an answer.
 pub(crate) async fn get(
     cluster: &Cluster,
     namespace: &str,
@@ -117,7 +118,7 @@ pub(crate) async fn get(
     converse(cluster, namespace, pod, port, ask).await
 }
 
-/// The same for a page that must be there: its text.
+/// As [`get`], but only status 200 is a success; returns the text.
 pub(crate) async fn page(
     cluster: &Cluster,
     namespace: &str,
@@ -130,7 +131,7 @@ pub(crate) async fn page(
         200 => Ok(answer.body),
         status => Err(ClusterError::new(
             format!("{path} of Pod {namespace}/{pod} answered {status}: {}", answer.body.trim()),
-            "its version may be another one; leno version shows them",
+            "the Pod may run another version; leno version shows the versions",
         )),
     }
 }
@@ -139,13 +140,14 @@ fn forward_error(cluster: &Cluster, pod: &str, error: &kube::Error) -> ClusterEr
     match error {
         kube::Error::UpgradeConnection(error) => ClusterError::new(
             format!("the API server does not forward to Pod {pod}: {error}"),
-            "see whether it runs, and whether you may: kubectl auth can-i create pods/portforward",
+            "check that the Pod runs, and that you have the right: kubectl auth can-i create pods/portforward",
         ),
         other => cluster.explain(other),
     }
 }
 
-/// Sends the request and reads the answer. Its length counts, not the connection's end, which forwarding delays.
+/// Sends the request and reads the answer. Content-Length ends the answer, because forwarding delays the end of the
+/// connection.
 async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> Result<Answer, Unreadable> {
     let failed = |error: std::io::Error| Unreadable::Io(error.to_string());
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -169,7 +171,7 @@ async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> 
     }
 }
 
-/// The answer, once it is whole.
+/// Parses the answer once it is complete.
 fn parse(bytes: &[u8], is_end: bool) -> Result<Option<Answer>, Unreadable> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut head = httparse::Response::new(&mut fields);
@@ -181,7 +183,7 @@ fn parse(bytes: &[u8], is_end: bool) -> Result<Option<Answer>, Unreadable> {
     let value =
         |name: &str| head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value);
     if value("transfer-encoding").is_some() {
-        // No admin endpoint of ours sends chunks.
+        // Leno's admin endpoints never send chunks.
         return Err(Unreadable::NotHttp);
     }
     let length = match value("content-length") {

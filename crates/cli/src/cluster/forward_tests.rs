@@ -4,7 +4,7 @@ fn answer(status: u16, body: &str) -> Answer {
     Answer { status, body: body.to_owned() }
 }
 
-/// What becomes of an answer whose pieces come one after the other, and then the end.
+/// The result for an answer that arrives in these pieces, followed by the end of the connection.
 fn asked(pieces: &[&[u8]]) -> Result<Answer, Unreadable> {
     let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

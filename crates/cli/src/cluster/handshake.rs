@@ -1,4 +1,4 @@
-//! The certificates that a server shows in a TLS handshake, whoever it is.
+//! The certificates that a server presents in a TLS handshake. They are returned without verification.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,24 +12,24 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How long the server may take to finish its part of the handshake, and then to close.
+/// Longest time for the server to complete its side of the handshake, and then to close.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
-/// A certificate that is looked at, and believed by nobody.
+/// Accepts every certificate, so that it can be shown. It must never be used to send data.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,
     chain: Mutex<Vec<CertificateDer<'static>>>,
 }
 
-/// The chain that a proxy shows at its inbound port, `port`. The signature proves that the proxy has the key; nothing else of the chain
-/// is believed, and no request is sent.
+/// The chain that a proxy presents at its inbound port, `port`. The signature proves that the proxy has the key. The
+/// chain is not verified, and no request is sent.
 ///
-/// The handshake ends in order, and the connection with it. A client that leaves earlier is a failed connection to the proxy, which
-/// logs a warning.
+/// Completes the handshake and closes the connection cleanly. If the client left earlier, the proxy would log a failed
+/// connection as a warning.
 ///
 /// # Errors
-/// When it shows none; one line.
+/// One line, if the proxy presents no certificate.
 pub(crate) async fn chain(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     port: u16,
@@ -43,17 +43,19 @@ pub(crate) async fn chain(
         .with_custom_certificate_verifier(seen.clone())
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A proxy finishes a handshake without a client certificate only if the name has its own port: that leads to no application.
+    // A proxy accepts a handshake without a client certificate only if the server name has the inbound port itself,
+    // which leads to no application.
     let name = ServerName::try_from(format!("{port}.leno.internal")).map_err(|error| error.to_string())?;
     let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    close(shaken.map_err(|error| format!("it shows no certificate: {}", explain_io(&error)))?).await;
+    close(shaken.map_err(|error| format!("it presents no certificate: {}", explain_io(&error)))?).await;
     Ok(std::mem::take(&mut *seen.chain.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Ends a connection after its handshake. What the server sends first, its SETTINGS, tells that the handshake is over for it too.
+/// Closes a connection after its handshake. The server's first bytes, its SETTINGS, show that it has completed the
+/// handshake too.
 async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let mut buffer = [0; 1024];
-    // The chain is known: what goes wrong from now on changes nothing.
+    // The chain is known already, so later errors do not matter.
     let _ = timeout(CLOSE_MAX, stream.read(&mut buffer)).await;
     let _ = timeout(CLOSE_MAX, stream.shutdown()).await;
     let _ = timeout(CLOSE_MAX, async { while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {} }).await;

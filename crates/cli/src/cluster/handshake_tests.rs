@@ -31,7 +31,7 @@ fn the_chain_is_seen_in_a_handshake_that_needs_nobodys_trust() {
             let mut stream = acceptor.accept(there).await?;
             let name = stream.get_ref().1.server_name().map(str::to_owned);
             stream.write_all(b"SETTINGS").await?;
-            // An end without close_notify would be an error.
+            // A connection that ends without close_notify would be an error.
             let mut request = Vec::new();
             stream.read_to_end(&mut request).await?;
             Ok::<_, std::io::Error>((name, request))
@@ -51,5 +51,5 @@ fn what_shows_no_certificate_is_told() {
         drop(there);
         chain(&mut here, 4143).await
     });
-    assert!(seen.is_err_and(|why| why.starts_with("it shows no certificate: ")));
+    assert!(seen.is_err_and(|why| why.starts_with("it presents no certificate: ")));
 }

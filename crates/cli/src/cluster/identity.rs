@@ -1,7 +1,7 @@
-//! `leno identity`: the certificate that each proxy shows, as its peers see it.
+//! `leno identity`: the certificate that each proxy presents to its peers.
 //!
-//! Nothing is asked about it: a `handshake` with the proxy's inbound port, forwarded, shows it. Whether peers believe it
-//! is told, and not required.
+//! The tool performs a TLS handshake (`handshake`) with the proxy's inbound port through a port-forward. It reports
+//! whether peers would accept the certificate, but shows invalid ones too.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +27,7 @@ use super::progress::sign_of_life;
 use super::select::{Choice, Kind, Selection};
 use super::table::{Output, Table, show};
 
-/// Where a proxy takes other proxies' connections, unless its annotation says otherwise.
+/// Port for connections from other proxies, unless the Pod's annotation sets another one.
 const INBOUND_PORT: u16 = 4143;
 
 /// Options of `leno identity`.
@@ -35,33 +35,32 @@ const INBOUND_PORT: u16 = 4143;
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
-    /// How identities are shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
     connect: Connect,
 }
 
-/// What a proxy shows.
+/// The certificate that a proxy presents.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Shown {
     pub(crate) namespace: String,
     pub(crate) pod: String,
     /// Its SPIFFE id.
     identity: Option<String>,
-    /// Who signed it.
+    /// The issuer.
     issuer: Option<String>,
     not_before: Option<String>,
     not_after: Option<String>,
-    /// Why peers do not believe it, or why there is none; nothing if all is well.
+    /// Why peers would reject it, or why there is none; `None` if it is good.
     pub(crate) problem: Option<String>,
-    /// For people: how long it is valid.
+    /// Time until it expires, as text for people.
     #[serde(skip)]
     expires: String,
 }
 
 impl Options {
-    /// Looks and shows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let selection = self.choice.or_all(Kind::Pods)?;
         let shown = super::block_on(self.look(&selection))??;
@@ -80,7 +79,7 @@ impl Options {
     }
 }
 
-/// What the proxies of these Pods show, and whether peers believe it.
+/// The certificates that the proxies of these Pods present, and whether peers would accept them.
 pub(crate) async fn shown(cluster: &Cluster, pods: impl Iterator<Item = &Pod>) -> Result<Vec<Shown>, ClusterError> {
     let bundle: Option<ConfigMap> = cluster.get(cluster.within(CONTROL_NAMESPACE), TRUST_BUNDLE).await?;
     let bundle = bundle.and_then(|bundle| TrustBundle::from_pem(bundle.data?.get(ANCHORS)?.as_bytes()).ok());
@@ -100,7 +99,7 @@ async fn look_at(cluster: &Cluster, pod: Pod, bundle: Option<&TrustBundle>) -> S
     }
 }
 
-/// What is to be said about the chain that a Pod showed.
+/// Checks the chain that a Pod presented.
 fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle>, now: SystemTime) -> Shown {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
     let Some(certificate) = chain.first().and_then(|first| Certificate::read(first)) else {
@@ -110,11 +109,11 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle
     let identity = certificate.uris.first().cloned();
     let is_own = identity.as_ref().is_some_and(|id| id.starts_with("spiffe://") && id.ends_with(&workload));
     let problem = match bundle {
-        _ if !is_own => Some(format!("it is not that of its service account: ...{workload}")),
+        _ if !is_own => Some(format!("it is not the certificate of its service account: ...{workload}")),
         None => {
             Some(format!("there is no ConfigMap {CONTROL_NAMESPACE}/{TRUST_BUNDLE} to compare it with; leno check"))
         }
-        Some(bundle) => bundle.verify(chain, now).err().map(|error| format!("no anchor vouches for it: {error}")),
+        Some(bundle) => bundle.verify(chain, now).err().map(|error| format!("no anchor verifies it: {error}")),
     };
     Shown {
         namespace,
@@ -143,7 +142,7 @@ impl Shown {
     }
 }
 
-/// As RFC 3339 has it.
+/// Formats a time as RFC 3339.
 fn time(moment: SystemTime) -> Option<String> {
     jiff::Timestamp::try_from(moment).ok().map(|moment| moment.to_string())
 }

@@ -13,7 +13,7 @@ fn now() -> SystemTime {
     UNIX_EPOCH + 20_000 * DAY
 }
 
-/// An authority, and a workload's chain by it.
+/// An authority, and a certificate chain that it issued.
 fn certified(id: &str) -> (Authority, Vec<CertificateDer<'static>>) {
     let authority = Authority::create("example.org".parse().expect("a trust domain"), now()).expect("an authority");
     let id = id.parse().expect("an id");
@@ -51,8 +51,11 @@ fn a_certificate_of_another_account_of_another_authority_or_over_is_not_believed
     let own = bundle(authority.certificate_pem());
     let other = bundle(certified("spiffe://example.org/ns/shop/sa/web").0.certificate_pem());
     let problem = |account: &str, bundle, at| conclude(&pod(account), &chain, bundle, at).problem.expect("a problem");
-    assert_eq!(problem("cart", Some(&own), now()), "it is not that of its service account: .../ns/shop/sa/cart");
-    assert!(problem("web", Some(&other), now()).starts_with("no anchor vouches for it: "));
+    assert_eq!(
+        problem("cart", Some(&own), now()),
+        "it is not the certificate of its service account: .../ns/shop/sa/cart"
+    );
+    assert!(problem("web", Some(&other), now()).starts_with("no anchor verifies it: "));
     assert!(problem("web", Some(&own), now() + 2 * DAY).contains("expired"));
     assert!(problem("web", None, now()).starts_with("there is no ConfigMap leno/leno-trust-bundle"));
     assert_eq!(conclude(&pod("web"), &[], Some(&own), now()).problem.as_deref(), Some("its certificate is malformed"));

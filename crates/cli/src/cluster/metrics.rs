@@ -11,18 +11,17 @@ use super::forward::{self, FORWARDS_MAX};
 use super::pods;
 use super::scrape::Scrape;
 
-/// Which Pod: its namespace and its name.
+/// Namespace and name of a Pod.
 pub(crate) type PodKey = (String, String);
 
-/// What the Pods' metrics pages said.
+/// The parsed metrics page of each Pod.
 pub(crate) type Pages = BTreeMap<PodKey, Scrape>;
 
-/// Which Pod this is.
 pub(crate) fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-/// The metrics page of each Pod's proxy, or why there is none.
+/// The metrics page of each Pod's proxy, or why it could not be read.
 pub(crate) async fn texts<'a>(
     cluster: &Cluster,
     pods: impl Iterator<Item = &'a Pod>,
@@ -35,7 +34,7 @@ pub(crate) async fn texts<'a>(
     stream::iter(targets).map(ask).buffer_unordered(FORWARDS_MAX).collect().await
 }
 
-/// The same for Pods of which one may be silent: that is told on standard error, and it is left out.
+/// As [`texts`], but reports Pods that do not answer on standard error and omits them.
 pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Pages {
     let texts = texts(cluster, pods).await.into_iter();
     let pages = texts.filter_map(|(key, text)| match text {

@@ -1,5 +1,5 @@
-//! Commands that talk to a cluster: `connect` finds its API server, `forward` reaches its Pods' admin ports through it, and
-//! each command reads what it needs, concludes purely, and shows a `table`.
+//! Commands that use a cluster. `connect` reaches its API server, and `forward` its Pods' admin ports through it. Each
+//! command reads what it needs, draws conclusions in pure functions, and shows a `table`.
 
 pub(crate) mod authz;
 mod certificate;
@@ -26,7 +26,7 @@ pub(crate) mod version;
 
 use std::io;
 
-/// Runs a command's conversation with the cluster.
+/// Runs a command's requests to the cluster to their end.
 pub(crate) fn block_on<T>(conversation: impl Future<Output = T>) -> io::Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(conversation))
 }

@@ -1,4 +1,5 @@
-//! Whose calls `leno stat` shows: those to workloads, perhaps of one client, or those that workloads make, by destination.
+//! The direction that `leno stat` shows: calls to workloads, perhaps from one client only, or calls that workloads
+//! make, by destination.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,31 +7,31 @@ use std::str::FromStr;
 
 use super::scrape::{Sample, Scrape};
 
-/// What stands for clients without an identity.
+/// Stands for clients without an identity.
 const ANONYMOUS: &str = "-";
 
-/// Which calls are shown.
+/// The calls to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// Calls to the workloads, perhaps of one client only.
+    /// Calls to the workloads, perhaps from one client only.
     Inbound(Option<Caller>),
     /// Calls that the workloads make, perhaps to one Service only.
     Outbound(Option<Destination>),
 }
 
-/// A client: a service account, of the server's namespace unless it names another one.
+/// A client: a service account, in the server's namespace unless the text names another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     ServiceAccount { namespace: Option<String>, name: String },
     Anonymous,
 }
 
-/// What is called.
+/// The destination of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Destination {
-    /// A Service. Without a namespace, that of the client; without a port, all ports.
+    /// A Service. Default namespace: the client's; default port: all.
     Service { namespace: Option<String>, name: String, port: Option<String> },
-    /// Addresses that belong to no Service, counted together.
+    /// Addresses of no Service, counted together.
     OtherAddresses,
 }
 
@@ -39,26 +40,26 @@ impl View {
         matches!(self, Self::Outbound(_))
     }
 
-    /// Whether a series counts calls of this direction. A kubelet's probes are no calls.
+    /// Whether a series counts calls of this direction. Kubelets' probes do not count.
     pub(super) fn has(&self, sample: &Sample) -> bool {
         let direction = if self.is_outbound() { "outbound" } else { "inbound" };
         sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
     }
 
-    /// What the figures are, below the table.
+    /// The caption below the table.
     pub(super) fn caption(&self) -> String {
         match self {
-            Self::Inbound(None) => "calls to these workloads as their proxies counted them".to_owned(),
+            Self::Inbound(None) => "calls to these workloads, counted by their proxies".to_owned(),
             Self::Inbound(Some(caller)) => {
-                format!("calls of {caller} to these workloads as their proxies counted them")
+                format!("calls of {caller} to these workloads, counted by the workloads' proxies")
             }
-            Self::Outbound(_) => "calls that these workloads made, as their own proxies counted them".to_owned(),
+            Self::Outbound(_) => "calls from these workloads, counted by their own proxies".to_owned(),
         }
     }
 }
 
 impl Caller {
-    /// Whether the calls in a series are of this client.
+    /// Whether the series counts calls of this client.
     pub(super) fn made(&self, sample: &Sample, server_namespace: &str) -> bool {
         let id = sample.label("client_id");
         match self {
@@ -104,7 +105,7 @@ impl fmt::Display for Caller {
 }
 
 impl Destination {
-    /// What the calls in an outbound series are to.
+    /// The destination of an outbound series.
     pub(super) fn of(sample: &Sample) -> Self {
         match sample.label("dst_service") {
             "" => Self::OtherAddresses,
@@ -116,7 +117,8 @@ impl Destination {
         }
     }
 
-    /// Whether calls to `other`, which has a namespace and a port, are calls to this, as a client in `client_namespace` names it.
+    /// Whether this destination, as a client in `client_namespace` writes it, includes `other`, which has a namespace
+    /// and a port.
     pub(super) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
         match (self, other) {
             (Self::OtherAddresses, Self::OtherAddresses) => true,
@@ -135,7 +137,8 @@ impl Destination {
 impl FromStr for Destination {
     type Err = String;
 
-    /// A Service as clients name it: `echo`, `echo.shop`, `echo.shop.svc.cluster.local`, each perhaps with a port.
+    /// Parses a Service as clients name it: `echo`, `echo.shop` or `echo.shop.svc.cluster.local`, each optionally with
+    /// a port.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = ["svc/", "service/"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
         let (host, port) = match text.split_once(':') {
@@ -174,7 +177,7 @@ impl fmt::Display for Destination {
     }
 }
 
-/// Every destination that proxies have sent calls to, in order.
+/// Every destination that the proxies have sent calls to, sorted.
 pub(super) fn destinations<'a>(pages: impl Iterator<Item = &'a Scrape>) -> BTreeSet<Destination> {
     let view = View::Outbound(None);
     let mut found = BTreeSet::new();

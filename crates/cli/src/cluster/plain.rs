@@ -1,6 +1,6 @@
-//! Text that Pods and the cluster wrote, made fit for a line of a terminal.
+//! Makes text from Pods and the cluster safe to print on one line of a terminal.
 
-/// The same text in one line, without what a terminal would obey.
+/// The text on one line, without control characters.
 pub(crate) fn line(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     words.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()

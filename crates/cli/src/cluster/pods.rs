@@ -1,4 +1,4 @@
-//! What Pods say about themselves: whether they are meshed, whose they are, and why they do not run.
+//! What a Pod's object shows: whether it is meshed, its owner, and why it does not run.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
@@ -10,29 +10,29 @@ use leno_model::policy::DefaultInboundPolicy;
 
 use super::plain::line;
 
-/// Longest message of a kubelet that is shown, in letters.
+/// Longest kubelet message shown, in characters.
 const MESSAGE_MAX: usize = 160;
 
-/// What made a Pod.
+/// The workload that created a Pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
-    /// As kubectl writes it, as `deployment`; `pod` where nothing did.
+    /// The kind as kubectl writes it, such as `deployment`; `pod` if the Pod has no owner.
     pub(crate) kind: String,
     pub(crate) name: String,
 }
 
-/// Whether a Pod has a proxy. Its containers tell, since they never change; its label may be changed by hand.
+/// Whether a Pod has a proxy. Looks at the containers, which never change; users may edit the label.
 pub(crate) fn is_meshed(pod: &Pod) -> bool {
     proxy(pod).is_some()
 }
 
-/// Whether a Pod has not ended: one that has neither serves nor calls.
+/// Whether a Pod still runs. A Pod that has ended neither serves nor calls.
 pub(crate) fn is_alive(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     !matches!(phase, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// The proxy's container, a native sidecar or, in older clusters' Pods, an ordinary one.
+/// The proxy's container: a native sidecar or, in Pods of older clusters, an ordinary container.
 pub(crate) fn proxy(pod: &Pod) -> Option<&Container> {
     container(pod, &[PROXY])
 }
@@ -51,11 +51,11 @@ fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
 /// The tag of the image of the mesh's container.
 pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
     let (name, tag) = sidecar(pod)?.image.as_deref()?.rsplit_once(':')?;
-    // What follows the colon of a registry's port is a path.
+    // After the colon of a registry's port follows a path, which is no tag.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)
 }
 
-/// Where the proxy answers operators.
+/// The proxy's admin port.
 pub(crate) fn admin_port(pod: &Pod) -> u16 {
     proxy_port(pod, "leno-admin").unwrap_or(ADMIN_PORT)
 }
@@ -65,20 +65,20 @@ pub(crate) fn proxy_port(pod: &Pod, name: &str) -> Option<u16> {
     port(proxy(pod)?, name)
 }
 
-/// The default inbound policy that a Pod's proxy was told on its command line.
+/// The default inbound policy on the proxy's command line.
 pub(crate) fn default_policy(pod: &Pod) -> String {
     let arguments = proxy(pod).into_iter().flat_map(|proxy| proxy.args.iter().flatten());
     let mut told = arguments.filter_map(|argument| argument.strip_prefix("--default-inbound-policy="));
     told.next().unwrap_or(DefaultInboundPolicy::default().name()).to_owned()
 }
 
-/// Whether a Pod is one of the control plane's.
+/// Whether a Pod belongs to the control plane.
 pub(crate) fn is_control(pod: &Pod) -> bool {
     let is_named = pod.labels().get(NAME_LABEL).is_some_and(|name| name == CONTROL);
     is_named && pod.metadata.namespace.as_deref() == Some(CONTROL_NAMESPACE)
 }
 
-/// Where a Pod of the control plane answers operators; its proxy answers elsewhere.
+/// The control plane's own admin port; the proxy in the same Pod has another one.
 pub(crate) fn control_admin_port(pod: &Pod) -> u16 {
     let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let control = containers.find(|container| container.name == CONTROL);
@@ -95,7 +95,8 @@ pub(crate) fn service_account(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or(DEFAULT_SERVICE_ACCOUNT)
 }
 
-/// What made a Pod. A ReplicaSet's name is its Deployment's and a hash, which the Pod's label repeats.
+/// The workload that created a Pod. A ReplicaSet's name is its Deployment's name and a hash; the Pod's label repeats
+/// the hash.
 pub(crate) fn owner(pod: &Pod) -> Owner {
     let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let Some(controller) = controller else {
@@ -112,7 +113,7 @@ pub(crate) fn owner(pod: &Pod) -> Owner {
 }
 
 impl Owner {
-    /// What to type so that its Pods are made anew.
+    /// The command that replaces the workload's Pods.
     pub(crate) fn restart(&self, namespace: &str) -> String {
         let Self { kind, name } = self;
         match kind.as_str() {
@@ -120,7 +121,7 @@ impl Owner {
                 format!("kubectl rollout restart -n {namespace} {kind}/{name}")
             }
             "pod" => format!("kubectl delete pod -n {namespace} {name}, and create it again"),
-            _ => format!("delete the Pods of {kind} {namespace}/{name}, and have it make new ones"),
+            _ => format!("delete the Pods of {kind} {namespace}/{name}, so that it creates new ones"),
         }
     }
 }
@@ -130,7 +131,7 @@ pub(crate) fn is_container_ready(pod: &Pod, container: &str) -> bool {
     statuses(pod).any(|status| status.name == container && status.ready)
 }
 
-/// Why a Pod is not ready, as far as the cluster tells; nothing if it is.
+/// Why a Pod is not ready, from its status; `None` if it is ready.
 pub(crate) fn why_not_ready(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref();
     let condition = |name: &str| status?.conditions.as_ref()?.iter().find(|condition| condition.type_ == name);
@@ -162,7 +163,7 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     init.into_iter().chain(main).flatten()
 }
 
-/// What a container waits for, or died of. That others start first is no reason.
+/// Why a container waits, or why it ended. Waiting for init containers is not reported.
 fn why_waiting(status: &ContainerStatus) -> Option<String> {
     let state = status.state.as_ref()?;
     let (reason, message) = match (&state.waiting, &state.terminated) {

@@ -1,4 +1,4 @@
-//! AuthorizationPolicies as the cluster has them, and who they let in, for people.
+//! AuthorizationPolicies in the cluster, and their allowed callers as text.
 
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::connect::{Cluster, ClusterError};
 
-/// What the API server calls them.
+/// The resource in the API server's terms.
 pub(crate) fn resource() -> ApiResource {
     ApiResource {
         group: "leno.dev".to_owned(),
@@ -20,14 +20,14 @@ pub(crate) fn resource() -> ApiResource {
     }
 }
 
-/// Policies, and a line about each that has a mistake.
+/// Valid policies, and a line about each invalid one.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     pub(crate) all: Vec<Arc<AuthorizationPolicy>>,
     pub(crate) mistakes: Vec<String>,
 }
 
-/// Those of one namespace, or of all.
+/// The policies of one namespace, or of all.
 pub(crate) async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<Policies, ClusterError> {
     let resource = resource();
     let api: Api<DynamicObject> = match namespace {
@@ -40,7 +40,7 @@ pub(crate) async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<P
 fn read(objects: Vec<DynamicObject>) -> Policies {
     let (api, mut policies) = (resource(), Policies::default());
     for mut object in objects {
-        // What is listed need not say again of which kind it is.
+        // List responses omit each item's kind, which the parser requires.
         object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
         match read_object(serde_json::to_value(object).unwrap_or_default()) {
             Ok(manifest) => policies.all.extend(manifest.objects.into_iter().filter_map(|object| match object {
@@ -53,9 +53,9 @@ fn read(objects: Vec<DynamicObject>) -> Policies {
     policies
 }
 
-/// Who may call by a policy, as `ns/shop/sa/web or 10.0.0.0/8`.
+/// The callers that a policy allows, as `ns/shop/sa/web or 10.0.0.0/8`.
 pub(crate) fn callers(policy: &AuthorizationPolicy) -> Vec<String> {
-    let checks = policy.health_checks.iter().map(|path| format!("everybody to {path}"));
+    let checks = policy.health_checks.iter().map(|path| format!("every caller to {path}"));
     policy.allow.iter().map(rule).chain(checks).collect()
 }
 
@@ -67,7 +67,7 @@ fn rule(rule: &Rule) -> String {
         (Some(identities), Some(networks)) => format!("{identities} from {networks}"),
         (Some(identities), None) => identities,
         (None, Some(networks)) => networks,
-        (None, None) => "nobody".to_owned(),
+        (None, None) => "no caller".to_owned(),
     }
 }
 

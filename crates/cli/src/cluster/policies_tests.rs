@@ -18,10 +18,10 @@ fn policies_are_read_as_the_control_plane_reads_them_and_mistakes_are_told() {
     assert_eq!(policies.all.len(), 1);
     assert_eq!(
         callers(&policies.all[0]),
-        ["ns/shop/sa/web, ns/billing/sa/* from 10.0.0.0/8", "192.168.7.20/32", "everybody to /healthz"]
+        ["ns/shop/sa/web, ns/billing/sa/* from 10.0.0.0/8", "192.168.7.20/32", "every caller to /healthz"]
     );
     assert!(
-        policies.mistakes[0].starts_with("spec.allow[0] of AuthorizationPolicy shop/odd: names nobody"),
+        policies.mistakes[0].starts_with("spec.allow[0] of AuthorizationPolicy shop/odd: allows no caller"),
         "{:?}",
         policies.mistakes
     );

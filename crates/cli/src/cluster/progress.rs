@@ -1,4 +1,4 @@
-//! A sign of life while the cluster is asked: it moves on terminals, and is one line or nothing elsewhere.
+//! Progress while a command waits for the cluster: a spinner on a terminal, otherwise one line or nothing.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-/// How often it moves.
+/// Interval between two frames.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shows what is being done until it is cleared.
+/// Shows a spinner until the bar is cleared; nothing if standard error is not a terminal.
 pub(crate) fn sign_of_life(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -19,7 +19,7 @@ pub(crate) fn sign_of_life(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     progress
 }
 
-/// The same for what takes long: where standard error is no terminal, one line says what is being waited for.
+/// As [`sign_of_life`], for long waits: prints one line if standard error is not a terminal.
 pub(crate) fn sign_of_life_or_line(what: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         eprintln!("leno: {what}");

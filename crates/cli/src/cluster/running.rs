@@ -1,4 +1,4 @@
-//! The installation that a cluster has, and what `leno install` and `leno upgrade` refuse to do to it.
+//! The installation in a cluster, and the changes that `leno install` and `leno upgrade` refuse to make to it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -14,17 +14,17 @@ use serde_json::{Map, Value};
 use super::connect::{Cluster, ClusterError};
 use crate::install::VALUES_ANNOTATION;
 
-/// Most values that a refusal names.
+/// Most changed values that a refusal lists.
 const CHANGES_MAX: usize = 5;
 
-/// What is installed.
+/// The installation that runs.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     pub(crate) config: Option<ConfigMap>,
     pub(crate) deployment: Option<Deployment>,
 }
 
-/// Why nothing is written; it says what to do.
+/// Why the command writes nothing; each message names what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("Leno is not installed here; leno install | kubectl apply -f -")]
@@ -37,7 +37,7 @@ pub(crate) enum Refusal {
     )]
     Resets { changes: String },
     #[error(
-        "ConfigMap {CONTROL_NAMESPACE}/{CONFIG} does not tell the values that this was installed with; give them to leno upgrade \
+        "ConfigMap {CONTROL_NAMESPACE}/{CONFIG} does not record the values of this installation; give them to leno upgrade \
          --reset-values"
     )]
     NoValues,
@@ -53,7 +53,7 @@ pub(crate) enum Refusal {
 }
 
 impl Running {
-    /// Reads what tells of an installation.
+    /// Reads the version and values of the installation.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, ClusterError> {
         let (config, deployment) = tokio::try_join!(
             cluster.get(cluster.within(CONTROL_NAMESPACE), CONFIG),
@@ -62,7 +62,7 @@ impl Running {
         Ok(Self { config, deployment })
     }
 
-    /// What the installation's values differ in from the chart's; nothing if they are not wanted.
+    /// The values that differ from the chart's defaults; `None` if `is_reset` discards them.
     pub(crate) fn values(&self, is_reset: bool) -> Result<Option<Value>, Refusal> {
         let config = match (&self.config, &self.deployment) {
             (None, None) => return Err(Refusal::NotInstalled),
@@ -77,7 +77,7 @@ impl Running {
         serde_json::from_str(text).map(Some).map_err(|_| Refusal::BadValues)
     }
 
-    /// Refuses to write an installation with values that differ from the chart's in `chosen`, where one with others is in place.
+    /// Refuses to replace an installation that has other non-default values than `chosen`.
     pub(crate) fn refuse_reset(&self, chosen: &Value, defaults: &Value) -> Result<(), Refusal> {
         if self.config.is_none() && self.deployment.is_none() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Running {
         if changes.is_empty() { Ok(()) } else { Err(Refusal::Resets { changes: in_a_line(&changes, CHANGES_MAX) }) }
     }
 
-    /// Refuses to go down a version.
+    /// Refuses to install an older version.
     pub(crate) fn refuse_older(&self, new: &str) -> Result<(), Refusal> {
         let running = self.deployment.as_ref().and_then(|deployment| deployment.labels().get(VERSION_LABEL));
         match running {
@@ -103,7 +103,7 @@ impl Running {
     }
 }
 
-/// Each value that differs, as `control.replicas: 3 would become 2`.
+/// Lists each difference, as `control.replicas: 3 would become 2`.
 fn changed(name: &str, old: &Value, new: &Value, changes: &mut Vec<String>) {
     if let (Value::Object(old), Value::Object(new)) = (old, new) {
         let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
@@ -121,8 +121,8 @@ fn is_helms(config: &ConfigMap) -> bool {
     config.annotations().contains_key(HELM_RELEASE)
 }
 
-/// Which of two versions is older (semver.org, section 11, as far as three numbers and whether there is more); nothing if one is no
-/// version, as the tag of an image of one's own.
+/// Compares two versions by semver.org, section 11, limited to the three numbers and whether a pre-release follows.
+/// `None` if one is not a version, such as the tag of a custom image.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
     let read = |text: &str| {
         let (numbers, pre_release) = match text.split_once('-') {
@@ -131,7 +131,7 @@ fn compare(a: &str, b: &str) -> Option<Ordering> {
         };
         let numbers: Option<Vec<u32>> = numbers.split('.').map(|number| number.parse().ok()).collect();
         let numbers = numbers.filter(|numbers| numbers.len() == 3)?;
-        // What has a pre-release comes before what has none.
+        // A pre-release is older than its release.
         Some((numbers, pre_release.is_none(), pre_release))
     };
     Some(read(a)?.cmp(&read(b)?))

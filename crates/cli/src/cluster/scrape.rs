@@ -1,4 +1,4 @@
-//! What a metrics page says, in Prometheus' text format or OpenMetrics.
+//! Parses metrics pages in Prometheus' text format or in OpenMetrics.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ pub(crate) struct Scrape {
     samples: Vec<Sample>,
 }
 
-/// One number.
+/// One value of a series.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     name: String,
@@ -18,12 +18,12 @@ pub(crate) struct Sample {
 }
 
 impl Scrape {
-    /// Reads a page; lines of other shapes are left out.
+    /// Parses a page; skips lines of other forms.
     pub(crate) fn parse(text: &str) -> Self {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
-    /// The samples of a name that have all of these labels.
+    /// The samples of this name that have all these labels.
     pub(crate) fn all<'a>(
         &'a self,
         name: &'a str,
@@ -34,13 +34,13 @@ impl Scrape {
             .filter(move |sample| sample.name == name && labels.iter().all(|(key, value)| sample.label(key) == *value))
     }
 
-    /// Their sum.
+    /// The sum of the samples of this name that have all these labels.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        // The sum of nothing would be minus zero.
+        // `Iterator::sum` of no floats is -0.0.
         self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
-    /// By how much each counter has grown since an earlier page of the same Pod. One that is smaller began anew.
+    /// The growth of each counter since an earlier page of the same Pod. A counter that shrank has restarted from 0.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let before: HashMap<_, _> =
             earlier.samples.iter().map(|sample| ((&sample.name, &sample.labels), sample.value)).collect();
@@ -52,7 +52,7 @@ impl Scrape {
         Self { samples: self.samples.iter().map(grown).collect() }
     }
 
-    /// A moment, given in seconds since 1970.
+    /// A sample in seconds since 1970, as a time.
     pub(crate) fn time(&self, name: &str) -> Option<SystemTime> {
         let seconds = self.all(name, &[]).next()?.value;
         UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
@@ -60,7 +60,7 @@ impl Scrape {
 }
 
 impl Sample {
-    /// A label; empty where there is none, which Prometheus holds for the same.
+    /// The value of a label; empty if it is missing, which Prometheus treats as equal.
     pub(crate) fn label(&self, name: &str) -> &str {
         self.labels.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
@@ -81,7 +81,7 @@ fn sample(line: &str) -> Option<Sample> {
     Some(Sample { name: name.to_owned(), labels, value })
 }
 
-/// Reads `key="value",...}`, and returns what comes after it.
+/// Parses `key="value",...}`, and returns the rest of the line.
 fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
     let mut labels = Vec::new();
     loop {
@@ -96,7 +96,7 @@ fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
     }
 }
 
-/// Reads up to the closing quote.
+/// Parses up to the closing quote.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

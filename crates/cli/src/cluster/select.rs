@@ -1,4 +1,4 @@
-//! Which workloads a command is about: `deploy/web`, `sts`, `pods`, `ns shop`.
+//! Selects the workloads for a command: `deploy/web`, `sts`, `pods`, `ns shop`.
 
 use std::str::FromStr;
 
@@ -9,20 +9,20 @@ use kube::ResourceExt;
 use super::connect::{Cluster, ClusterError};
 use super::pods;
 
-/// What workloads are gathered by.
+/// How Pods are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// What makes Pods.
+    /// By the workload that created them.
     Makers(Maker),
     Pods,
     Namespaces,
 }
 
-/// A kind of object that makes Pods.
+/// A kind of object that creates Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Maker {
     kind: &'static str,
-    /// What it may be called, as kubectl has it.
+    /// Its names, as kubectl accepts them.
     names: [&'static str; 3],
 }
 
@@ -33,17 +33,17 @@ const MAKERS: [Maker; 4] = [
     Maker { kind: "Job", names: ["job", "jobs", "jobs.batch"] },
 ];
 
-/// A kind, and perhaps one of it.
+/// A kind, and perhaps the name of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub(crate) kind: Kind,
     pub(crate) name: Option<String>,
 }
 
-/// Options that select workloads.
+/// Options for the namespace.
 #[derive(Args)]
 pub(crate) struct Scope {
-    /// The namespace; without it, that of the kubeconfig
+    /// Namespace; default: the kubeconfig's
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
     /// All namespaces
@@ -51,20 +51,20 @@ pub(crate) struct Scope {
     all_namespaces: bool,
 }
 
-/// Options that select workloads, where none are all of them.
+/// Options that select workloads; the default is all workloads.
 #[derive(Args)]
 pub(crate) struct Choice {
-    /// deploy, sts, ds, jobs, pods or ns, or one of them as deploy/web; without it, all workloads
+    /// deploy, sts, ds, jobs, pods or ns, or one object as deploy/web; default: all workloads
     #[arg(value_name = "KIND[/NAME]")]
     selection: Option<Selection>,
-    /// The name of one
+    /// Name of one object
     #[arg(value_name = "NAME", requires = "selection")]
     name: Option<String>,
     #[command(flatten)]
     pub(crate) scope: Scope,
 }
 
-/// Pods that are shown together.
+/// Pods that share a row.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) namespace: String,
@@ -73,10 +73,10 @@ pub(crate) struct Group {
 }
 
 impl Choice {
-    /// What was chosen, or else all of a kind.
+    /// The selection, or all objects of `kind` if none was given.
     ///
     /// # Errors
-    /// If there are two names.
+    /// If two names were given.
     pub(crate) fn or_all(&self, kind: Kind) -> Result<Selection, ClusterError> {
         let all = Selection { kind, name: None };
         self.selection.as_ref().unwrap_or(&all).with_name(self.name.as_ref())
@@ -107,10 +107,10 @@ impl FromStr for Selection {
 }
 
 impl Selection {
-    /// The same, with a name that was given as a word of its own.
+    /// Adds a name that was given as a separate argument.
     ///
     /// # Errors
-    /// If there are two.
+    /// If both a `/NAME` and a separate name were given.
     pub(crate) fn with_name(&self, name: Option<&String>) -> Result<Self, ClusterError> {
         match (&self.name, name) {
             (Some(first), Some(second)) => {
@@ -121,10 +121,10 @@ impl Selection {
         }
     }
 
-    /// The living Pods that are meant, in groups by name.
+    /// The running Pods of the selection, grouped and sorted by name.
     ///
     /// # Errors
-    /// If the cluster does not answer, or has nothing of that name.
+    /// If the cluster does not answer, or has no Pod of that name.
     pub(crate) async fn groups(&self, cluster: &Cluster, scope: &Scope) -> Result<Vec<Group>, ClusterError> {
         let namespace = match (&scope.namespace, self.kind) {
             _ if scope.all_namespaces => None,
@@ -138,7 +138,7 @@ impl Selection {
             Some(name) if groups.is_empty() => {
                 let within = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
                 let what = format!("there is no Pod of {} {name}{within}", self.kind.noun());
-                Err(ClusterError::new(what, "see kubectl get pods, and choose the namespace with -n or -A"))
+                Err(ClusterError::new(what, "list Pods with kubectl get pods, and choose the namespace with -n or -A"))
             }
             _ => Ok(groups),
         }

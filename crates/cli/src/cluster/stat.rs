@@ -1,4 +1,5 @@
-//! `leno stat`: the calls that proxies counted over a few seconds, as servers (inbound) or as clients (outbound, `--to`).
+//! `leno stat`: the calls that proxies counted within a few seconds, as servers (inbound) or as clients (outbound,
+//! `--to`).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,78 +19,78 @@ use super::scrape::{Sample, Scrape};
 use super::select::{Group, Scope, Selection};
 use super::table::{Output, Table, show};
 
-/// Longest window.
+/// Longest measurement: 1 h.
 const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Options of `leno stat`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// deploy, sts, ds, jobs, pods or ns, or one of them as deploy/web
+    /// deploy, sts, ds, jobs, pods or ns, or one object as deploy/web
     #[arg(value_name = "KIND[/NAME]")]
     selection: Selection,
-    /// The name of one
+    /// Name of one object
     #[arg(value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     scope: Scope,
-    /// Calls that the workloads make, by destination: to one Service, as echo or echo.shop:50051, or without a value to all
+    /// Show calls that the workloads make, by destination: to one Service, as echo or echo.shop:50051, or to all if no
+    /// value follows
     #[arg(long, value_name = "SERVICE", num_args = 0..=1, conflicts_with = "from")]
     to: Option<Option<Destination>>,
-    /// Only calls of clients with this service account, as web or shop/web; - stands for clients without an identity
+    /// Show only calls from clients with this service account, as web or shop/web; - means clients without an identity
     #[arg(long, value_name = "SERVICE-ACCOUNT")]
     from: Option<Caller>,
-    /// For how long calls are counted: 1s to 1h
+    /// How long to count calls: 1s to 1h
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_window)]
     window: Duration,
-    /// How the numbers are shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
     connect: Connect,
 }
 
-/// One line: what the proxies of some Pods counted of calls to their applications, or of their applications' calls to one destination.
+/// One row: the calls that some Pods' proxies counted, inbound, or outbound to one destination.
 #[derive(Debug, Serialize)]
 struct Row {
     namespace: String,
     name: String,
-    /// What is called, in the client's view: a Service's port, or the addresses that are none.
+    /// The destination of outbound calls: a Service's port, or the addresses of no Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
     pods: usize,
-    /// Those that have a proxy.
+    /// Pods that have a proxy.
     meshed_pods: usize,
     #[serde(flatten)]
     traffic: Option<Figures>,
 }
 
-/// Numbers for people; none where there was nothing to measure.
+/// Derived figures; `None` if there was nothing to measure.
 #[derive(Debug, PartialEq, Serialize)]
 struct Figures {
     calls_per_second: f64,
-    /// Of the calls that were answered, 0 to 1.
+    /// Share of answered calls that succeeded, 0 to 1.
     success_rate: Option<f64>,
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
-    /// The part of the calls that went over mutual TLS, 0 to 1.
+    /// Share of calls over mutual TLS, 0 to 1.
     tls_share: Option<f64>,
     tcp_connections: f64,
 }
 
-/// What was counted, which adds up.
+/// Raw counts, which can be added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Traffic {
     calls: f64,
     secure_calls: f64,
     successes: f64,
     responses: f64,
-    /// Responses that took at most so many microseconds.
+    /// Number of responses that took at most this many microseconds.
     latencies: BTreeMap<u64, f64>,
     connections: f64,
 }
 
 impl Options {
-    /// Measures and shows.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let selection = self.selection.with_name(self.name.as_ref())?;
         let rows = super::block_on(self.measure(&selection))??;
@@ -113,7 +114,7 @@ impl Options {
         let start = Instant::now();
         let before = metrics::pages(&cluster, meshed()).await;
         sleep_until(start + self.window).await;
-        // A proxy that did not answer has been reported, and is left out.
+        // Skip proxies that did not answer the first time; they were reported then.
         let after = metrics::pages(&cluster, meshed().filter(|pod| before.contains_key(&metrics::key(pod)))).await;
         progress.finish_and_clear();
         let view = self.view();
@@ -121,7 +122,7 @@ impl Options {
     }
 }
 
-/// The lines of a group: one of the calls to it, or one for each destination of its own.
+/// The rows of a group: one row for inbound calls, or one row for each destination.
 fn rows(group: &Group, view: &View, before: &Pages, after: &Pages, window: Duration) -> Vec<Row> {
     let of_group = group.pods.iter().filter_map(|pod| {
         let key = metrics::key(pod);
@@ -161,18 +162,19 @@ fn rows(group: &Group, view: &View, before: &Pages, after: &Pages, window: Durat
 }
 
 impl Traffic {
-    /// What one proxy counted in the window, in the series that `counts` selects. Of connections, those that are open `now`.
+    /// The counts of one proxy for the series that `counts` selects. Counters come from `grown`; open connections from
+    /// the second page, `now`.
     fn of(grown: &Scrape, now: &Scrape, counts: impl Fn(&Sample) -> bool) -> Self {
         let sum = |scrape: &Scrape, name: &str, label: Option<(&str, &str)>| {
             let labels = label.as_slice();
-            // The sum of nothing would be minus zero.
+            // `Iterator::sum` of no floats is -0.0.
             scrape.all(name, labels).filter(|sample| counts(sample)).fold(0.0, |sum, sample| sum + sample.value)
         };
         let mut latencies = BTreeMap::new();
         for bucket in grown.all("response_latency_ms_bucket", &[]).filter(|bucket| counts(bucket)) {
             *latencies.entry(bound_us(bucket.label("le"))).or_default() += bucket.value;
         }
-        // The connections of clients, or those to servers: on the side that is not the own application's.
+        // Count connections on the peer's side only, not those to the local application.
         let peer = now.all("tcp_open_connections", &[]).filter(|sample| {
             let far = if sample.label("direction") == "inbound" { "src" } else { "dst" };
             sample.label("peer") == far && counts(sample)
@@ -213,8 +215,8 @@ impl Traffic {
         }
     }
 
-    /// The latency that this part of the responses was within, as Prometheus' histogram_quantile: evenly spread within a
-    /// bucket, and what is beyond the last bound counts as that.
+    /// Estimates a latency quantile as Prometheus' histogram_quantile does: linear within a bucket. A quantile above
+    /// the last finite bound is reported as that bound.
     fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         let total = self.latencies.get(&u64::MAX).copied().filter(|total| *total > 0.0)?;
         let rank = quantile * total;
@@ -231,10 +233,10 @@ impl Traffic {
     }
 }
 
-/// The upper bound of a bucket in whole microseconds; the largest number for the one without a bound.
+/// Upper bound of a bucket in microseconds; `u64::MAX` for the bucket without a bound.
 fn bound_us(milliseconds: &str) -> u64 {
     let bound = milliseconds.parse::<f64>().ok().filter(|bound| bound.is_finite());
-    // A conversion from floating point saturates.
+    // A cast from floating point saturates.
     bound.map_or(u64::MAX, |milliseconds| (milliseconds * 1_000.0) as u64)
 }
 

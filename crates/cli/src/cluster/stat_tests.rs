@@ -2,8 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-/// A page of a proxy that has answered `calls` calls, all but one in ten over TLS, one in twenty of them with an error; half of them
-/// within 5 ms and all within 10 ms.
+/// Metrics page of a proxy after `calls` calls: 90 % over TLS, 5 % with an error, half within 5 ms and all within 10
+/// ms.
 fn page(calls: u64) -> Scrape {
     let lines = [
         format!(
@@ -30,7 +30,7 @@ fn page(calls: u64) -> Scrape {
     Scrape::parse(&lines.join("\n"))
 }
 
-/// What was counted between two pages, inbound.
+/// The inbound traffic between two pages.
 fn between(before: &Scrape, after: &Scrape) -> Traffic {
     Traffic::of(&after.since(before), after, |sample| View::Inbound(None).has(sample))
 }

@@ -1,4 +1,4 @@
-//! What commands show: a table for people, JSON or YAML for programs.
+//! Output of commands: a table for people, JSON or YAML for programs.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -9,10 +9,9 @@ use serde::Serialize;
 
 use super::plain::line;
 
-/// How something is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Columns, for people
+    /// A table for people
     #[default]
     Table,
     /// JSON
@@ -21,7 +20,7 @@ pub(crate) enum Output {
     Yaml,
 }
 
-/// Rows under a head. Numbers stand at the right of their column.
+/// Rows below a header. Numbers are right-aligned.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -35,7 +34,7 @@ struct Column {
 }
 
 impl Table {
-    /// A table with these columns; a head that begins with `#` is of numbers.
+    /// A table with these columns; a column whose header begins with `#` holds numbers.
     pub(crate) fn new(heads: &[&'static str]) -> Self {
         let column = |head: &&'static str| match head.strip_prefix('#') {
             Some(head) => Column { head, is_number: true },
@@ -44,7 +43,7 @@ impl Table {
         Self { columns: heads.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row, which has a cell for each column.
+    /// Adds a row, with one cell for each column.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| line(&cell)).collect());
     }
@@ -69,7 +68,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Writes a value to standard output, or for people what `table` makes of it.
+/// Writes a value to standard output; for people, `table` formats it.
 pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T) -> String) -> io::Result<()> {
     let text = match output {
         Output::Table => table(value),
@@ -79,7 +78,7 @@ pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&
     io::stdout().write_all(text.as_bytes())
 }
 
-/// Whether standard output takes colours: it is a terminal, and nobody said NO_COLOR (no-color.org).
+/// Whether standard output supports colours: it is a terminal, and NO_COLOR is not set (no-color.org).
 pub(crate) fn has_colours() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -1,4 +1,4 @@
-//! `leno uninstall`: the objects of an installation as the cluster has them, for `kubectl delete`.
+//! `leno uninstall`: prints the objects of an installation, as the cluster has them, for `kubectl delete`.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -27,14 +27,14 @@ use serde_json::{Value, json};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::{pods, policies};
 
-/// The labels of what the chart makes, and of what the control plane makes.
+/// Labels of the objects that the chart creates, and of those that the control plane creates.
 const LABELS: [&str; 2] = ["app.kubernetes.io/part-of=leno", "app.kubernetes.io/managed-by=leno-control"];
 
-/// Most meshed workloads that are named.
+/// Most meshed workloads that a warning lists.
 const NAMED_MAX: usize = 5;
 
-/// The order in which objects go: first what would refuse others' Pods, then what would make objects again, and last the
-/// namespace.
+/// Order of deletion: first the objects that could refuse other Pods, then those that would create objects again, and
+/// last the namespace.
 const ORDER: [&str; 17] = [
     "ValidatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",
@@ -58,7 +58,7 @@ const ORDER: [&str; 17] = [
 /// Options of `leno uninstall`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Leave the custom resource definitions, and with them all policies
+    /// Keep the custom resource definitions, and with them all policies
     #[arg(long)]
     keep_crds: bool,
     #[command(flatten)]
@@ -72,11 +72,11 @@ struct Found {
     kind: String,
     namespace: Option<String>,
     name: String,
-    /// Whether it belongs to a release of Helm.
+    /// Whether it belongs to a Helm release.
     is_helms: bool,
 }
 
-/// What stays behind, or goes with what is deleted.
+/// Objects outside the installation that its removal affects.
 #[derive(Debug, Default)]
 struct Bystanders {
     /// Pods with a container of the mesh, which needs certificates.
@@ -85,7 +85,7 @@ struct Bystanders {
 }
 
 impl Options {
-    /// Writes the objects, and warns of what will suffer.
+    /// Writes the objects, and warns about workloads and policies that their deletion affects.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let (mut found, bystanders) = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -102,11 +102,11 @@ impl Options {
     }
 }
 
-/// The objects as YAML, as little of each as it takes to delete it.
+/// The objects as YAML, reduced to the fields that `kubectl delete` needs.
 fn text(found: &mut Vec<Found>) -> String {
     let place = |object: &Found| ORDER.iter().position(|kind| *kind == object.kind).unwrap_or(ORDER.len());
     found.sort_by(|a, b| (place(a), &a.namespace, &a.name).cmp(&(place(b), &b.namespace, &b.name)));
-    // One may have both labels.
+    // An object may have both labels and be listed twice.
     found.dedup();
     found.iter().map(|object| format!("---\n{}", yaml::write(&object.minimal()))).collect()
 }
@@ -114,11 +114,11 @@ fn text(found: &mut Vec<Found>) -> String {
 fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
     let mut lines = Vec::new();
     if found.is_empty() {
-        lines.push("nothing of Leno is in this cluster".to_owned());
+        lines.push("this cluster has no object of Leno".to_owned());
     }
     if found.iter().any(|object| object.is_helms) {
         lines.push(format!(
-            "Helm installed this: helm uninstall leno --namespace {CONTROL_NAMESPACE} forgets the release too"
+            "Helm installed this: helm uninstall leno --namespace {CONTROL_NAMESPACE} removes the release record too"
         ));
     }
     if let [first, ..] = bystanders.meshed.as_slice() {
@@ -130,7 +130,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
-            "Pods whose {PROXY} or {GRPC} gets no new certificate and stops within a day: {}, of {shown}{more}; first: \
+            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and stops within a day: {}, of {shown}{more}; first: \
              kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
             bystanders.meshed.len(),
             pods::owner(first).restart(&namespace)
@@ -138,12 +138,14 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
     }
     if bystanders.policies > 0 && found.iter().any(|object| object.kind == "CustomResourceDefinition") {
         let count = bystanders.policies;
-        lines.push(format!("AuthorizationPolicies that go with their definition: {count}; --keep-crds leaves them"));
+        lines.push(format!(
+            "AuthorizationPolicies that Kubernetes deletes with their definition: {count}; --keep-crds keeps them"
+        ));
     }
     lines
 }
 
-/// As `deployment shop/web`.
+/// The workload of a Pod, as `deployment shop/web`.
 fn workload(pod: &Pod) -> String {
     let owner = pods::owner(pod);
     format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
@@ -179,7 +181,7 @@ async fn find(cluster: &Cluster) -> Result<Vec<Found>, ClusterError> {
     Ok(try_join_all(lists).await?.concat())
 }
 
-/// The names of one kind's objects; nothing else of them is asked for.
+/// Lists one kind's objects; requests metadata only.
 async fn list<K>(cluster: &Cluster, api: Api<K>, labels: &str) -> Result<Vec<Found>, ClusterError>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + serde::de::DeserializeOwned,
@@ -199,7 +201,7 @@ async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
     Ok(Bystanders { meshed, policies: policies.len() })
 }
 
-/// Whether a Pod keeps a container of the mesh. The control plane's own Pods go with it.
+/// Whether a Pod of the mesh outlives the installation. The control plane's own Pods do not.
 fn stays_with_a_proxy(pod: &Pod) -> bool {
     pods::sidecar(pod).is_some() && pods::is_alive(pod) && !pods::is_control(pod)
 }

@@ -57,7 +57,7 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
     let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: 0 });
     assert_eq!(lines.len(), 1);
     assert!(
-        lines[0].starts_with("Pods whose leno-proxy or leno-grpc gets no new certificate ")
+        lines[0].starts_with("Pods whose leno-proxy or leno-grpc can no longer renew its certificate ")
             && lines[0].contains(": 7, of pod shop/debug-1, "),
         "{}",
         lines[0]
@@ -86,7 +86,10 @@ fn the_control_planes_own_pods_are_no_pods_that_stay_with_a_proxy() {
 fn policies_are_mentioned_if_they_go() {
     let bystanders = Bystanders { meshed: Vec::new(), policies: 3 };
     let lines = warnings(&[found("CustomResourceDefinition", None, "a")], &bystanders);
-    assert_eq!(lines, ["AuthorizationPolicies that go with their definition: 3; --keep-crds leaves them"]);
+    assert_eq!(
+        lines,
+        ["AuthorizationPolicies that Kubernetes deletes with their definition: 3; --keep-crds keeps them"]
+    );
     assert!(warnings(&[found("Namespace", None, "leno")], &bystanders).is_empty());
 }
 
@@ -94,5 +97,5 @@ fn policies_are_mentioned_if_they_go() {
 fn a_release_of_helm_is_helms_to_uninstall() {
     let helms = Found { is_helms: true, ..found("Deployment", Some("leno"), "leno-control") };
     assert!(warnings(&[helms], &Bystanders::default())[0].contains("helm uninstall leno --namespace leno"));
-    assert_eq!(warnings(&[], &Bystanders::default()), ["nothing of Leno is in this cluster"]);
+    assert_eq!(warnings(&[], &Bystanders::default()), ["this cluster has no object of Leno"]);
 }

@@ -1,7 +1,7 @@
-//! `leno upgrade`: the objects of this version for an installation that is there, with the values that it was made with.
+//! `leno upgrade`: renders this version's objects for an existing installation, and keeps the installation's values.
 //!
-//! `leno install` and `leno upgrade` write what differs from the chart's defaults into an annotation of the ConfigMap
-//! leno-config. A newer chart's defaults come in by an upgrade, and what people chose stays.
+//! `leno install` and `leno upgrade` record the values that differ from the chart's defaults in an annotation of the
+//! ConfigMap leno-config. An upgrade thus takes the newer chart's defaults, and keeps the values that people chose.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::install::{Parts, ValueOptions, render};
 pub(crate) struct Options {
     #[command(flatten)]
     values: ValueOptions,
-    /// Begin with the chart's values, and not with those that the installation was made with
+    /// Start from the chart's default values, not from those of the installation
     #[arg(long)]
     reset_values: bool,
     #[command(flatten)]

@@ -18,7 +18,7 @@ fn upgraded(arguments: &[&str], running: &Running) -> Result<Vec<Value>, String>
     Ok(yaml::split(&text).expect("it is YAML").into_iter().map(|document| document.value).collect())
 }
 
-/// An installation of a version whose ConfigMap has these annotations.
+/// An installation of this version, with these annotations on its ConfigMap.
 fn running(version: &str, annotations: &Value) -> Running {
     let config = json!({"metadata": {"name": "leno-config", "annotations": annotations}});
     let deployment = json!({

@@ -1,4 +1,4 @@
-//! `leno version`: that of this program, of the control plane, and of proxies.
+//! `leno version`: the versions of this program, of the control plane and of the proxies.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,10 +18,10 @@ use super::table::{Output, show};
 /// Options of `leno version`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Of this program alone; no cluster is asked
+    /// Show the version of this program only, without asking a cluster
     #[arg(long)]
     client: bool,
-    /// How versions are shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -35,21 +35,21 @@ struct Versions {
     cluster: Option<ClusterVersions>,
 }
 
-/// What runs in the cluster, or why that is not known.
+/// The versions in the cluster, or why they are not known.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ClusterVersions {
     Known {
-        /// None where Leno is not installed.
+        /// `None` if Leno is not installed.
         control_plane: Option<String>,
-        /// How many proxies have each version.
+        /// Number of proxies by version.
         proxies: BTreeMap<String, usize>,
     },
     Unknown(String),
 }
 
 impl Options {
-    /// Shows them; that there is no cluster is no failure.
+    /// Shows the versions. A cluster that cannot be reached is not a failure.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let cluster = match self.client {
             true => None,
@@ -72,7 +72,7 @@ impl Options {
 }
 
 fn known(deployment: Option<&Deployment>, meshed: &[Pod]) -> ClusterVersions {
-    let untold = || "a version that it does not tell".to_owned();
+    let untold = || "an unknown version".to_owned();
     let control_plane =
         deployment.map(|deployment| deployment.labels().get(VERSION_LABEL).cloned().unwrap_or_else(untold));
     let mut proxies = BTreeMap::new();

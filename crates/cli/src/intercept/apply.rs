@@ -1,4 +1,4 @@
-//! Loads, removes and shows rules, by the programs that know how.
+//! Loads, removes and shows rules through nft or iptables.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,23 +11,22 @@ use super::options::{Choice, Options};
 use super::{Error, nft};
 use crate::program::{self, ProgramError};
 
-/// Who loads the rules.
+/// The program that loads the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
-    /// nft.
     Nft,
     /// iptables-legacy and ip6tables-legacy.
     IptablesLegacy,
-    /// iptables and ip6tables, of whichever kind the machine has under these names.
+    /// iptables and ip6tables, in the variant that the machine installs under these names.
     Iptables,
 }
 
 const ALL: [Backend; 3] = [Backend::Nft, Backend::IptablesLegacy, Backend::Iptables];
 
-/// Puts the rules in force, and removes those that another backend has.
+/// Puts the rules in force, and removes rules that another backend loaded.
 ///
 /// # Errors
-/// When the caller may not, or none of the allowed backends works.
+/// If the caller lacks the permission, or no allowed backend works.
 pub(super) fn up(options: &Options) -> Result<(), Error> {
     need_permission()?;
     let mut failures = Vec::new();
@@ -40,7 +39,8 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     Err(none_works(failures))
 }
 
-/// Of programs that are not installed only the first is worth naming, and only when no other was to be had.
+/// The error to report if every backend failed. Missing programs are reported only if all are missing, and then only
+/// the first.
 fn none_works(mut failures: Vec<ProgramError>) -> Error {
     let is_missing = |failure: &ProgramError| matches!(failure, ProgramError::Missing { .. });
     if failures.iter().all(is_missing) {
@@ -53,16 +53,16 @@ fn none_works(mut failures: Vec<ProgramError>) -> Error {
 /// Removes the rules of all backends.
 ///
 /// # Errors
-/// When the caller may not, or a backend does not let go.
+/// If the caller lacks the permission, or a backend fails to remove its rules.
 pub(super) fn down() -> Result<(), Error> {
     need_permission()?;
     ALL.into_iter().try_for_each(Backend::remove)
 }
 
-/// The rules in force, as the backend that has them writes them.
+/// The rules in force, in the notation of the backend that loaded them.
 ///
 /// # Errors
-/// When the caller may not see them.
+/// If the caller lacks the permission.
 pub(super) fn show() -> Result<String, Error> {
     need_permission()?;
     let mut shown = nft_rules().unwrap_or_default();
@@ -77,12 +77,12 @@ pub(super) fn show() -> Result<String, Error> {
         }
     }
     if shown.is_empty() {
-        shown.push_str("no connections are intercepted here; leno intercept up begins to\n");
+        shown.push_str("no connections are intercepted here; leno intercept up starts it\n");
     }
     Ok(shown)
 }
 
-/// What would be loaded, by the first allowed backend that is installed; needs no permission.
+/// The rules that the first installed and allowed backend would load. Needs no permission.
 pub(super) fn preview(options: &Options) -> String {
     let is_installed = |backend: &&Backend| find_program(backend.program(Family::V4)).is_some();
     let backends = allowed(options.backend);
@@ -115,7 +115,8 @@ impl Backend {
             let program = self.program(family);
             let loaded = restore(program, &iptables::up(&options.redirection, family, &save(program)));
             if loaded.is_err() {
-                // One family without the other would be half a mesh; why it failed is the better news.
+                // Remove the first family's rules: intercepting only one family would bypass the mesh for the other.
+                // The first error is the one to report.
                 let _ = self.remove();
                 return loaded;
             }
@@ -139,7 +140,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Whether both are one program: on some machines iptables is a link to iptables-legacy.
+    /// Whether both names are the same program: on some machines iptables links to iptables-legacy.
     fn is_same(self, other: Self) -> bool {
         let file = |backend: Self| find_program(backend.program(Family::V4)).and_then(|path| path.canonicalize().ok());
         self == other || file(self).is_some_and(|own| file(other) == Some(own))
@@ -156,25 +157,25 @@ impl Backend {
     }
 }
 
-/// The families that the kernel has.
+/// The address families that the kernel supports.
 fn families() -> impl Iterator<Item = Family> {
     let has_v6 = Path::new("/proc/net/if_inet6").exists();
     [Family::V4, Family::V6].into_iter().filter(move |family| *family == Family::V4 || has_v6)
 }
 
-/// Our table; `None` if there is none, as when there is no nft or no nf_tables.
+/// Our table. `None` if it does not exist, or nft or nf_tables is missing.
 fn nft_rules() -> Option<String> {
     let [family, name] = nft::TABLE;
     program::run("nft", &["list", "table", family, name], "").ok()
 }
 
-/// What iptables-save says; nothing where it is not installed or the kernel has no such tables.
+/// The output of iptables-save; empty if it is not installed or the kernel has no such tables.
 fn save(program: &str) -> String {
     let none: [&str; 0] = [];
     program::run(&format!("{program}-save"), &none, "").unwrap_or_default()
 }
 
-/// `--wait`: somebody else may be changing rules at this moment.
+/// `--wait`: another program may hold the lock to change rules.
 fn restore(program: &str, rules: &str) -> Result<(), ProgramError> {
     program::run(&format!("{program}-restore"), &["--noflush", "--wait", "5"], rules).map(drop)
 }

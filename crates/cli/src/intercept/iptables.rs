@@ -1,7 +1,7 @@
-//! The rules as iptables and ip6tables have them: two chains of our own in the nat table, and one jump to each.
+//! The rules in iptables' notation: two chains of our own in the nat table, and one jump to each.
 //!
-//! What is installed already is read from the output of iptables-save; the text is input of iptables-restore
-//! --noflush, which takes all of it or nothing.
+//! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies all of it or
+//! none.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,13 @@ use leno_intercept::Redirection;
 const INBOUND: &str = "LENO_INBOUND";
 const OUTBOUND: &str = "LENO_OUTBOUND";
 
-/// Which addresses a table is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// iptables.
     V4,
-    /// ip6tables.
     V6,
 }
 
-/// Puts the rules in force, in place of those that `saved` has.
+/// Puts the rules in force, in place of our rules in `saved`.
 pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     let mut text = format!("*nat\n:{INBOUND} - [0:0]\n:{OUTBOUND} - [0:0]\n");
     for jump in jumps(saved) {
@@ -31,14 +28,14 @@ pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     for rule in outbound(options, family) {
         line(&mut text, &format!("-A {OUTBOUND} {rule}"));
     }
-    // First in their chains, so that an address is seen as the application called it.
+    // Our jumps come first in their chains, so that our rules see the address that the application called.
     line(&mut text, &format!("-I PREROUTING -p tcp -j {INBOUND}"));
     line(&mut text, &format!("-I OUTPUT -p tcp -j {OUTBOUND}"));
     text.push_str("COMMIT\n");
     text
 }
 
-/// Removes what `saved` has of ours; `None` if that is nothing.
+/// Removes our rules in `saved`; `None` if there are none.
 pub(super) fn down(saved: &str) -> Option<String> {
     let chains = [INBOUND, OUTBOUND].map(|chain| format!(":{chain} "));
     let chains: Vec<&str> = nat(saved).filter(|line| chains.iter().any(|chain| line.starts_with(chain))).collect();
@@ -57,7 +54,7 @@ pub(super) fn down(saved: &str) -> Option<String> {
     Some(text)
 }
 
-/// The rules of ours that `saved` has.
+/// Our rules in `saved`.
 pub(super) fn rules(saved: &str) -> impl Iterator<Item = &str> {
     nat(saved).filter(|line| line.starts_with("-A ") && line.contains("LENO_"))
 }

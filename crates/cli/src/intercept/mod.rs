@@ -1,11 +1,11 @@
 //! `leno intercept`: redirects the TCP connections of a network namespace to the proxy that runs in it.
 //!
-//! - Inbound (PREROUTING): what comes from elsewhere to an address of this namespace goes to the inbound port.
-//! - Outbound (OUTPUT): what anybody but the proxy's own user calls goes to the outbound port.
+//! - Inbound (PREROUTING): connections from outside to an address of this namespace go to the inbound port.
+//! - Outbound (OUTPUT): connections of every user but the proxy's go to the outbound port.
 //!
-//! What stays on loopback is left alone in both directions: an application that calls 127.0.0.1, or its own address,
-//! talks to itself, as it does without a mesh. A Service's address is never one of the namespace's own, so calls to
-//! one's own Service do go through the proxy. UDP, and with it DNS, is never touched.
+//! Loopback traffic is not redirected in either direction: an application that calls 127.0.0.1, or its own address,
+//! reaches itself, as without a mesh. A Service's address is never one of the namespace's own addresses, so calls to
+//! the application's own Service do pass the proxy. UDP, and with it DNS, is never redirected.
 //!
 //! [`options`] -> text ([`nft`] or [`iptables`]) -> [`apply`], the only file that changes anything.
 
@@ -19,38 +19,37 @@ use leno_intercept::SamePort;
 
 use crate::program::ProgramError;
 
-/// What can be done about interception.
+/// Actions on the interception.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Redirect this network namespace's TCP connections to the proxy; a second time replaces the first
+    /// Redirect this network namespace's TCP connections to the proxy; a second call replaces the rules of the first
     Up(options::Options),
-    /// Remove every rule that `up` made, whichever backend it used
+    /// Remove every rule that `up` loaded, with any backend
     Down,
     /// Show the rules that are in force
     Show,
 }
 
-/// Why connections are not intercepted.
+/// Why the command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// The caller may not change rules.
+    /// The caller may not change netfilter rules.
     #[error("changing netfilter rules needs CAP_NET_ADMIN; run it as root: sudo leno intercept ..")]
     NotPermitted,
-    /// Both sides cannot share a port.
+    /// Inbound and outbound need different ports.
     #[error(transparent)]
     SamePort(#[from] SamePort),
-    /// None of the backends took the rules.
+    /// No backend could load the rules.
     #[error(
-        "the kernel took no rules ({0}); it needs nf_tables, or ip_tables, with NAT: modprobe nft_redir nft_fib_inet"
+        "the kernel accepted no rules ({0}); it needs nf_tables, or ip_tables, with NAT: modprobe nft_redir nft_fib_inet"
     )]
     NoBackend(String),
-    /// A program failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
 
-/// Redirects the connections of the namespace that the calling thread is in, all but those of `proxy_uid`, to the
-/// usual ports.
+/// Redirects the connections of the calling thread's network namespace to the default ports, except those of
+/// `proxy_uid`.
 ///
 /// # Errors
 /// As `leno intercept up`.
@@ -59,10 +58,6 @@ pub(crate) fn up(proxy_uid: u32) -> Result<(), Error> {
 }
 
 impl Command {
-    /// Does it.
-    ///
-    /// # Errors
-    /// When the caller may not, or no backend works.
     pub(crate) fn run(&self) -> Result<(), Error> {
         match self {
             Self::Up(options) => {

@@ -1,19 +1,19 @@
-//! The rules as nftables has them: one table of our own, for both families.
+//! The rules for nftables: one table of our own, for both families.
 
 use std::fmt::Write as _;
 
 use leno_intercept::{PortRange, Redirection, Subnet};
 
-/// The table's family and name, as nft's commands take them.
+/// The table's family and name, as arguments of nft.
 pub(super) const TABLE: [&str; 2] = ["inet", "leno"];
 
 /// Removes the table, which must exist.
 pub(super) const DOWN: &str = "delete table inet leno\n";
 
-/// One transaction that puts the rules in force, whether or not some are already.
+/// One transaction that loads the rules, and replaces our earlier rules if there are any.
 ///
-/// The chains come just before those that others have at netfilter's usual place for destination NAT (-100), so that
-/// an address is seen as the application called it.
+/// Our chains have a priority just before netfilter's usual one for destination NAT (-100), so that our rules see the
+/// address that the application called.
 pub(super) fn up(options: &Redirection) -> String {
     let mut inbound = String::new();
     for port in options.proxy_ports() {

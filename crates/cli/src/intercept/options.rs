@@ -7,7 +7,7 @@ use leno_intercept::Redirection;
 pub(crate) struct Options {
     #[command(flatten)]
     pub(super) redirection: Redirection,
-    /// Which part of netfilter to use; auto takes the first that works: nft, iptables-legacy, iptables
+    /// Part of netfilter to use; auto takes the first that works of nft, iptables-legacy, iptables
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pub(super) backend: Choice,
     /// Print the rules instead of loading them
@@ -20,20 +20,20 @@ pub(crate) struct Options {
 pub(super) enum Choice {
     /// nftables.
     Nft,
-    /// iptables and ip6tables, of the legacy kind where that works.
+    /// iptables and ip6tables, in the legacy variant if that works.
     Iptables,
-    /// Whichever works first.
+    /// The first backend that works.
     Auto,
 }
 
 impl Options {
-    /// Redirection to the usual ports, with no exceptions but the proxy's.
+    /// Redirection to the default ports, which excepts only the proxy.
     pub(super) fn new(proxy_uid: u32) -> Self {
         Self { redirection: Redirection::new(proxy_uid), backend: Choice::Auto, dry_run: false }
     }
 }
 
-/// The redirection that a command line asks for.
+/// The redirection that a command line describes.
 #[cfg(test)]
 pub(super) fn parse(words: &str) -> Result<Redirection, String> {
     #[derive(clap::Parser)]

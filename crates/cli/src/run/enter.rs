@@ -1,7 +1,7 @@
-//! `leno enter`: how `leno run` starts the program and the proxy. Not for people.
+//! `leno enter`: the first step of the program and the proxy that `leno run` starts. Not for direct use.
 //!
-//! It moves into the run's network namespace, gives up root, makes sure that it ends with its parent, and then
-//! becomes the program, or is the proxy.
+//! Enters the run's network namespace, gives up root, arranges to end with its parent, and then becomes the program or
+//! runs the proxy.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -21,34 +21,34 @@ use super::network;
 /// Options of `leno enter`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The process that must still be the parent
+    /// Process id of the expected parent
     #[arg(long)]
     pub(super) parent: u32,
-    /// The network namespace's file
+    /// File of the network namespace
     #[arg(long)]
     pub(super) namespace: PathBuf,
-    /// A file to have as /etc/hosts, in a mount namespace of its own
+    /// File to mount over /etc/hosts, in a separate mount namespace
     #[arg(long)]
     pub(super) hosts: Option<PathBuf>,
-    /// The user to become; the caller when not given
+    /// User to become; default: the caller
     #[arg(long, requires = "gid")]
     pub(super) uid: Option<u32>,
-    /// Its group
+    /// Group of that user
     #[arg(long)]
     pub(super) gid: Option<u32>,
-    /// Its other groups
+    /// Supplementary group of that user
     #[arg(long)]
     pub(super) group: Vec<u32>,
-    /// Be the proxy, with the arguments that follow
+    /// Run the proxy, with the arguments that follow
     #[arg(long)]
     pub(super) proxy: bool,
-    /// The program and its arguments, or those of the proxy
+    /// Program and its arguments, or the proxy's arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
     pub(super) args: Vec<OsString>,
 }
 
 impl Options {
-    /// The command line that is read as these options.
+    /// The command line that parses to these options.
     pub(super) fn to_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["enter".into(), format!("--parent={}", self.parent).into()];
         let mut path = |name: &str, path: &Path| {
@@ -69,24 +69,24 @@ impl Options {
         args
     }
 
-    /// Becomes the program, or is the proxy until its end.
+    /// Becomes the program, or runs the proxy to its end.
     ///
     /// # Errors
-    /// When the system refuses any of what comes before; a program that cannot be run is an exit code.
+    /// If the system refuses a preparation step. A program that cannot be run is an exit code instead.
     pub(crate) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         network::enter(&self.namespace).map_err(|error| format!("{}: {error}", self.namespace.display()))?;
         if let Some(hosts) = &self.hosts {
             replace_hosts(hosts).map_err(|error| format!("replacing /etc/hosts: {error}"))?;
         }
         self.become_user().map_err(|error| format!("giving up root: {error}"))?;
-        // After the change of user, which would undo it.
+        // Must follow the change of user, which clears it.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid().map(Pid::as_raw_pid) != i32::try_from(self.parent).ok() {
             return Err("the parent has ended".into());
         }
         if self.proxy {
             set_no_new_privs(true)?;
-            // A process that changed its user may not look at itself in /proc, where its metrics come from.
+            // A process that changed its user may not read its own /proc files, which supply its metrics.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
             let name = OsString::from("leno-proxy");
             return Ok(leno_proxy::main_with_args([name].into_iter().chain(self.args)));
@@ -94,11 +94,11 @@ impl Options {
         let (program, args) = self.args.split_first().ok_or("no program is named")?;
         let error = Command::new(program).args(args).exec();
         eprintln!("leno: {}: {error}", program.display());
-        // As shells have it.
+        // Exit codes as shells use them: 127 not found, 126 not executable.
         Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
     }
 
-    /// There is only one thread yet, so the thread's ids are the process's.
+    /// The process has a single thread at this point, so the thread's ids are the process's.
     fn become_user(&self) -> io::Result<()> {
         let (Some(uid), Some(gid)) = (self.uid, self.gid) else {
             return Ok(());
@@ -111,10 +111,10 @@ impl Options {
     }
 }
 
-#[allow(deprecated, reason = "the function that replaces it is unsafe for the sake of other flags than this one")]
+#[allow(deprecated, reason = "the replacement is unsafe because of flags that are not used here")]
 fn replace_hosts(hosts: &Path) -> io::Result<()> {
     rustix::thread::unshare(UnshareFlags::NEWNS)?;
-    // Nobody outside of this mount namespace is to see it.
+    // Private propagation: the mount must not be visible outside this mount namespace.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     Ok(mount_bind(hosts, "/etc/hosts")?)
 }

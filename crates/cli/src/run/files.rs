@@ -1,4 +1,4 @@
-//! Files that others read while they are replaced.
+//! Replaces files atomically while other processes read them.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use super::error::{Result, io as io_error};
 
-/// Who may read what holds no secret: everybody.
+/// Mode of files without secrets.
 pub(super) const PUBLIC: u32 = 0o644;
-/// Who may read keys: their owner.
+/// Mode of keys.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Writes a file aside and moves it into place; unless told otherwise it is root's.
+/// Writes a new file and renames it over the old one. The owner is root unless `owner` is set.
 ///
 /// # Errors
-/// When the system refuses any of it.
+/// If the system refuses a step.
 pub(super) fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<u32>) -> io::Result<()> {
-    // The proxy reads no hidden files.
+    // A hidden file, which the proxy does not read.
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     let aside = path.with_file_name(name);
@@ -32,19 +32,19 @@ pub(super) fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<u32>
     fs::rename(&aside, path)
 }
 
-/// Makes a directory that everybody may read, whatever the umask.
+/// Creates a world-readable directory, whatever the umask.
 ///
 /// # Errors
-/// When the system refuses it.
+/// If the system refuses it.
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     let make = || fs::create_dir_all(path).and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)));
     make().map_err(io_error(format!("making the directory {}", path.display())))
 }
 
-/// Removes a file; that there is none is fine.
+/// Removes a file. A missing file is not an error.
 ///
 /// # Errors
-/// When the system refuses it.
+/// If the system refuses it.
 pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -52,10 +52,10 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The files of a directory that are not hidden, sorted.
+/// The files of a directory except hidden ones, sorted.
 ///
 /// # Errors
-/// When it cannot be listed.
+/// If the directory cannot be listed.
 pub(super) fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory)? {

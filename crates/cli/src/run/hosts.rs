@@ -1,11 +1,11 @@
-//! The names of the mesh's services, as lines of an /etc/hosts.
+//! The names of the mesh's services, in the format of /etc/hosts.
 
 use std::fmt::Write as _;
 
 use leno_model::object::Service;
 
-/// The machine's own lines, and after them those of all `services` that have an address. Services of `namespace` can
-/// be called by their first name, as in a cluster.
+/// The machine's own lines, followed by all `services` that have an address. As in a cluster, services of `namespace`
+/// also have their short name.
 pub(super) fn hosts(own_lines: &str, services: &[Service], namespace: &str) -> String {
     let mut text = own_lines.to_owned();
     if !text.is_empty() && !text.ends_with('\n') {

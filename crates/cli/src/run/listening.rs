@@ -1,13 +1,13 @@
-//! Which ports a network namespace listens on, without connecting to them.
+//! Finds the ports on which a network namespace listens, without connecting to them.
 
 use std::fs;
 
 /// The state of a listening socket in proc_pid_net(5): TCP_LISTEN.
 const LISTEN: &str = "0A";
 
-/// Those of the TCP ports on which the network namespace of a process does not listen.
+/// The TCP ports of `ports` on which no process listens in the network namespace of `pid`.
 pub(super) fn unserved(pid: u32, ports: &[u16]) -> Vec<u16> {
-    // A kernel without IPv6 has only the first.
+    // A kernel without IPv6 has only the first table.
     let tables =
         ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
     let is_served = |port: &u16| tables.iter().any(|table| has_listener(table, *port));

@@ -1,8 +1,8 @@
-//! What a run tells the mesh about itself: a Service, shared by the runs of one service, and an EndpointSlice of its
-//! own.
+//! The manifests that a run writes for the mesh: a Service, shared by all runs of one service, and an EndpointSlice of
+//! its own.
 //!
-//! A Service stays while any run does, so that calls to a service that is restarted fail as calls to a service
-//! without endpoints do, and not as calls to an unknown name. One that the user's own manifests have comes first.
+//! The Service stays as long as any run lives. Calls to a service that restarts thus fail as calls to a service without
+//! endpoints, not as calls to an unknown name. A Service in the user's own manifests takes precedence.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,42 +18,35 @@ use super::error::{Error, Result, io};
 use super::files;
 use super::options::Subnet;
 
-/// The namespace of manifests that name none, as the proxy reads them.
+/// Namespace of manifests that name none, as in the proxy.
 const DEFAULT_NAMESPACE: &str = "default";
-/// What the names of the Services' files begin with.
+/// File name prefix of the Services.
 pub(super) const SERVICE_PREFIX: &str = "service.";
 
-/// Where proxies take connections from each other.
+/// Port on which proxies accept connections from each other.
 const INBOUND_PORT: u16 = 4143;
 
-/// A service's name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
-    /// Its namespace.
     pub(super) namespace: &'a str,
-    /// Its name there.
     pub(super) name: &'a str,
 }
 
-/// A run as the mesh sees it.
+/// A run, as the mesh sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoint<'a> {
-    /// The number of the run.
     pub(super) run: u16,
-    /// The service that it belongs to.
+    /// The service of the run.
     pub(super) service: Name<'a>,
-    /// Its address.
     pub(super) address: Ipv4Addr,
-    /// The identity of its proxy.
     pub(super) workload: &'a Workload,
-    /// The ports that it serves.
     pub(super) ports: &'a [u16],
 }
 
-/// Every Service in a directory of manifests. Files with mistakes are left out: the proxy's log says what they are.
+/// Every Service in a directory of manifests. Skips invalid files: the proxy's log reports the mistakes.
 ///
 /// # Errors
-/// When the directory cannot be listed.
+/// If the directory cannot be listed.
 pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
     let listed = files::list(directory).map_err(io(format!("listing {}", directory.display())))?;
     let parse = |path: PathBuf| {
@@ -65,10 +58,10 @@ pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
     Ok(manifests.flat_map(|manifest| manifest.objects).filter_map(service).collect())
 }
 
-/// Makes sure that there is a Service with an address and with these ports, of which there is at least one.
+/// Writes the Service, unless it exists with these ports and an address. `ports` has at least one member.
 ///
 /// # Errors
-/// When the user's own has no address, when all addresses are taken, or when the file cannot be written.
+/// If the user's own Service has no address, all addresses are taken, or the file cannot be written.
 pub(super) fn put_service(directory: &Path, name: Name<'_>, ports: &[u16], subnet: Subnet) -> Result<()> {
     let path = service_file(directory, name);
     let all = services(directory)?;
@@ -96,20 +89,20 @@ pub(super) fn put_service(directory: &Path, name: Name<'_>, ports: &[u16], subne
     write(&path, &text)
 }
 
-/// Tells the mesh of an endpoint.
+/// Adds an endpoint to the mesh.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub(super) fn put_endpoint(directory: &Path, endpoint: &Endpoint<'_>) -> Result<()> {
     let services = services(directory)?;
     let service = services.iter().find(|service| is_named(service, endpoint.service));
     write(&endpoint_file(directory, endpoint.run), &endpoint_manifest(endpoint, service))
 }
 
-/// Takes an endpoint from the mesh; says whether it was there.
+/// Removes an endpoint from the mesh; returns whether it existed.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// If the file cannot be removed.
 pub(super) fn remove_endpoint(directory: &Path, run: u16) -> Result<bool> {
     let path = endpoint_file(directory, run);
     let was_there = path.exists();
@@ -137,8 +130,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
     files::replace(path, text.as_bytes(), files::PUBLIC, None).map_err(io(format!("writing {}", path.display())))
 }
 
-/// An address that no Service has. The search begins where the name says, so that a service has the same one again
-/// as a rule.
+/// An address that no Service has. The search starts at a hash of the name, so that a service usually gets the same
+/// address again.
 fn free_address(name: Name<'_>, services: &[Service], subnet: Subnet) -> Result<Ipv4Addr> {
     let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| &service.cluster_ips).copied().collect();
     let mut hasher = DefaultHasher::new();
@@ -166,8 +159,8 @@ spec:
     )
 }
 
-/// Its ports have the names that the Service gives them, for by these they belong together. It names the proxy's
-/// inbound port because a program may call its own service: what stays within a namespace is not intercepted.
+/// The slice's ports use the Service's port names, which connect the two. It names the proxy's inbound port because a
+/// program may call its own service: connections within a namespace are not intercepted.
 fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
     let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
     let port_name = |port: u16| {

@@ -1,4 +1,4 @@
-//! A run's membership of the mesh: its number, its place on the network, and its files.
+//! A run's membership of the mesh: its number, its network and its files.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,36 +20,32 @@ use super::mirror::Mirror;
 use super::network::FIRST_RUN;
 use super::options::Options;
 
-/// The user that the proxies run as; it needs no line in /etc/passwd.
+/// User id of the proxies; it needs no entry in /etc/passwd.
 pub(super) const PROXY_UID: u32 = 2102;
 
-/// How long the other proxies may take to notice that an endpoint is gone.
+/// Time for the other proxies to notice that an endpoint was removed.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
 
-/// More than a step of the clock that files' times are taken from.
+/// Longer than one tick of the clock behind files' timestamps.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
-/// A run that is a member; dropping it removes it.
+/// A run that has joined the mesh. Dropping it removes the run.
 pub(super) struct Member<'a> {
-    /// What it is a member of.
     pub(super) mesh: &'a Mesh,
-    /// The number of the run.
     pub(super) run: u16,
-    /// The identity of its proxy.
     pub(super) workload: Workload,
     options: &'a Options,
     service: Name<'a>,
     mirrors: Vec<Mirror>,
-    /// When the manifests were last read.
     manifests_read: Option<SystemTime>,
     _alive: File,
 }
 
 impl<'a> Member<'a> {
-    /// Joins the mesh, without serving yet.
+    /// Joins the mesh; the program is not an endpoint yet.
     ///
     /// # Errors
-    /// When there is no address left, or the system refuses something; nothing is left behind then.
+    /// If no address is free, or the system refuses a step. Nothing is left behind then.
     pub(super) fn join(mesh: &'a Mesh, options: &'a Options, service: &'a str) -> Result<Self> {
         let subnet = options.subnet;
         let claimed = mesh.state.lock().and_then(|_lock| mesh.state.claim(FIRST_RUN, subnet.hosts()))?;
@@ -86,7 +82,7 @@ impl<'a> Member<'a> {
         self.write_hosts()
     }
 
-    /// Keys may be their owner's only, and the proxy is somebody else.
+    /// Copies the authority's files for the proxy's user: only its owner may read a key.
     fn issuer_mirror(&self) -> Result<Mirror> {
         let from = match &self.options.issuer {
             Some(directory) => directory.clone(),
@@ -117,7 +113,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// The certificate authority of runs that name none, made by the first.
+    /// The authority of runs without --issuer; the first such run creates it.
     fn shared_authority(&self) -> Result<PathBuf> {
         let directory = self.mesh.state.authority();
         if !directory.exists() {
@@ -129,55 +125,53 @@ impl<'a> Member<'a> {
         Ok(directory)
     }
 
-    /// Where the copies of the certificate authority's files are.
+    /// Directory with the copies of the authority's files.
     pub(super) fn issuer(&self) -> PathBuf {
         self.mesh.state.run(self.run).join("issuer")
     }
 
-    /// Where the run's /etc/hosts is.
     pub(super) fn hosts(&self) -> PathBuf {
         self.mesh.state.run(self.run).join("hosts")
     }
 
-    /// Where the proxy writes its log.
     pub(super) fn proxy_log(&self) -> PathBuf {
         let own = || self.mesh.state.run(self.run).join("proxy.log");
         self.options.proxy_log.clone().unwrap_or_else(own)
     }
 
-    /// What the caller has to say to the proxy.
+    /// The caller's arguments for the proxy.
     pub(super) fn proxy_args(&self) -> &[OsString] {
         &self.options.proxy_args
     }
 
-    /// What the caller calls the program.
+    /// The program's name, as the caller wrote it.
     pub(super) fn program(&self) -> &str {
         self.options.program.first().and_then(|program| program.to_str()).unwrap_or("the program")
     }
 
-    /// The ports that the program serves.
     pub(super) fn ports(&self) -> Vec<u16> {
         self.options.ports.iter().map(|port| port.get()).collect()
     }
 
-    /// Takes in what changed: the copied directories, and the services of the mesh.
+    /// Applies changes: to the copied directories, and to the services of the mesh.
     pub(super) fn refresh(&mut self) {
         for mirror in &self.mirrors {
-            // What cannot be read for a moment keeps its last copy.
+            // If a directory cannot be read now, its last copy stays.
             let _ = mirror.refresh();
         }
         let changed = fs::metadata(self.mesh.state.manifests()).and_then(|metadata| metadata.modified()).ok();
         if changed != self.manifests_read && self.write_hosts().is_ok() {
-            // A change at the same moment of a coarse clock would look like this one.
+            // A second change within the same clock tick would have the same timestamp, so read again until the tick
+            // has passed.
             let is_past = |at: &SystemTime| at.elapsed().is_ok_and(|since| since > CLOCK_STEP);
             self.manifests_read = changed.filter(is_past);
         }
     }
 
-    /// Tells the mesh that the program serves.
+    /// Adds the program to the mesh's endpoints.
     ///
     /// # Errors
-    /// When the manifest cannot be written.
+    /// If the manifest cannot be written.
     pub(super) fn publish(&self) -> Result<()> {
         let (service, workload, ports) = (self.service, &self.workload, &self.ports());
         let endpoint =
@@ -186,18 +180,18 @@ impl<'a> Member<'a> {
         manifests::put_endpoint(&self.mesh.state.manifests(), &endpoint)
     }
 
-    /// Tells the mesh that the program serves no more; says whether it did.
+    /// Removes the program from the mesh's endpoints; returns whether it was one.
     ///
     /// # Errors
-    /// When the manifest cannot be removed.
+    /// If the manifest cannot be removed.
     pub(super) fn withdraw(&self) -> Result<bool> {
         manifests::remove_endpoint(&self.mesh.state.manifests(), self.run)
     }
 
-    /// In place, because what is mounted over /etc/hosts is this very file.
+    /// Rewrites the file in place: the mount over /etc/hosts refers to this inode.
     fn write_hosts(&self) -> Result<()> {
         let services = manifests::services(&self.mesh.state.manifests())?;
-        // A machine without the file has no lines of its own.
+        // A machine without /etc/hosts has no lines of its own.
         let own_lines = fs::read_to_string("/etc/hosts").unwrap_or_default();
         let text = hosts(&own_lines, &services, &self.options.namespace);
         let path = self.hosts();
@@ -221,7 +215,7 @@ impl Drop for Member<'_> {
     }
 }
 
-/// A directory that only the proxy may look into.
+/// Creates a directory that only the proxy may read.
 fn make_private(path: &Path) -> Result<()> {
     let make = || {
         fs::create_dir_all(path)?;
@@ -231,12 +225,12 @@ fn make_private(path: &Path) -> Result<()> {
     make().map_err(io(format!("making the directory {}", path.display())))
 }
 
-/// Whether a proxy needs a file to have its identity issued.
+/// Whether the proxy needs a file of the authority to get its identity.
 fn is_of_authority(path: &Path) -> bool {
     [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
 }
 
-/// One prefix for each directory, so that runs which bring the same one share its copies.
+/// A prefix for each source directory, so that runs with the same --config share its copies.
 fn config_prefix(directory: &Path) -> Result<String> {
     let path = directory.canonicalize().map_err(io(format!("--config {}", directory.display())))?;
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! What the runs of one mesh share, and how a run is taken from it.
+//! The state that the runs of one mesh share, and the removal of a run from it.
 
 use super::error::{Result, io};
 use super::network::Network;
@@ -6,28 +6,26 @@ use super::options::Options;
 use super::state::State;
 use super::{manifests, mirror};
 
-/// The mesh of a command line.
+/// The mesh that a command line selects.
 pub(super) struct Mesh {
-    /// Its files.
     pub(super) state: State,
-    /// Its bridge and addresses.
     pub(super) network: Network,
 }
 
 impl Mesh {
-    /// The mesh that the options name; its directory is made if there is none.
+    /// Opens the mesh that the options name; creates its directory if necessary.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If the directory cannot be created.
     pub(super) fn open(options: &Options) -> Result<Self> {
         let network = Network { bridge: options.bridge.clone(), subnet: options.subnet };
         Ok(Self { state: State::open(&options.state)?, network })
     }
 
-    /// Removes what runs left behind that were killed; returns how many they were.
+    /// Removes what killed runs left behind; returns the number of such runs.
     ///
     /// # Errors
-    /// When something cannot be removed.
+    /// If something cannot be removed.
     pub(super) fn clean(&self) -> Result<usize> {
         let _lock = self.state.lock()?;
         let dead: Vec<u16> = self.state.numbers()?.into_iter().filter(|run| self.state.is_dead(*run)).collect();
@@ -35,10 +33,10 @@ impl Mesh {
         Ok(dead.len())
     }
 
-    /// Removes a run, and with the last one what all share; whoever calls it holds the lock.
+    /// Removes a run and, with the last run, the shared parts. The caller must hold the lock.
     ///
     /// # Errors
-    /// When something cannot be removed; it can be tried again.
+    /// If something cannot be removed; the call can be repeated.
     pub(super) fn remove(&self, run: u16) -> Result<()> {
         let manifests = self.state.manifests();
         manifests::remove_endpoint(&manifests, run)?;

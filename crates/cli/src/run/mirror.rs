@@ -1,4 +1,5 @@
-//! Copies of a directory's files that follow it: the proxy's user may not read what the caller keeps to itself.
+//! Copies a directory's files and keeps the copies up to date, because the proxy's user may be unable to read the
+//! caller's files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,28 +8,27 @@ use std::path::{Path, PathBuf};
 
 use super::files;
 
-/// A directory, and where its files are copied to.
 #[derive(Debug)]
 pub(super) struct Mirror {
-    /// Where they come from.
+    /// Source directory.
     pub(super) from: PathBuf,
-    /// Where they go.
+    /// Destination directory.
     pub(super) to: PathBuf,
-    /// What their names begin with there; no other file of `to` does.
+    /// Prefix of the copies' names; no other file in `to` has it.
     pub(super) prefix: String,
-    /// Which of them.
+    /// Selects the files to copy.
     pub(super) takes: fn(&Path) -> bool,
-    /// Who may read the copies.
+    /// Mode of the copies.
     pub(super) mode: u32,
-    /// Whose they are, unless root's.
+    /// Owner of the copies; root if `None`.
     pub(super) owner: Option<u32>,
 }
 
 impl Mirror {
-    /// Copies what is new, and removes copies of what is gone.
+    /// Copies new and changed files, and removes the copies of removed files.
     ///
     /// # Errors
-    /// When something cannot be read or written; what came before it is done.
+    /// If a file cannot be read or written; the files before it are done.
     pub(super) fn refresh(&self) -> io::Result<()> {
         let mut kept = Vec::new();
         for source in files::list(&self.from)?.into_iter().filter(|path| (self.takes)(path)) {
@@ -49,10 +49,10 @@ impl Mirror {
     }
 }
 
-/// Removes the files of `directory` whose names begin with `prefix`, if `is_due` says so.
+/// Removes the files of `directory` that have the prefix and for which `is_due` returns true.
 ///
 /// # Errors
-/// When one cannot be removed.
+/// If a file cannot be removed.
 pub(super) fn remove(directory: &Path, prefix: &str, is_due: impl Fn(&Path) -> bool) -> io::Result<()> {
     let has_prefix =
         |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(prefix.as_bytes()));

@@ -1,13 +1,14 @@
-//! `leno run`: an unmodified program in a network namespace of its own, with a proxy before it: a sidecar without
-//! Kubernetes.
+//! `leno run`: runs an unmodified program in its own network namespace, behind a proxy: a sidecar without Kubernetes.
 //!
-//! - [`options`] says what is asked for; [`error`] what can go wrong.
-//! - [`mesh`] is what all runs share, and removes dead ones; [`member`] joins it: a number in [`state`], a place on the [`network`], copies ([`mirror`]) of what the
-//!   proxy reads, [`manifests`] that others find it by, and [`hosts`] by which it finds others.
-//! - [`process`] starts proxy and program, both through [`enter`]; [`supervise`] goes along until the program ends.
+//! - [`options`] parses the command line; [`error`] has the errors.
+//! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: it gets a number in
+//!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`] so
+//!   that other runs find it, and [`hosts`] so that it finds other runs.
+//! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
+//!   ends.
 //!
-//! The namespaces reach each other and the machine itself, which is their gateway; nothing is changed that would let
-//! them go further. A run that was killed is removed by the next one, or by `leno run --clean`.
+//! The namespaces reach each other and the machine itself, which is their gateway. The tool changes nothing that would
+//! let them reach further. The next run, or `leno run --clean`, removes a run that was killed.
 
 pub(crate) mod enter;
 mod error;
@@ -37,10 +38,10 @@ use user::User;
 
 use crate::intercept;
 
-/// Runs the program to its end, and ends as it did.
+/// Runs the program to its end, and returns its exit code.
 ///
 /// # Errors
-/// When it cannot be given a place in the mesh.
+/// If the run cannot join the mesh.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -69,7 +70,7 @@ async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<Ex
     let mut program = process::start_program(&member, User::behind_sudo()?, &options.program)?;
     let status = supervise::supervise(&mut member, &mut signals, &mut proxy, &mut program).await;
     if status.is_err() {
-        // Without its proxy it can neither call nor be called.
+        // Without its proxy the program can neither call nor be called.
         let _ = program.kill();
         let _ = program.wait();
     }

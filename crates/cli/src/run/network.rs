@@ -1,8 +1,9 @@
-//! The network of the runs: one bridge, and for each run a network namespace with a virtual Ethernet device on it.
+//! The network of the runs: one bridge and, for each run, a network namespace with a virtual Ethernet device on the
+//! bridge.
 //!
-//! Whatever belongs to run 3 of the bridge leno0 is called `leno0-3`: its namespace and its end of the bridge. Within
-//! the namespace the device is `eth0`. Where the kernel hands bridged packets to iptables (br_netfilter, as Docker
-//! asks for), the machine's FORWARD rules must let them pass.
+//! Run 3 on the bridge leno0 uses the name `leno0-3` for its namespace and its end of the bridge. Within the namespace
+//! the device is `eth0`. If the kernel passes bridged packets to iptables (br_netfilter, which Docker enables), the
+//! machine's FORWARD rules must accept them.
 
 use std::fs::File;
 use std::io;
@@ -18,34 +19,31 @@ use super::error::{Result, io as io_error};
 use super::options::Subnet;
 use crate::program;
 
-/// The number of the first run; the bridge is host 1.
+/// Number of the first run; the bridge is host 1.
 pub(super) const FIRST_RUN: u16 = 2;
 const BRIDGE_HOST: u16 = 1;
 
-/// The bridge and the addresses on it.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
-    /// The bridge's name.
     pub(super) bridge: String,
-    /// The network of its addresses.
+    /// The subnet of the runs' addresses.
     pub(super) subnet: Subnet,
 }
 
 impl Network {
-    /// What everything of a run is called.
+    /// The name of a run's namespace and device.
     pub(super) fn name(&self, run: u16) -> String {
         format!("{}-{run}", self.bridge)
     }
 
-    /// A run's address.
     pub(super) fn address(&self, run: u16) -> Ipv4Addr {
         self.subnet.host(run)
     }
 
-    /// Makes the namespace of a run, and the bridge if there is none.
+    /// Creates the namespace of a run, and the bridge if necessary.
     ///
     /// # Errors
-    /// When `ip` fails.
+    /// If `ip` fails.
     pub(super) fn add(&self, run: u16) -> Result<()> {
         if !self.has_bridge() {
             ip(&["-batch", "-"], &self.bridge_commands())?;
@@ -57,10 +55,10 @@ impl Network {
         Ok(())
     }
 
-    /// Removes the namespace of a run with all that still runs in it; does nothing where there is none.
+    /// Removes the namespace of a run, and kills all processes in it. Does nothing if the namespace does not exist.
     ///
     /// # Errors
-    /// When `ip` fails.
+    /// If `ip` fails.
     pub(super) fn remove(&self, run: u16) -> Result<()> {
         let name = self.name(run);
         if !namespace(&name).exists() {
@@ -68,18 +66,18 @@ impl Network {
         }
         let pids = ip(&["netns", "pids", &name], "")?;
         for pid in pids.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
-            // It may have ended meanwhile.
+            // The process may have ended meanwhile.
             let _ = kill_process(pid, Signal::KILL);
         }
-        // The devices of a namespace end with it; one that was never moved into it would not.
+        // A namespace's devices end with it. A device that was never moved into it must be deleted.
         let _ = ip(&["link", "delete", "dev", &name], "");
         ip(&["netns", "delete", &name], "").map(drop)
     }
 
-    /// Removes the bridge, if there is one.
+    /// Removes the bridge, if it exists.
     ///
     /// # Errors
-    /// When `ip` fails.
+    /// If `ip` fails.
     pub(super) fn remove_bridge(&self) -> Result<()> {
         if self.has_bridge() {
             ip(&["link", "delete", "dev", &self.bridge], "")?;
@@ -87,10 +85,10 @@ impl Network {
         Ok(())
     }
 
-    /// Does something in the network namespace of a run, on a thread that is there and nowhere else.
+    /// Runs `action` on a separate thread within the network namespace of a run.
     ///
     /// # Errors
-    /// When there is no such namespace.
+    /// If the namespace does not exist.
     pub(super) fn inside<T: Send>(&self, run: u16, action: impl FnOnce() -> T + Send) -> Result<T> {
         let name = self.name(run);
         let path = namespace(&name);
@@ -99,7 +97,7 @@ impl Network {
             Ok(action())
         };
         let result = thread::scope(|scope| scope.spawn(act).join());
-        // A panic goes on where it would have gone without the thread.
+        // Continue a panic on the calling thread.
         let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         result.map_err(io_error(format!("entering the network namespace {name}")))
     }
@@ -122,8 +120,8 @@ link set {bridge} up
 
     fn outside_commands(&self, run: u16) -> String {
         let (bridge, name, [a, b, c, d]) = (&self.bridge, self.name(run), self.address(run).octets());
-        // The next run with this address is reached by those who remember the Ethernet address of this one. The first
-        // byte says that it is nobody's serial number.
+        // The Ethernet address follows from the IP address, so that neighbours with a cached entry reach the next run
+        // with this IP address. The first byte, 02, marks a locally administered address.
         let ethernet = format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
         format!(
             "\
@@ -146,7 +144,7 @@ route add default via {gateway}
     }
 }
 
-/// Where `ip netns` keeps a namespace.
+/// The file in which `ip netns` keeps a namespace.
 pub(super) fn namespace(name: &str) -> PathBuf {
     PathBuf::from("/var/run/netns").join(name)
 }
@@ -154,7 +152,7 @@ pub(super) fn namespace(name: &str) -> PathBuf {
 /// Moves the calling thread into a network namespace.
 ///
 /// # Errors
-/// When it does not exist, or the caller is not root.
+/// If the namespace does not exist, or the caller is not root.
 pub(super) fn enter(namespace: &Path) -> io::Result<()> {
     let namespace = File::open(namespace)?;
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)

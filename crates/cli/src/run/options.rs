@@ -1,5 +1,3 @@
-//! What `leno run` is asked for.
-
 use std::ffi::OsString;
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,53 +7,53 @@ use std::str::FromStr;
 
 use leno_model::spiffe::{TrustDomain, Workload};
 
-/// The longest name that a bridge may have, in bytes: a number of at most five digits is appended for each run, and
-/// the kernel takes 15 in all.
+/// Longest bridge name in bytes: a dash and at most five digits follow for each run, and the kernel's limit is 15.
 const BRIDGE_NAME_MAX_BYTES: usize = 9;
 
 /// Options of `leno run`.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The service that the program belongs to
+    /// Service that the program belongs to
     #[arg(long, value_name = "NAME", value_parser = parse_name, required_unless_present = "clean")]
     pub(super) service: Option<String>,
-    /// The service's namespace
+    /// Namespace of the service
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = parse_name)]
     pub(super) namespace: String,
-    /// The service account of the program's identity [default: the service's name]
+    /// Service account of the program's identity [default: the service's name]
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(super) service_account: Option<String>,
-    /// A port that the program serves; may be repeated
+    /// A port on which the program serves; may be repeated
     #[arg(long = "port", value_name = "PORT")]
     pub(super) ports: Vec<NonZeroU16>,
-    /// More manifests for the whole mesh: AuthorizationPolicy, Services elsewhere; *.yaml, *.yml, *.json; watched
+    /// Directory of more manifests for the whole mesh, such as AuthorizationPolicies or Services elsewhere; *.yaml,
+    /// *.yml, *.json; watched
     #[arg(long, value_name = "DIR")]
     pub(super) config: Option<PathBuf>,
-    /// The certificate authority, as leno ca init makes it [default: one that the runs share, made by the first]
+    /// Certificate authority, as leno ca init makes it [default: one that the runs share; the first run makes it]
     #[arg(long, value_name = "DIR")]
     pub(super) issuer: Option<PathBuf>,
-    /// The trust domain of the certificate authority that the first run makes
+    /// Trust domain of the certificate authority that the first run makes
     #[arg(long, value_name = "NAME", default_value = "cluster.local")]
     pub(super) trust_domain: TrustDomain,
-    /// What the runs of one mesh share
+    /// Directory that the runs of one mesh share
     #[arg(long, value_name = "DIR", default_value = "/run/leno")]
     pub(super) state: PathBuf,
-    /// The bridge that joins them; one for each --state
+    /// Bridge that connects the runs; one for each --state
     #[arg(long, value_name = "NAME", default_value = "leno0", value_parser = parse_bridge)]
     pub(super) bridge: String,
-    /// The network of their addresses; the bridge has the first
+    /// Network of the runs' addresses; the bridge has the first
     #[arg(long, value_name = "CIDR", default_value = "10.244.77.0/24")]
     pub(super) subnet: Subnet,
-    /// The network of the services' addresses, which lead to no machine
+    /// Network of the services' addresses; no machine has an address of it
     #[arg(long, value_name = "CIDR", default_value = "10.244.78.0/24")]
     pub(super) service_subnet: Subnet,
-    /// Where the proxy's log goes [default: a file that ends with the run]
+    /// File for the proxy's log [default: a file that is removed with the run]
     #[arg(long, value_name = "FILE")]
     pub(super) proxy_log: Option<PathBuf>,
     /// One more argument for the proxy, as --proxy-arg=--access-log=json; may be repeated
     #[arg(long = "proxy-arg", value_name = "ARG", allow_hyphen_values = true)]
     pub(super) proxy_args: Vec<OsString>,
-    /// Only remove what runs left behind that were killed
+    /// Only remove what killed runs left behind
     #[arg(long, conflicts_with = "service")]
     pub(super) clean: bool,
     /// The program, and its arguments
@@ -69,7 +67,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The identity that the program's proxy shows for `service`.
+    /// The identity of the program's proxy for `service`.
     pub(super) fn workload(&self, service: &str) -> Workload {
         let service_account = self.service_account.as_deref().unwrap_or(service);
         Workload { namespace: self.namespace.as_str().into(), service_account: service_account.into() }
@@ -79,25 +77,24 @@ impl Options {
 /// An IPv4 network of 14 to 65534 hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subnet {
-    /// Its address, all host bits zero.
+    /// The network address: all host bits are zero.
     address: Ipv4Addr,
-    /// How many leading bits its addresses share: 16 to 28.
+    /// Prefix length: 16 to 28 bits.
     prefix_bits: u8,
 }
 
 impl Subnet {
-    /// How many hosts it has; they are numbered from 1.
+    /// Number of hosts; they are numbered from 1.
     pub(super) fn hosts(self) -> u16 {
-        // 16 to 28 bits leave 4 to 16: at least 14 hosts and at most 65534.
+        // 16 to 28 bits leave 4 to 16 host bits: 14 to 65534 hosts.
         u16::try_from((1_u32 << (32 - u32::from(self.prefix_bits))) - 2).unwrap_or(u16::MAX - 1)
     }
 
-    /// The address of host `number`.
     pub(super) fn host(self, number: u16) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() | u32::from(number))
     }
 
-    /// How many leading bits its addresses share.
+    /// The prefix length.
     pub(super) fn prefix_bits(self) -> u8 {
         self.prefix_bits
     }
@@ -126,7 +123,7 @@ impl fmt::Display for Subnet {
     }
 }
 
-/// A DNS label, as Kubernetes has it.
+/// Parses a DNS label, as Kubernetes defines it.
 fn parse_name(text: &str) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let is_name = (1..=63).contains(&text.len()) && text.bytes().all(allowed);

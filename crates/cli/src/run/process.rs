@@ -19,25 +19,25 @@ use super::member::{Member, PROXY_UID};
 use super::network::namespace;
 use super::user::User;
 
-/// How long a proxy may take until it serves.
+/// Longest time until a proxy is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
-/// How long calls in flight may take when the program has ended, and how much longer its proxy is waited for.
+/// Time for calls in flight after the program has ended, and then again for the proxy to exit.
 const GRACE: Duration = Duration::from_secs(5);
 const AFTER_GRACE: Duration = Duration::from_secs(1);
-/// Where the proxy answers, within its namespace.
+/// The proxy's admin address, within its namespace.
 const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
-/// The longest answer of /ready that is read.
+/// Longest answer of /ready that is read, in bytes.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// A proxy; dropping it kills it.
+/// A running proxy. Dropping it kills the process.
 pub(super) struct Proxy(Child);
 
 impl Proxy {
-    /// Starts the proxy of a run and waits until it serves.
+    /// Starts the proxy of a run and waits until it is ready.
     ///
     /// # Errors
-    /// When it does not; the error has the last line of its log.
+    /// If it does not become ready; the error quotes the last line of its log.
     pub(super) fn start(member: &Member<'_>) -> Result<Self> {
         let log = member.proxy_log();
         let open = || File::options().create(true).append(true).open(&log);
@@ -47,26 +47,25 @@ impl Proxy {
         let mut args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
         args.extend_from_slice(member.proxy_args());
         let mut command = enter_command(member, None, Some(User::new(PROXY_UID)), args)?;
-        // A group of its own: Ctrl-C is for the program, and the proxy ends after it.
+        // A separate process group: Ctrl-C must reach the program only, and the proxy must outlive it.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
         this.wait_until_ready(member)?;
         Ok(this)
     }
 
-    /// Its process id.
     pub(super) fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    /// How it ended, if it did.
+    /// How the proxy ended, if it has.
     pub(super) fn status(&mut self) -> Option<String> {
         self.0.try_wait().ok().flatten().map(|status| status.to_string())
     }
 
-    /// Lets it finish the calls that it has.
+    /// Lets the proxy finish its calls, and waits for its end.
     pub(super) fn drain(mut self) {
-        // One that has ended has no calls.
+        // A proxy that has ended has no calls.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let latest = Instant::now() + GRACE + AFTER_GRACE;
         while self.status().is_none() && Instant::now() < latest {
@@ -93,7 +92,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // It has ended, as a rule.
+        // Usually it has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -102,13 +101,13 @@ impl Drop for Proxy {
 /// Starts the program of a run, with our own standard input and output.
 ///
 /// # Errors
-/// When no process can be made; that there is no such program is for the new process to say.
+/// If no process can be created. A missing program is reported by the new process.
 pub(super) fn start_program(member: &Member<'_>, user: Option<User>, program: &[OsString]) -> Result<Child> {
     let mut command = enter_command(member, Some(&member.hosts()), user, program.to_vec())?;
     command.spawn().map_err(io_error("starting the program"))
 }
 
-/// Where the proxy takes connections is where interception sends them, by default.
+/// The proxy's ports are not set: its defaults are the ports to which interception redirects.
 fn proxy_args(config: &Path, workload: &Workload, issuer: &Path, has_v6: bool) -> Vec<OsString> {
     let any = if has_v6 { "[::]" } else { "0.0.0.0" };
     let path = |name: &str, path: &Path| {
@@ -144,7 +143,7 @@ fn enter_command(
         uid: user.as_ref().map(|user| user.uid),
         gid: user.as_ref().map(|user| user.gid),
         group: user.map(|user| user.groups).unwrap_or_default(),
-        // Only programs have a hosts file of their own: proxies call addresses.
+        // Only programs get their own hosts file: proxies call addresses.
         proxy: hosts.is_none(),
         args,
     };
@@ -153,13 +152,13 @@ fn enter_command(
     Ok(command)
 }
 
-/// Our own program. An upgrade may have replaced its file since we started: the kernel still has the one that runs.
+/// Our own executable. An upgrade may have replaced the file; /proc still has the one that runs.
 fn executable() -> PathBuf {
     let file = std::env::current_exe().ok().filter(|path| path.exists());
     file.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// Whether GET /ready is answered with 200; to be asked within the namespace.
+/// Whether GET /ready returns 200. Call it within the namespace.
 fn is_ready() -> io::Result<bool> {
     let mut stream = TcpStream::connect_timeout(&ADMIN, Duration::from_secs(1))?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -169,7 +168,7 @@ fn is_ready() -> io::Result<bool> {
     Ok(answer.split(' ').nth(1) == Some("200"))
 }
 
-/// The last line of a log, for an error of one line.
+/// The last line of a log, to quote in a one-line error.
 fn last_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The proxy's arguments, in words.
+/// The proxy's arguments, joined by spaces.
 fn args(has_v6: bool) -> String {
     let workload = "ns/shop/sa/cart".parse().expect("a workload");
     let args = proxy_args(Path::new("/run/leno/manifests"), &workload, Path::new("/run/leno/runs/2/issuer"), has_v6);

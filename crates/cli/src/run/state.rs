@@ -7,8 +7,7 @@
 //! runs/<number>/  one run's own: its hosts file, its proxy's log and keys; lock is held while the run lives
 //! ```
 //!
-//! A lock is the kernel's, and ends with the process that holds it however that ends: a run whose lock is free is
-//! dead.
+//! The kernel releases a lock when its process ends, for whatever reason: a run whose lock is free is dead.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -17,18 +16,17 @@ use super::error::{Result, io};
 use super::files;
 
 const LOCK: &str = "lock";
-/// What a run's file says of the manifests that it brought along: what their names begin with.
+/// File of a run that records the name prefix of its own manifests.
 const CONFIG: &str = "config";
 
-/// The directory.
 #[derive(Clone, Debug)]
 pub(super) struct State(PathBuf);
 
 impl State {
-    /// The directory at `path`, made if there is none.
+    /// Opens the directory at `path`, and creates it if necessary.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// If it cannot be created.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let this = Self(std::path::absolute(path).map_err(io(format!("--state {}", path.display())))?);
         for directory in [&this.0, &this.manifests(), &this.runs()] {
@@ -37,35 +35,35 @@ impl State {
         Ok(this)
     }
 
-    /// Waits until nobody else changes it; whoever holds the file may.
+    /// Waits for exclusive access; the lock is held while the returned file is open.
     ///
     /// # Errors
-    /// When the system has no locks for it.
+    /// If the system does not support locks for it.
     pub(super) fn lock(&self) -> Result<File> {
         let path = self.0.join(LOCK);
         let lock = || File::create(&path).and_then(|file| file.lock().map(|()| file));
         lock().map_err(io(format!("locking {}", path.display())))
     }
 
-    /// Where the manifests are.
     pub(super) fn manifests(&self) -> PathBuf {
         self.0.join("manifests")
     }
 
-    /// Where the runs' own certificate authority is.
+    /// Directory of the authority that the runs share.
     pub(super) fn authority(&self) -> PathBuf {
         self.0.join("ca")
     }
 
-    /// Where a run's own files are.
+    /// Directory of a run's own files.
     pub(super) fn run(&self, number: u16) -> PathBuf {
         self.runs().join(number.to_string())
     }
 
-    /// Takes the lowest free number from `first` to `last`; it is ours while the file is open. `None` if all are taken.
+    /// Claims the lowest free number from `first` to `last`, for as long as the returned file is open. `None` if all
+    /// are taken.
     ///
     /// # Errors
-    /// When the run's directory cannot be made.
+    /// If the run's directory cannot be created.
     pub(super) fn claim(&self, first: u16, last: u16) -> Result<Option<(u16, File)>> {
         let Some(number) = (first..=last).find(|number| !self.run(*number).exists()) else {
             return Ok(None);
@@ -77,32 +75,32 @@ impl State {
         Ok(Some((number, lock().map_err(io(format!("locking {}", path.display())))?)))
     }
 
-    /// The numbers of all runs, dead ones too.
+    /// The numbers of all runs, including dead ones.
     ///
     /// # Errors
-    /// When they cannot be listed.
+    /// If they cannot be listed.
     pub(super) fn numbers(&self) -> Result<Vec<u16>> {
         let entries = fs::read_dir(self.runs()).map_err(io(format!("listing {}", self.runs().display())))?;
         let number = |entry: std::io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
         Ok(entries.filter_map(number).collect())
     }
 
-    /// Whether a run has ended, or was killed, without being forgotten.
+    /// Whether a run has ended or was killed, and its files remain.
     pub(super) fn is_dead(&self, number: u16) -> bool {
         let lock = File::create(self.run(number).join(LOCK));
         lock.is_ok_and(|file| !matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Remembers that a run brought manifests along whose names begin with `prefix`.
+    /// Records the name prefix of the manifests that a run added.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If the file cannot be written.
     pub(super) fn set_config_prefix(&self, number: u16, prefix: &str) -> Result<()> {
         let path = self.run(number).join(CONFIG);
         fs::write(&path, prefix).map_err(io(format!("writing {}", path.display())))
     }
 
-    /// What the names of the manifests begin with that a run brought along, if it did.
+    /// The name prefix of the manifests that a run added, if it added any.
     pub(super) fn config_prefix(&self, number: u16) -> Option<String> {
         fs::read_to_string(self.run(number).join(CONFIG)).ok().filter(|prefix| !prefix.is_empty())
     }
@@ -110,7 +108,7 @@ impl State {
     /// Removes a run's own files.
     ///
     /// # Errors
-    /// When they cannot be removed.
+    /// If they cannot be removed.
     pub(super) fn forget(&self, number: u16) -> Result<()> {
         let path = self.run(number);
         fs::remove_dir_all(&path).map_err(io(format!("removing {}", path.display())))

@@ -1,4 +1,4 @@
-//! What happens while the program runs: signals, readiness, changes of the mesh, and its end.
+//! Supervises a running program: signals, readiness, changes of the mesh, and its end.
 
 use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt;
@@ -16,35 +16,35 @@ use super::listening::unserved;
 use super::member::{Member, NOTICE_TIME};
 use super::process::Proxy;
 
-/// How often changes are looked for.
+/// Interval between two checks for changes.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
-/// After how long a program that does not listen is worth a line.
+/// How long a program may take to listen before a message reports it.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Longest pause between two looks at the ports. A look costs milliseconds: the kernel walks all its TCP connections.
+/// Longest pause between two checks of the ports. A check costs milliseconds: the kernel walks all its TCP connections.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
-/// What ends a program, unless it thinks otherwise.
+/// Signals that end a program unless it handles them.
 const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
-/// What programs take as a request.
+/// Signals that programs use for requests.
 const OTHER: [Signal; 2] = [Signal::USR1, Signal::USR2];
 
-/// The signals that are passed on to the program, from now on.
+/// Signals that are forwarded to the program.
 pub(super) struct Signals(Vec<(Signal, tokio::signal::unix::Signal)>);
 
 impl Signals {
-    /// Begins to take them. Needs a tokio runtime.
+    /// Starts to receive the signals. Needs a tokio runtime.
     ///
     /// # Errors
-    /// When the system refuses it.
+    /// If the system refuses it.
     pub(super) fn take() -> Result<Self> {
         let listen = |of: Signal| Ok((of, signal(SignalKind::from_raw(of.as_raw()))?));
         let signals: std::io::Result<_> = ENDING.into_iter().chain(OTHER).map(listen).collect();
         Ok(Self(signals.map_err(io("watching for signals"))?))
     }
 
-    /// Whether one that ends a program has come already.
+    /// The ending signal that has arrived already, if any.
     pub(super) async fn ending(&mut self) -> Option<Signal> {
-        // A moment, in which the runtime takes notice of what came while it was not asked.
+        // Yield for a moment, so that the runtime can deliver signals that arrived earlier.
         let came = timeout(Duration::from_millis(1), self.next()).await.ok();
         came.filter(|signal| ENDING.contains(signal))
     }
@@ -59,10 +59,10 @@ impl Signals {
     }
 }
 
-/// Goes along with the program until it ends; a proxy that ends before it is started again.
+/// Watches the program until it ends, and restarts a proxy that ends before it.
 ///
 /// # Errors
-/// When the proxy cannot be started again, or the system refuses something.
+/// If the proxy cannot be restarted, or the system refuses a step.
 pub(super) async fn supervise(
     member: &mut Member<'_>,
     signals: &mut Signals,
@@ -78,13 +78,13 @@ pub(super) async fn supervise(
             signal = signals.next() => {
                 if ENDING.contains(&signal) {
                     readiness.waits = false;
-                    // Calls go elsewhere before the program stops to take them.
+                    // Withdraw first: clients must choose other endpoints before the program stops accepting calls.
                     if member.withdraw()? {
                         sleep(NOTICE_TIME).await;
                     }
                 }
                 if !comes_from_terminal(signal) {
-                    // One that has ended needs no signal.
+                    // A program that has ended needs no signal.
                     let _ = kill_process(Pid::from_child(program), signal);
                 }
             }
@@ -106,7 +106,7 @@ pub(super) async fn supervise(
     }
 }
 
-/// Whether the program serves, which the mesh is told once it does.
+/// Tracks whether the program listens, and publishes it once it does.
 struct Readiness {
     ports: Vec<u16>,
     waits: bool,
@@ -126,7 +126,8 @@ impl Readiness {
         if !self.waits || now < self.look_at {
             return Ok(());
         }
-        // The proxy is in the namespace already; a program that was just started may not be.
+        // Look through the proxy's process: it is in the namespace already, and a program that was just started may not
+        // be.
         let unserved = unserved(proxy.pid(), &self.ports);
         if unserved.is_empty() {
             self.waits = false;
@@ -141,13 +142,13 @@ impl Readiness {
     }
 }
 
-/// When to look again at the ports of a program that has not listened for so long: calls reach it at most a tenth later than
-/// they could.
+/// Pause before the next check of the ports of a program that has not listened for `waited`: it delays the first call
+/// by at most a tenth of that time.
 fn look_interval(waited: Duration) -> Duration {
     (waited / 10).min(LOOK_INTERVAL_MAX)
 }
 
-/// What to say of a program that takes long to listen.
+/// The message about a program that takes long to listen.
 fn complaint(program: &str, unserved: &[u16]) -> String {
     let ports: Vec<String> = unserved.iter().map(u16::to_string).collect();
     let (word, ports) = (if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "));
@@ -157,20 +158,20 @@ fn complaint(program: &str, unserved: &[u16]) -> String {
     )
 }
 
-/// Whether a signal is one that the terminal sends to the program as well: Ctrl-C while both are in the foreground.
+/// Whether the terminal sends this signal to the program as well, as for Ctrl-C while both are in the foreground.
 fn comes_from_terminal(signal: Signal) -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     let in_foreground = || terminal.is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()));
     matches!(signal, Signal::INT | Signal::QUIT) && in_foreground()
 }
 
-/// The exit code that says how a program ended, as shells have it: 128 and the signal's number for a killed one.
+/// The exit code for how a program ended, as in shells: 128 plus the signal's number if a signal killed it.
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// The exit code of a run that a signal ended before its program was started.
+/// The exit code of a run that a signal ended before its program started.
 pub(super) fn exit_code_of(signal: Signal) -> u8 {
     exit_code(ExitStatus::from_raw(signal.as_raw()))
 }

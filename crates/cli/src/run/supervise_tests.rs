@@ -13,7 +13,7 @@ fn a_program_that_takes_long_to_listen_is_looked_at_ever_more_rarely() {
     assert_eq!(look_interval(Duration::ZERO), Duration::ZERO);
     assert_eq!(look_interval(Duration::from_secs(10)), Duration::from_secs(1));
     assert_eq!(look_interval(Duration::from_secs(3_600)), LOOK_INTERVAL_MAX);
-    // A look took 12 ms on a machine with a large table of connections: about 1 % of a core in the first minute.
+    // A check took 12 ms on a machine with a large table of connections: about 1 % of a core in the first minute.
     let (mut waited, mut looks) = (Duration::ZERO, 0);
     while waited < Duration::from_secs(60) {
         waited += look_interval(waited).max(REFRESH_INTERVAL);

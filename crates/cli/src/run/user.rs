@@ -1,27 +1,25 @@
-//! On whose behalf a program runs.
+//! The user that a program runs as.
 
 use crate::program::{self, ProgramError};
 
-/// A user's ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) uid: u32,
-    /// The primary group.
     pub(super) gid: u32,
-    /// The other groups.
+    /// The supplementary groups.
     pub(super) groups: Vec<u32>,
 }
 
 impl User {
-    /// A user in a group of its own.
+    /// A user whose primary group has the same number, without other groups.
     pub(super) fn new(uid: u32) -> Self {
         Self { uid, gid: uid, groups: Vec::new() }
     }
 
-    /// Whoever called sudo; `None` if nobody did, so that the program runs as we do.
+    /// The user who called sudo; `None` without sudo: then the program runs as the current user.
     ///
     /// # Errors
-    /// When `id` does not say which groups the user is in.
+    /// If `id` does not report the user's groups.
     pub(super) fn behind_sudo() -> Result<Option<Self>, ProgramError> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
         let (Some(uid), Some(gid)) = (number("SUDO_UID"), number("SUDO_GID")) else {

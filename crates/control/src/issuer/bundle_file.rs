@@ -36,7 +36,7 @@ pub(crate) async fn keep_bundle_file(path: Option<&Path>, mut signing: watch::Re
     }
 }
 
-/// Writes aside and renames, so that no reader sees half a file.
+/// Writes a new file and renames it, so that no reader sees half a file.
 fn write(path: &Path, anchors: &str) -> io::Result<()> {
     let aside = path.with_extension("new");
     std::fs::write(&aside, anchors)?;

@@ -42,7 +42,7 @@ enum Step {
     Renew,
     /// Its holder has not renewed it in time.
     Take,
-    /// Another replica holds it.
+    /// Another replica holds it, and has renewed it in time.
     Wait,
 }
 

@@ -28,7 +28,7 @@ const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// What HTTP/2 lets a frame carry by default.
+/// Default limit of a frame's length in HTTP/2.
 const FRAME_BYTES: usize = 16_384;
 
 /// The identity service on loopback.

@@ -1,11 +1,11 @@
-//! Content in: handed out as it comes, as far as the owner has released what came before.
+//! Incoming content: passed on as it arrives, as far as the owner has released earlier content.
 
 use leno_http2::{Event, StreamKey};
 
 use super::{Connection, Input};
 
 impl Connection {
-    /// Hands on what has come of the `left` bytes of content, and of what may be handed out.
+    /// Passes on the available part of the `left` bytes of content, up to the window.
     pub(super) fn read_content<'a>(&mut self, left: u64, input: &mut &'a [u8]) -> Option<Event<'a>> {
         let left_here = usize::try_from(left).unwrap_or(usize::MAX);
         let n = input.len().min(left_here).min(self.content_room());
@@ -28,7 +28,7 @@ impl Connection {
         Some(Event::Data { stream, token, bytes, end_stream })
     }
 
-    /// The owner is done with `bytes` of content that it was handed.
+    /// Releases `bytes` of content that the owner has received and processed.
     pub fn release(&mut self, stream: StreamKey, bytes: usize) {
         if let Some(exchange) = self.exchange_mut(stream) {
             exchange.unreleased = exchange.unreleased.saturating_sub(bytes);

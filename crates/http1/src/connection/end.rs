@@ -1,4 +1,4 @@
-//! The end: of an exchange, of what the peer sends, of the connection.
+//! The end of an exchange, of the peer's messages, or of the connection.
 
 use std::time::Instant;
 
@@ -11,8 +11,8 @@ use crate::exchange::{Half, Outgoing};
 use crate::write;
 
 impl Connection {
-    /// The peer has closed its side, and all that came before was taken in. Returns what that means to the exchange
-    /// under way: the end of its content, a reset, or nothing, where the peer still waits for our answer.
+    /// The peer has closed its side, and all earlier input was consumed. Returns the consequence for the current
+    /// exchange: the end of its content, a reset, or `None` if the peer still waits for our response.
     pub fn input_ended(&mut self, _now: Instant) -> Option<Event<'static>> {
         self.peer_ended = true;
         self.incomplete = Incomplete::default();
@@ -20,7 +20,7 @@ impl Connection {
         self.on_end_of_input()
     }
 
-    /// What the end of input means in the state that we are in.
+    /// The consequence of the end of input in the current state.
     pub(super) fn on_end_of_input(&mut self) -> Option<Event<'static>> {
         let Some(exchange) = self.exchange.as_deref_mut() else {
             self.end();
@@ -29,10 +29,10 @@ impl Connection {
         exchange.persistent = false;
         match self.input {
             Input::UntilClose | Input::Tunnel | Input::Rejected => self.end_of_content(),
-            // The answer is still wanted, the tunnel may still be accepted, or our side of it goes on.
+            // The peer still waits for our response, the tunnel may still be accepted, or our side of it continues.
             Input::Complete | Input::Undecided if self.role == Role::Server => None,
             Input::Complete if exchange.outgoing == Outgoing::Tunnel => None,
-            // The server has answered without the rest of the request.
+            // The server has answered without reading the rest of the request.
             Input::Complete => self.lose_exchange(ErrorCode::NO_ERROR),
             Input::Dead => None,
             _ if self.role == Role::Server => self.lose_exchange(ErrorCode::CANCEL),
@@ -46,7 +46,7 @@ impl Connection {
         Some(Event::Reset { stream: StreamKey::numbered(exchange.id), token: exchange.token, code, by_peer: true })
     }
 
-    /// The peer's message ends here; the event that says so.
+    /// Ends the peer's message; returns the event for it.
     pub(super) fn end_of_content(&mut self) -> Option<Event<'static>> {
         let exchange = self.exchange.as_deref()?;
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Nothing more is read or sent.
+    /// Stops reading and sending.
     pub(super) fn end(&mut self) {
         self.over = true;
         self.input = Input::Dead;
@@ -94,15 +94,15 @@ impl Connection {
         self.incomplete_since = None;
     }
 
-    /// The exchange ends before its time: notes whether closing the connection would hide that.
+    /// An exchange ends early: records whether closing the connection would look like a regular end of content.
     pub(super) fn note_cut(&mut self) {
         self.cut_short = self.exchange.as_deref().is_some_and(|exchange| {
             exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)
         });
     }
 
-    /// The peer broke a rule. As a server we say so, where it is not in the middle of an answer. The exchange stays open,
-    /// for the owner to end what hangs on it.
+    /// Handles a protocol error of the peer. A server sends an error response unless a response has begun. The exchange
+    /// stays open, so that the owner can end what depends on it.
     pub(super) fn break_off(&mut self, error: ConnectionError) -> ConnectionError {
         self.note_cut();
         self.end();
@@ -117,8 +117,8 @@ impl Connection {
         error
     }
 
-    /// Bytes that come after a response, and before anything was asked, answer nothing: they may be another client's, or
-    /// an attacker's (RFC 9112 section 11.1). The connection is not used again.
+    /// Bytes after a response, before the next request, answer nothing: they may belong to another client, or to an
+    /// attacker (RFC 9112 section 11.1). The connection is not reused.
     pub(super) fn check_for_unsolicited(&mut self, input: &mut &[u8]) {
         if self.role == Role::Server || input.is_empty() {
             return;

@@ -5,7 +5,7 @@ fn held(connection: &Connection) -> usize {
     connection.out.bytes.capacity() + connection.drained.capacity() + connection.exchange.iter().count()
 }
 
-/// A server that has read a head in two parts and has sent much content.
+/// A server that has received a header section in two parts and has sent much content.
 fn busy() -> (Connection, StreamKey) {
     let now = Instant::now();
     let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);

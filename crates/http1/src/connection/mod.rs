@@ -1,8 +1,9 @@
-//! One HTTP/1.1 connection, either role, without a socket or a clock (RFC 9112).
+//! One HTTP/1.1 connection in either role, without a socket or a clock (RFC 9112).
 //!
-//! In: [`Connection::receive`] turns bytes into [`Event`]s, one at a time, so that content can point into the caller's
-//! buffer. Out: whatever is sent gathers in one buffer, [`Connection::output`], and leaves as one write.
-//! Where a connection must wait, it takes no more input, and says so ([`Connection::is_paused`]): its owner keeps the rest.
+//! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that content can point into the
+//! caller's buffer. Output: everything sent collects in one buffer, [`Connection::output`], for one write. If a
+//! connection must wait, it consumes no more input and reports that ([`Connection::is_paused`]); its owner keeps the
+//! remaining input.
 
 mod content;
 mod end;
@@ -21,68 +22,68 @@ use crate::error::ConnectionError;
 use crate::exchange::{Exchange, Half, Outgoing};
 use crate::limits::{Limits, OUTPUT_HIGH_WATER_BYTES};
 
-/// What the next bytes of input are.
+/// The meaning of the next input bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Input {
-    /// The head of a request or response.
+    /// The header section of a request or response.
     Head,
-    /// So many bytes of content.
+    /// Remaining bytes of content.
     Length(u64),
     /// A chunk's size.
     ChunkLine,
-    /// So many bytes of a chunk.
+    /// Remaining bytes of a chunk.
     ChunkData(u64),
     /// The line end after a chunk.
     ChunkEnd,
     /// Trailers and the empty line after them.
     Trailers,
-    /// Content, up to the end of the connection.
+    /// Content until the end of the connection.
     UntilClose,
-    /// A tunnel's, if it is accepted; they wait for that.
+    /// A tunnel's bytes, if it is accepted; they wait for that.
     Undecided,
-    /// A tunnel was not accepted: the owner has yet to hear that the request ends.
+    /// The tunnel was rejected: the owner has yet to learn that the request ends.
     Rejected,
-    /// Of a tunnel, up to the end of the connection.
+    /// A tunnel's bytes, until the end of the connection.
     Tunnel,
-    /// The message is complete, the exchange is not.
+    /// The message is complete, but not the exchange.
     Complete,
-    /// Nothing is read any more.
+    /// Input is not read any more.
     Dead,
 }
 
-/// A connection. One owner; nothing here blocks, locks or reads a clock.
+/// A connection. It has one owner; nothing here blocks, locks or reads a clock.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
     limits: Arc<Limits>,
     input: Input,
-    /// The front of a head, a chunk's line or trailers.
+    /// The beginning of a header section, a chunk's line or trailers.
     incomplete: Incomplete,
     incomplete_since: Option<Instant>,
-    /// Empty lines before the request that is awaited.
+    /// Empty lines before the next request.
     empty_lines: u8,
     exchange: Option<Box<Exchange>>,
-    /// Of the latest exchange; the first is 1.
+    /// Number of the latest exchange; the first is 1.
     last_id: u32,
-    /// Of the latest exchange that some byte of the answer has come of.
+    /// Number of the latest exchange for which a byte of the response has arrived.
     answered_id: u32,
     out: OutputBuffer,
-    /// Bytes that the socket has taken.
+    /// Bytes that the socket has accepted.
     written: u64,
-    /// Bytes that the socket had to take before our request.
+    /// Value of `written` at which our request begins.
     request_starts_at: u64,
     drained: VecDeque<Drained>,
     shutting_down: bool,
     /// The peer has closed its side.
     peer_ended: bool,
-    /// Nothing more is read or sent, what is in the output aside.
+    /// Nothing more is read, and nothing is sent beyond the current output.
     over: bool,
-    /// Content whose end is the end of the connection is not complete.
+    /// The content ends with the connection, and is incomplete.
     cut_short: bool,
 }
 
 impl Connection {
-    /// A connection on which nothing has been said. HTTP/1 has no use for `now` yet.
+    /// A new connection. HTTP/1 does not use `now` yet.
     pub fn new(role: Role, limits: Arc<Limits>, _now: Instant) -> Self {
         Self {
             role,
@@ -105,14 +106,15 @@ impl Connection {
         }
     }
 
-    /// Reads from the front of `input`, until an event, the end of the input, or a reason to wait (`None`).
+    /// Parses the front of `input` until an event, the end of the input, or a reason to wait (`None`).
     ///
-    /// Input that is left with `None` must be kept, and given again when [`Connection::is_paused`] is false; then call
-    /// this even with nothing left, for what was decided meanwhile may be an event. `fields` is overwritten, and holds
-    /// the section of an [`Event::Headers`]. Every request and every response that is not reset ends with `end_stream`.
+    /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
+    /// Then call this even without input, because a decision made meanwhile may produce an event. `fields` is
+    /// overwritten, and holds the section of an [`Event::Headers`]. Every request and every response that is not reset
+    /// ends with `end_stream`.
     ///
     /// # Errors
-    /// The peer broke the connection: flush [`Connection::output`] and close.
+    /// The peer violated the protocol: flush [`Connection::output`] and close.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -129,8 +131,8 @@ impl Connection {
         }
     }
 
-    /// Whether no input is taken for now: a tunnel that was asked for is not accepted yet, content is not released, or as
-    /// a server, the exchange before is not complete.
+    /// Whether no input is consumed for now: a requested tunnel is not accepted yet, content is not released, or, for a
+    /// server, the previous exchange is incomplete.
     pub fn is_paused(&self) -> bool {
         match self.input {
             Input::Undecided => true,
@@ -141,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Sets the token that comes with every later event of the exchange.
+    /// Sets the token that accompanies every later event of the exchange.
     pub fn set_token(&mut self, stream: StreamKey, token: u32) {
         if let Some(exchange) = self.exchange_mut(stream) {
             exchange.token = token;
@@ -158,42 +160,41 @@ impl Connection {
         self.exchange.iter().map(|exchange| (StreamKey::numbered(exchange.id), exchange.token)).collect()
     }
 
-    /// Whether the exchange is still open in some direction.
+    /// Whether the exchange is open in at least one direction.
     pub fn is_open(&self, stream: StreamKey) -> bool {
         self.exchange_of(stream).is_some()
     }
 
-    /// Whether we may still send in the exchange: its end has not been sent or queued.
+    /// Whether we may still send in the exchange: its end has been neither sent nor queued.
     pub fn can_send(&self, stream: StreamKey) -> bool {
         !self.over && self.exchange_of(stream).is_some_and(Exchange::takes_output)
     }
 
-    /// Whether the server has begun to answer `stream`. A server may close a connection that is used again just as the
-    /// next request is on its way: one that can be repeated, and that was not taken up, may be sent elsewhere (RFC 9112
-    /// section 9.3.1).
+    /// Whether the server has begun to answer `stream`. A server may close a reused connection just as the next request
+    /// arrives. Such a request, if it is repeatable and unanswered, may be sent elsewhere (RFC 9112 section 9.3.1).
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.answered_id
     }
 
-    /// When the head, chunk size or trailer section that is not complete began; a slow writer's is old.
+    /// When the incomplete header section, chunk size or trailer section began; an old time shows a slow sender.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
 
-    /// Whether the connection is over: flush [`Connection::output`], then close it. An exchange that is still open then
+    /// Whether the connection is over: flush [`Connection::output`], then close it. An exchange that is still open
     /// ([`Connection::open_streams`]) is lost.
     pub fn must_close(&self) -> bool {
         self.over
     }
 
-    /// Whether the peer would take an orderly end of the connection for the end of content that is not complete: end it
-    /// with a TCP reset (`SO_LINGER` of 0).
+    /// Whether an orderly end of the connection would look like the end of incomplete content: end it with a TCP reset
+    /// (`SO_LINGER` of 0).
     pub fn must_abort(&self) -> bool {
         self.cut_short
     }
 
-    /// Whether we send nothing after what is in the output: flush it, then close our side of the connection. The peer
-    /// may go on, in a tunnel or with a request that is answered already.
+    /// Whether nothing is sent after the current output: flush it, then close our side of the connection. The peer may
+    /// continue, in a tunnel or with a request that has been answered.
     pub fn ends_output(&self) -> bool {
         let ended = |exchange: &Exchange| {
             let by_closing = match self.role {
@@ -205,8 +206,8 @@ impl Connection {
         self.over || self.exchange.as_deref().is_some_and(ended)
     }
 
-    /// Ends the connection with the exchange under way, or at once when there is none. As a server, a response that has
-    /// not begun says so (RFC 9112 section 9.6). Done when [`Connection::is_drained`].
+    /// Ends the connection after the current exchange, or at once without one. A server announces that in a response
+    /// that has not begun (RFC 9112 section 9.6). Complete when [`Connection::is_drained`].
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         if self.exchange.is_none() && self.incomplete.is_empty() {
@@ -214,7 +215,7 @@ impl Connection {
         }
     }
 
-    /// Whether no exchange is open and none can follow.
+    /// Whether no exchange is open and no other can follow.
     pub fn is_drained(&self) -> bool {
         self.over && self.exchange.is_none()
     }
@@ -227,7 +228,7 @@ impl Connection {
         self.exchange.as_deref_mut().filter(|exchange| StreamKey::numbered(exchange.id) == key)
     }
 
-    /// Content that may be handed out before some is released, in bytes.
+    /// Bytes of content that may be passed on before some are released.
     fn content_room(&self) -> usize {
         let held_bytes = usize::try_from(self.held_bytes()).unwrap_or(usize::MAX);
         (self.limits.content_window_bytes as usize).saturating_sub(held_bytes)

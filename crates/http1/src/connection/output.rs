@@ -1,4 +1,4 @@
-//! The output buffer, and content that waits to get there.
+//! The output buffer, and content that waits for it.
 
 use leno_http2::{Drained, FieldSection, StreamKey};
 
@@ -7,31 +7,31 @@ use crate::exchange::Outgoing;
 use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 use crate::write;
 
-/// Output memory that a connection with an open exchange keeps.
+/// Output capacity that a connection with an open exchange keeps.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
-/// The largest window of HTTP/2, for a protocol that has none.
+/// HTTP/2's largest window, in place of HTTP/1's missing windows.
 const NO_WINDOW_BYTES: usize = (1 << 31) - 1;
 
 impl Connection {
-    /// Bytes to write to the socket now. Say with [`Connection::advance_output`] how many went, then ask again: more may
-    /// follow from the queue.
+    /// Bytes to write to the socket now. Report the written number to [`Connection::advance_output`], then call this
+    /// again: queued content may follow.
     pub fn output(&mut self) -> &[u8] {
         self.send_queued();
         self.out.waiting()
     }
 
-    /// The socket has taken `n` bytes of the output.
+    /// Reports that the socket has accepted `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
         self.written += n as u64;
         self.out.advance(n, if self.exchange.is_none() { 0 } else { KEPT_OUTPUT_BYTES });
     }
 
-    /// Bytes that wait in the output buffer.
+    /// Bytes in the output buffer.
     pub fn pending_output(&self) -> usize {
         self.out.waiting_bytes()
     }
 
-    /// Whether there is something to write now.
+    /// Whether there is output to write now.
     pub fn wants_write(&self) -> bool {
         let has_queue = !self.over
             && self.exchange.as_deref().is_some_and(|exchange| {
@@ -46,7 +46,7 @@ impl Connection {
         self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased as u64)
     }
 
-    /// Bytes of a head that has not come whole, and of what waits in the output.
+    /// Bytes of an incomplete header section, plus waiting output.
     pub fn message_bytes(&self) -> usize {
         self.incomplete.len() + self.pending_output()
     }
@@ -56,12 +56,12 @@ impl Connection {
         self.exchange.as_deref().map_or(0, |exchange| exchange.queue.waiting().len())
     }
 
-    /// Content that the peer has room for, in bytes: HTTP/1 leaves that to TCP.
+    /// Content that the peer can accept, in bytes: HTTP/1 leaves that to TCP.
     pub fn send_window_bytes(&self) -> usize {
         NO_WINDOW_BYTES
     }
 
-    /// Queued content that has moved on since it was last asked.
+    /// Queued content that was sent since the last call.
     pub fn next_drained(&mut self) -> Option<Drained> {
         let next = self.drained.pop_front();
         if next.is_none() && self.drained.capacity() > 0 {
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Writes content as far as the output has room; returns how many bytes went.
+    /// Writes content as far as the output has room; returns the number of bytes written.
     pub(super) fn write_content(&mut self, bytes: &[u8]) -> usize {
         let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
         let Some(exchange) = self.exchange.as_deref_mut() else { return bytes.len() };
@@ -119,7 +119,7 @@ impl Connection {
                     *left = less;
                     self.out.bytes.extend_from_slice(part);
                 }
-                // More than was announced would be read as the next message.
+                // The peer would parse bytes beyond the announced length as the next message.
                 None => {
                     self.end();
                     return bytes.len();
@@ -135,10 +135,11 @@ impl Connection {
         part.len()
     }
 
-    /// Writes the end of our message. Less content than was announced ends the connection instead, which says as much.
+    /// Writes the end of our message. If the content is shorter than announced, ends the connection instead, which
+    /// reports the error.
     pub(super) fn write_end(&mut self, trailers: Option<&FieldSection>) {
         match self.exchange.as_deref().map(|exchange| exchange.outgoing) {
-            // It was too much content already.
+            // There was too much content already.
             _ if self.over => return,
             Some(Outgoing::Length(1..)) => return self.end(),
             Some(Outgoing::Chunked) => write::last_chunk(&mut self.out.bytes, trailers),

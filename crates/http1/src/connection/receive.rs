@@ -1,4 +1,4 @@
-//! Bytes in: heads, chunk sizes and trailers, and the events they make.
+//! Parses header sections, chunk sizes and trailers into events.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// Whether bytes that come now can be an answer (client only).
+    /// Whether input can be a response now (client only).
     fn awaits_response(&mut self, input: &[u8]) -> Result<bool, ConnectionError> {
         let Some(exchange) = self.exchange.as_deref() else { return Ok(false) };
         if input.is_empty() {
@@ -81,7 +81,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes a line or a section, for which at most `max_bytes` are kept.
+    /// Takes a line or a section; buffers at most `max_bytes`.
     fn take_block<'a>(
         &mut self,
         now: Instant,
@@ -111,7 +111,7 @@ impl Connection {
         }
     }
 
-    /// A complete head, for which an interim response is one too. `None` is an empty line.
+    /// Processes a complete header section, which may be an interim response. `None` for an empty line.
     fn on_head(&mut self, head: &[u8], fields: &mut FieldSection) -> Result<Option<Event<'static>>, ConnectionError> {
         if self.role == Role::Client {
             return self.on_response(head, fields);
@@ -131,7 +131,7 @@ impl Connection {
         exchange.connect = request.connect;
         exchange.peer_is_1_0 = request.is_1_0;
         exchange.upgrade = request.upgrade;
-        // Identifiers are never used twice.
+        // Identifiers are never reused.
         exchange.persistent = request.persistent && self.last_id < u32::MAX;
         self.exchange = Some(Box::new(exchange));
         self.begin_content(request.content);

@@ -1,4 +1,4 @@
-//! What the owner sends: requests, responses, content, trailers, the end.
+//! Sends the owner's requests, responses, content, trailers and ends.
 
 use std::time::Instant;
 
@@ -10,11 +10,11 @@ use crate::exchange::{Exchange, Half, Outgoing};
 use crate::write::{self, Framing, Persistence};
 
 impl Connection {
-    /// Sends a request (client only), which [`check_request`](crate::check_request) must have found fit for it.
+    /// Sends a request (client only). [`check_request`](crate::check_request) must have accepted it.
     ///
     /// # Errors
-    /// Nothing was sent: an exchange is under way ([`OpenError::StreamLimit`]), or the connection cannot be used again,
-    /// or the request cannot be written ([`OpenError::Closed`]).
+    /// Nothing was sent: an exchange is open ([`OpenError::StreamLimit`]), or the connection cannot be reused, or the
+    /// request cannot be written ([`OpenError::Closed`]).
     pub fn open(
         &mut self,
         _now: Instant,
@@ -43,7 +43,7 @@ impl Connection {
             _ if exchange.asks_for_tunnel() => Framing::Unframed,
             Some(length) => Framing::Length(length),
             None if !end_stream => Framing::Chunked,
-            // A server may insist on a length where it expects content (RFC 9110 section 8.6).
+            // A server may require a length if the method usually has content (RFC 9110 section 8.6).
             None if matches!(method, b"POST" | b"PUT" | b"PATCH") => Framing::Length(0),
             None => Framing::Unframed,
         };
@@ -64,7 +64,7 @@ impl Connection {
         Ok(key)
     }
 
-    /// Whether another request is possible at all, now or after the one under way.
+    /// Whether another request is possible, now or after the current one.
     pub fn takes_streams(&self) -> bool {
         self.role == Role::Client
             && !self.over
@@ -74,8 +74,8 @@ impl Connection {
             && self.exchange.as_deref().is_none_or(|exchange| exchange.persistent && !exchange.asks_for_tunnel())
     }
 
-    /// Sends a response's section, or trailers of either role. Trailers wait for the content that is queued, and go only
-    /// where content goes in chunks. An exchange that is gone takes nothing.
+    /// Sends a response's section, or trailers in either role. Trailers wait for queued content, and are sent only with
+    /// chunked content. Without an open exchange this has no effect.
     pub fn send_headers(&mut self, key: StreamKey, section: Section, fields: &FieldSection, end_stream: bool) {
         let over = self.over;
         let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else { return };
@@ -118,7 +118,7 @@ impl Connection {
         let (framing, outgoing) = match content_length {
             _ if is_tunnel => (Framing::Unframed, Outgoing::Tunnel),
             _ if status == 204 => (Framing::Unframed, Outgoing::Nothing),
-            // What the content of another request would have been.
+            // The length that a GET's content would have had.
             Some(length) if has_no_content => (Framing::Length(length), Outgoing::Nothing),
             None if has_no_content => (Framing::Unframed, Outgoing::Nothing),
             Some(length) => (Framing::Length(length), Outgoing::Length(length)),
@@ -126,7 +126,7 @@ impl Connection {
             None if exchange.peer_is_1_0 => (Framing::Unframed, Outgoing::UntilClose),
             None => (Framing::Chunked, Outgoing::Chunked),
         };
-        // What follows a CONNECT that is refused may have been meant for the tunnel: it is not taken for a request.
+        // Bytes after a rejected CONNECT may have been meant for the tunnel: do not parse them as a request.
         exchange.persistent &= stays_open
             && !exchange.stop_when_sent
             && !exchange.connect
@@ -149,8 +149,9 @@ impl Connection {
         }
     }
 
-    /// Sends content. Returns how many of `bytes` are in the output already; the others are queued, and come back as
-    /// [`Drained`](leno_http2::Drained) when they follow. An exchange that is gone takes all of them, to nowhere.
+    /// Sends content. Returns the number of `bytes` that are in the output already; the others are queued, and reported
+    /// as [`Drained`](leno_http2::Drained) when they follow. Without an open exchange all bytes are dropped and
+    /// counted.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
         let over = self.over;
         let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else {
@@ -172,7 +173,7 @@ impl Connection {
         taken
     }
 
-    /// Ends the exchange, and with it the connection: HTTP/1 has no other way. What was queued is dropped.
+    /// Ends the exchange and the connection, because HTTP/1 cannot end an exchange alone. Drops queued content.
     pub fn reset(&mut self, key: StreamKey, _code: ErrorCode) {
         if self.is_open(key) {
             self.note_cut();
@@ -181,8 +182,7 @@ impl Connection {
         }
     }
 
-    /// The answer is complete without the rest of the request: once it has gone, the connection ends (RFC 9112 section
-    /// 9.6).
+    /// The response needs no more of the request: once it has been sent, the connection ends (RFC 9112 section 9.6).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.exchange_mut(key) {
             Some(exchange) if exchange.receive == Half::Closed => {}

@@ -1,5 +1,5 @@
-//! Beside hyper, which shares no code with the engine but the parser of heads: each reads what the other writes, and
-//! whatever the engine takes for a request, hyper takes for the same one.
+//! Compares the engine with hyper, which shares only the parser of header sections with it. Each parses the other's
+//! output, and hyper sees the same requests as the engine.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ fn strings(map: &http::HeaderMap) -> Fields {
     map.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// The fields that are the application's own.
+/// The fields that the application itself sent.
 fn own(fields: &Fields) -> Fields {
     let mut own: Fields = fields.iter().filter(|(name, _)| name.starts_with("x-")).cloned().collect();
     own.sort();
@@ -63,7 +63,7 @@ async fn serve(pipe: DuplexStream, seen: &RefCell<Vec<Seen>>) {
     });
     let served =
         hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(pipe), service);
-    // What it makes of garbage shows in what it has seen.
+    // Its result for garbage is visible in `seen`.
     drop(served.await);
 }
 
@@ -143,7 +143,7 @@ fn hyper_reads_the_responses_that_the_engine_writes() {
     }
 }
 
-/// Requests that are right, to be spoiled.
+/// Valid requests, which tests corrupt.
 const SEEDS: [&str; 5] = [
     "GET /a HTTP/1.1\r\nHost: a\r\nX-A: b c\r\n\r\n",
     "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET /c HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -1,4 +1,4 @@
-//! Ends: of the peer's side, of an exchange before its time, of the connection.
+//! Ends: of the peer's side, of an exchange early, of the connection.
 
 use leno_http1::ErrorCode;
 use leno_http1::Section::{Request, Response};

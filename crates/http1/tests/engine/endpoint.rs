@@ -1,4 +1,4 @@
-//! One engine, its owner who writes down what happens, and the calls that tests make on it.
+//! One engine with an owner that records events, and the calls that tests make on it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use leno_http1::{
     Connection, ConnectionError, ErrorCode, Event, FieldSection, Limits, OpenError, Role, Section, StreamKey,
 };
 
-/// An event as a test can keep it. Adjacent content is one happening, however it was cut on the way.
+/// An event in a form that tests can keep. Adjacent content is merged, however it was split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happening {
     Headers { section: Section, fields: Fields, end_stream: bool },
@@ -20,13 +20,13 @@ pub(crate) type Fields = Vec<(String, String)>;
 pub(crate) struct Endpoint {
     pub(crate) http1: Connection,
     pub(crate) now: Instant,
-    /// Content that comes is released at once.
+    /// Received content is released at once.
     pub(crate) releases: bool,
     pub(crate) error: Option<ConnectionError>,
-    /// Of the latest exchange.
+    /// Key of the latest exchange.
     pub(crate) key: StreamKey,
     happened: Vec<Happening>,
-    /// Input that the engine did not take.
+    /// Input that the engine did not consume.
     kept: Vec<u8>,
 }
 
@@ -48,7 +48,7 @@ impl Endpoint {
         Self::new(Role::Server, Limits::server())
     }
 
-    /// A client whose request has gone out.
+    /// A client whose request has been sent.
     pub(crate) fn client(request: &[(&str, &str)], end_stream: bool) -> Self {
         let mut client = Self::new(Role::Client, Limits::client());
         client.request(request, end_stream).expect("a new connection takes a request");
@@ -56,14 +56,14 @@ impl Endpoint {
         client
     }
 
-    /// What a client writes for a request's head.
+    /// A client's output for a request's header section.
     pub(crate) fn wire_of(request: &[(&str, &str)], end_stream: bool) -> String {
         let mut client = Self::new(Role::Client, Limits::client());
         client.request(request, end_stream).expect("a new connection takes a request");
         client.written()
     }
 
-    /// Hands bytes of the peer to the engine, after those that it has not taken; an error stays in `error`.
+    /// Passes bytes of the peer to the engine, after the unconsumed input; an error is stored in `error`.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.kept);
@@ -115,17 +115,17 @@ impl Endpoint {
         }
     }
 
-    /// What has happened since this was last asked.
+    /// Events since the last call.
     pub(crate) fn take(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happened)
     }
 
-    /// Everything that the engine has to say, as text.
+    /// All output of the engine, as text.
     pub(crate) fn written(&mut self) -> String {
         String::from_utf8(self.written_bytes()).expect("the test sends text")
     }
 
-    /// Everything that the engine has to say.
+    /// All output of the engine.
     pub(crate) fn written_bytes(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         while !self.http1.output().is_empty() {

@@ -1,4 +1,4 @@
-//! Ordinary requests and responses, as they are on the wire and as events.
+//! Ordinary requests and responses, on the wire and as events.
 
 use leno_http1::Section::{Interim, Request, Response, Trailers};
 use leno_http1::{ErrorCode, OpenError, check_request};

@@ -1,4 +1,4 @@
-//! Between two proxies HTTP/1 rides in HTTP/2, and comes out as it went in.
+//! Between two proxies HTTP/1 is carried in HTTP/2, and must come out unchanged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,12 +9,12 @@ use leno_http2::Connection;
 use crate::endpoint::{Endpoint, Happening, section};
 use crate::pair::{Message, borrowed};
 
-/// An HTTP/2 connection with a call on it, both its sides.
+/// Both sides of an HTTP/2 connection with a call.
 struct Crossing {
     client: Connection,
     server: Connection,
     now: Instant,
-    /// The call, as either side names it.
+    /// The call's key on each side.
     keys: [StreamKey; 2],
 }
 
@@ -30,7 +30,7 @@ impl Crossing {
         }
     }
 
-    /// Takes what has happened in HTTP/1 across; `by_client` says in which direction. Returns what comes out.
+    /// Carries HTTP/1 events across; `by_client` is the direction. Returns the resulting events.
     fn carry(&mut self, happened: &[Happening], by_client: bool) -> Vec<Happening> {
         for happening in happened {
             let sender = if by_client { &mut self.client } else { &mut self.server };
@@ -120,7 +120,7 @@ fn send(to: &mut Endpoint, happened: &[Happening]) {
     }
 }
 
-/// Carries a request and its answer from an application to another, through a proxy beside each.
+/// Carries a request and its response from one application to another, through a proxy beside each.
 fn cross(request: &[u8], response: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let mut outbound = Endpoint::server();
     let mut inbound = Endpoint::new(Role::Client, Limits::client());

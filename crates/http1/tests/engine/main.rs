@@ -1,4 +1,4 @@
-//! The engine from outside: alone beside bytes that a test writes, and two of them together.
+//! The engine from outside: alone, with bytes from a test, and two engines together.
 
 mod differential;
 mod endings;

@@ -1,5 +1,4 @@
-//! A client and a server of the engine with a wire between them that cuts bytes at random: what one is told to send, the
-//! other reads.
+//! A client and a server of the engine, with a wire that splits bytes at random: each parses what the other sends.
 
 use leno_http1::{Limits, Role, Section};
 
@@ -13,7 +12,7 @@ const EXCHANGES: usize = 8;
 pub(crate) struct Message {
     pub(crate) section: Section,
     pub(crate) fields: Fields,
-    /// `None`: the head is all.
+    /// `None`: the header section only.
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) trailers: Option<Fields>,
 }
@@ -48,7 +47,7 @@ impl Message {
             Some(content) if rng.bool() => fields.push(("content-length".to_owned(), content.len().to_string())),
             Some(_) if rng.bool() => trailers = Some(vec![(format!("x-{}", word(rng)), value(rng))]),
             Some(_) => {}
-            // What else would be added.
+            // A field that would be added otherwise.
             None if section == Section::Response && !matches!(fields[0].1.as_str(), "204" | "304") => {
                 fields.push(("content-length".to_owned(), "0".to_owned()));
             }
@@ -112,7 +111,7 @@ fn value(rng: &mut fastrand::Rng) -> String {
     inner.trim().to_owned()
 }
 
-/// Moves all that one side has to say, in pieces.
+/// Moves all output of one side, in pieces.
 fn deliver(from: &mut Endpoint, to: &mut Endpoint, rng: &mut fastrand::Rng) {
     loop {
         let output = from.http1.output();

@@ -1,8 +1,8 @@
-//! Attempts to have two programs read one message in two ways: each is refused, and the connection ends.
+//! Messages that two programs could interpret in two ways: each is rejected, and the connection ends.
 
 use crate::endpoint::{Endpoint, GET, POST};
 
-/// What is sent, and why it is refused.
+/// Requests, with their expected status and reason.
 const REQUESTS: &[(&str, &str, u16, &str)] = &[
     ("CL.TE", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "both"),
     ("TE.CL", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n", 400, "both"),
@@ -75,11 +75,11 @@ const REQUESTS: &[(&str, &str, u16, &str)] = &[
     ("a target without a host", "GET http:///b HTTP/1.1\r\nHost: b\r\n\r\n", 400, "no valid host"),
     ("a target that is relative", "GET b HTTP/1.1\r\nHost: a\r\n\r\n", 400, "neither"),
     ("a target with a fragment", "GET /b#c HTTP/1.1\r\nHost: a\r\n\r\n", 400, "character"),
-    ("two blanks", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400, "no HTTP/1 request"),
-    ("a blank at the end of the line", "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400, "no HTTP/1 request"),
-    ("two versions", "GET / HTTP/1.1 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "no HTTP/1 request"),
+    ("two blanks", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400, "not an HTTP/1 request"),
+    ("a blank at the end of the line", "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400, "not an HTTP/1 request"),
+    ("two versions", "GET / HTTP/1.1 HTTP/1.1\r\nHost: a\r\n\r\n", 400, "not an HTTP/1 request"),
     ("another version", "GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, "not HTTP/1"),
-    ("no version", "GET /\r\nHost: a\r\n\r\n", 400, "no HTTP/1 request"),
+    ("no version", "GET /\r\nHost: a\r\n\r\n", 400, "not an HTTP/1 request"),
     ("HTTP/2", "PRI * HTTP/2.0\r\n\r\n", 505, "not HTTP/1"),
     ("CONNECT with content", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", 400, "CONNECT"),
     ("CONNECT with chunks", "CONNECT a:1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "CONNECT"),
@@ -162,7 +162,7 @@ fn a_refusal_is_the_only_answer() {
 #[test]
 fn bytes_after_a_response_are_nobodys_answer() {
     let complete = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
-    // With the response, after it, and while nothing has been asked.
+    // With the response, after it, and while no request is open.
     for rest in ["HTTP/1.1 200 OK\r\n\r\n", "x", "\r\n"] {
         let mut client = Endpoint::client(GET, true);
         client.feed(format!("{complete}{rest}").as_bytes());

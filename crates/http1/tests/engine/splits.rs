@@ -1,4 +1,4 @@
-//! The same bytes mean the same, wherever the network cuts them.
+//! The same bytes have the same meaning, wherever the network splits them.
 
 use crate::endpoint::{Endpoint, GET, Happening, POST};
 
@@ -9,7 +9,7 @@ const REQUESTS: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n
 const RESPONSES: &str = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n\
     HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n00a;y=z\r\n0123456789\r\n0\r\nt: 1\r\nu: 2\r\n\r\n";
 
-/// What a server makes of the parts, when it answers each request as soon as it is complete.
+/// Events of a server that answers each request as soon as it is complete.
 fn serve(parts: &[&[u8]]) -> Vec<Happening> {
     let mut server = Endpoint::server();
     let mut happened = Vec::new();
@@ -36,7 +36,7 @@ fn ask(parts: &[&[u8]]) -> Vec<Happening> {
     client.take()
 }
 
-/// Content that a pause has cut is one happening too.
+/// Merges content that a pause has split.
 fn join(happened: Vec<Happening>) -> Vec<Happening> {
     let mut joined: Vec<Happening> = Vec::new();
     for next in happened {

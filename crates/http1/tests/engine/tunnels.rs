@@ -1,4 +1,4 @@
-//! CONNECT and upgrades: bytes both ways, once they are accepted.
+//! CONNECT and upgrades: bytes in both directions, once they are accepted.
 
 use leno_http1::Section::{Request, Response};
 use leno_http1::{ErrorCode, Limits, Role};

@@ -1,4 +1,4 @@
-//! Room for the peer: WINDOW_UPDATE, when what came has gone on (RFC 9113 section 6.9).
+//! Flow-control credit for the peer: WINDOW_UPDATE after content was forwarded (RFC 9113 section 6.9).
 
 use crate::connection::Connection;
 use crate::frame;
@@ -6,8 +6,8 @@ use crate::limits::Limits;
 use crate::stream::{Half, StreamKey};
 
 impl Connection {
-    /// Returns room for `bytes` of received DATA to the peer, padding not included (the engine returns that itself).
-    /// Small credits are merged: WINDOW_UPDATE goes out when half a window is owed (section 6.9).
+    /// Returns credit for `bytes` of received DATA to the peer, without padding (the engine returns that itself). Small
+    /// credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
         self.streams.count_released(key, bytes);
         self.announce_credit(key);
@@ -29,7 +29,7 @@ impl Connection {
             return;
         }
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
-        // The far side has taken everything: a larger window keeps more under way.
+        // The owner has released everything: a larger window would keep more data in flight.
         let growth = if stream.unreleased == 0 {
             stream.receive_target.min(most.saturating_sub(stream.receive_target)).min(room)
         } else {
@@ -43,13 +43,13 @@ impl Connection {
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
-    /// Whether receive windows stay as large as they are: memory is short. Windows that have grown do not shrink.
+    /// Whether to stop the growth of receive windows, because memory is short. Grown windows do not shrink.
     pub fn hold_windows(&mut self, hold: bool) {
         self.holds_windows = hold;
     }
 
-    /// The connection's own room comes back at once: each stream's window alone holds data back, so that a stalled
-    /// stream never blocks its neighbours. Only where streams together hold too much does the connection wait for them.
+    /// Returns the connection's own credit at once: only each stream's window limits the peer, so that a stalled stream
+    /// never blocks its neighbours. The connection's window waits only while all streams together hold too much.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
         self.announce_connection_credit();

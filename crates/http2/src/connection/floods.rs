@@ -1,14 +1,14 @@
-//! Counts what a peer in good faith does rarely, and closes the connection of one that does it all the time.
+//! Counts events that a correct peer causes rarely, and closes the connection of a peer that causes them constantly.
 
 use std::time::Instant;
 
 use crate::error::{ConnectionError, Flood};
 use crate::limits::{EARNED_RESETS_FACTOR, FLOOD_WINDOW, Limits};
 
-/// Counters of one connection, anew every [`FLOOD_WINDOW`], and a budget of rapid resets.
+/// Counters of one connection, reset every [`FLOOD_WINDOW`], and a budget of rapid resets.
 #[derive(Debug)]
 pub(super) struct Floods {
-    /// The time of the latest batch of input.
+    /// Time of the latest batch of input.
     advanced: Instant,
     window_began: Instant,
     counts: [u32; Flood::COUNT],
@@ -35,7 +35,7 @@ impl Floods {
         }
     }
 
-    /// Starts a new window when the old one is over. Called for each batch of input; many have the same time.
+    /// Starts a new window if the old one is over. Called for each batch of input; many have the same time.
     pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
         if now == self.advanced {
             return;
@@ -47,14 +47,14 @@ impl Floods {
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
             self.refilled = now;
-            // Resets per second are thousandths of a reset per millisecond.
+            // A rate of resets per second is a rate of thousandths of a reset per millisecond.
             let refill = elapsed_ms.saturating_mul(limits.rapid_resets_per_second.into());
             let full = u64::from(limits.max_rapid_resets) * 1_000;
             self.resets_left = self.resets_left.max(self.resets_left.saturating_add(refill).min(full));
         }
     }
 
-    /// A stream of the peer's was answered: proper use, which allows a rapid reset.
+    /// Records that a stream of the peer was answered. Such proper use allows another rapid reset.
     pub(super) fn stream_answered(&mut self, limits: &Limits) {
         let most = u64::from(limits.max_rapid_resets) * u64::from(EARNED_RESETS_FACTOR) * 1_000;
         self.resets_left = self.resets_left.max(self.resets_left.saturating_add(1_000).min(most));
@@ -68,7 +68,7 @@ impl Floods {
         self.sent = self.sent.saturating_add(1);
     }
 
-    /// Counts one `flood` event; an error when that is one too many.
+    /// Counts one `flood` event; an error above the limit.
     pub(super) fn count(&mut self, flood: Flood, limits: &Limits) -> Result<(), ConnectionError> {
         if flood == Flood::RapidReset {
             return self.count_rapid_reset();
@@ -82,7 +82,7 @@ impl Floods {
             // gRPC measures the bandwidth with a PING for each batch of DATA that it receives.
             Flood::Ping => limits.max_pings.saturating_add(self.sent),
             Flood::Settings => limits.max_settings,
-            // Browsers send PRIORITY_UPDATE, which we do not know, with each request (RFC 9218 section 7.1).
+            // Browsers send PRIORITY_UPDATE, which is unknown here, with each request (RFC 9218 section 7.1).
             Flood::EmptyFrames => limits.max_empty_frames.saturating_add(self.opened),
             Flood::Priority => limits.max_priority_frames,
             Flood::WindowUpdate => limits.max_window_updates.saturating_add(self.sent.saturating_mul(4)),
@@ -93,7 +93,8 @@ impl Floods {
         if *count > allowed { Err(ConnectionError::flood(flood)) } else { Ok(()) }
     }
 
-    /// A client that races or hedges its calls resets hundreds of streams a second at birth; an attack, tens of thousands.
+    /// A client that races or hedges its calls resets hundreds of young streams a second; an attack resets tens of
+    /// thousands.
     fn count_rapid_reset(&mut self) -> Result<(), ConnectionError> {
         match self.resets_left.checked_sub(1_000) {
             Some(left) => {

@@ -1,8 +1,8 @@
-//! One HTTP/2 connection, either role, without a socket or a clock (RFC 9113).
+//! One HTTP/2 connection in either role, without a socket or a clock (RFC 9113).
 //!
-//! In: [`Connection::receive`] turns bytes into [`Event`]s, one at a time, so that DATA can point into the caller's
-//! buffer. Out: whatever is sent gathers in one buffer, [`Connection::output`], and leaves as one write.
-//! Not read here: what a request means. The owner gives every stream a token and gets it back with every event.
+//! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that DATA can point into the caller's
+//! buffer. Output: everything sent collects in one buffer, [`Connection::output`], for one write. The engine does not
+//! interpret requests. The owner gives every stream a token, which accompanies every event.
 
 mod credit;
 mod floods;
@@ -29,7 +29,7 @@ use send::RecentResets;
 pub use output::Drained;
 pub use send::OpenError;
 
-/// Which side of the connection we are.
+/// Our side of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// We opened the connection and send requests.
@@ -38,7 +38,7 @@ pub enum Role {
     Server,
 }
 
-/// What a batch of input meant.
+/// The meaning of some input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A field section, which is in the `fields` given to [`Connection::receive`].
@@ -47,14 +47,14 @@ pub enum Event<'a> {
         stream: StreamKey,
         /// The owner's token; 0 for a new request.
         token: u32,
-        /// What the section is.
+        /// The kind of section.
         section: Section,
-        /// The peer sends nothing more on the stream.
+        /// The peer sends no more on the stream.
         end_stream: bool,
-        /// The section exceeds our limit and is cut short (RFC 9113 section 10.5.1); answer 431 or reset.
+        /// The section exceeds our limit and is truncated (RFC 9113 section 10.5.1); answer 431 or reset.
         oversize: bool,
     },
-    /// Content of a message. Return the room with [`Connection::release`] when the bytes have gone on.
+    /// Content of a message. Return the credit with [`Connection::release`] once the bytes have been forwarded.
     Data {
         /// The stream.
         stream: StreamKey,
@@ -62,10 +62,10 @@ pub enum Event<'a> {
         token: u32,
         /// The content, without padding.
         bytes: &'a [u8],
-        /// The peer sends nothing more on the stream.
+        /// The peer sends no more on the stream.
         end_stream: bool,
     },
-    /// The stream is gone: the peer reset it, or broke a rule on it and we have reset it.
+    /// The stream is closed: the peer reset it, or violated the protocol on it and we have reset it.
     Reset {
         /// The stream.
         stream: StreamKey,
@@ -76,33 +76,33 @@ pub enum Event<'a> {
         /// Whether the peer sent the reset.
         by_peer: bool,
     },
-    /// The peer goes away; streams above `last_stream` were not processed ([`Connection::streams_above`]).
+    /// The peer will close; streams above `last_stream` were not processed ([`Connection::streams_above`]).
     GoAway {
         /// The highest stream that the peer may have processed.
         last_stream: u32,
-        /// Why.
+        /// The reason.
         code: ErrorCode,
     },
     /// The peer's settings changed ([`Connection::peer_settings`]).
     Settings,
 }
 
-/// What the next bytes of input are.
+/// The meaning of the next input bytes.
 #[derive(Debug, Clone, Copy)]
 enum Input {
-    /// The rest of the client's preface, of which this much has come.
+    /// The rest of the client's preface, after this many bytes.
     Preface(usize),
     Header,
     Payload(FrameHeader),
     Data(DataFrame),
-    /// After a connection error nothing is read.
+    /// After a connection error input is ignored.
     Dead,
 }
 
-/// A DATA frame that is being read.
+/// A partly received DATA frame.
 #[derive(Debug, Clone, Copy)]
 struct DataFrame {
-    /// `None`: the stream is gone, the content is dropped.
+    /// `None`: the stream is closed, and the content is dropped.
     stream: Option<StreamKey>,
     awaits_pad_length: bool,
     data_left: u32,
@@ -110,7 +110,7 @@ struct DataFrame {
     end_stream: bool,
 }
 
-/// A header block whose CONTINUATION frames are still coming.
+/// A header block that continues in CONTINUATION frames.
 #[derive(Debug)]
 struct OpenBlock {
     stream: u32,
@@ -120,7 +120,7 @@ struct OpenBlock {
     continuations: u32,
 }
 
-/// A connection. One owner; nothing here blocks, locks or reads a clock.
+/// A connection. It has one owner; nothing here blocks, locks or reads a clock.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
@@ -130,10 +130,10 @@ pub struct Connection {
     peer: PeerSettings,
 
     input: Input,
-    /// The front of a frame whose rest has not come.
+    /// The beginning of an incomplete frame.
     partial: Vec<u8>,
     block: Option<Box<OpenBlock>>,
-    /// When the frame or header block that is not complete began.
+    /// When the incomplete frame or header block began.
     incomplete_since: Option<Instant>,
     settings_received: bool,
     /// The peer knows our settings.
@@ -144,9 +144,9 @@ pub struct Connection {
     /// Receive windows do not grow for now.
     holds_windows: bool,
     highest_peer_stream: u32,
-    /// The highest of our streams that the server has sent headers on.
+    /// The highest of our streams for which the server has sent headers.
     highest_answered: u32,
-    /// Streams that we reset, whose frames may still be under way.
+    /// Streams that we reset; frames for them may still arrive.
     reset_by_us: RecentResets,
     floods: Floods,
     /// An error found while sending, reported by the next [`Connection::receive`].
@@ -156,25 +156,25 @@ pub struct Connection {
     out: OutputBuffer,
     last_data: Option<output::LastData>,
     send_window: i64,
-    /// The largest that it has been.
+    /// The largest value so far.
     send_window_peak: i64,
     next_stream: u32,
-    /// Streams with DATA in their queue and room in their window, in the order they take turns.
+    /// Streams with queued DATA and an open window, in the order of their turns.
     ready: VecDeque<StreamKey>,
-    /// Streams with DATA for which only the connection's reserve is left.
+    /// Streams with queued DATA for which only the connection's reserve is left.
     held_back: VecDeque<StreamKey>,
-    /// Streams whose DATA is collected, in the order in which it may go.
+    /// Streams with collected DATA, in the order of release.
     collected: VecDeque<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
 
-    /// The last stream that our final GOAWAY named.
+    /// The last stream in our final GOAWAY.
     goaway_sent: Option<u32>,
     shutting_down: bool,
     goaway_received: Option<u32>,
 }
 
-/// Opaque data of the PING that asks "have you seen my GOAWAY?" (RFC 9113 section 6.8).
+/// Opaque data of the PING whose acknowledgement shows that the peer has seen our GOAWAY (RFC 9113 section 6.8).
 const SHUTDOWN_PING: [u8; 8] = *b"lenobye!";
 /// Opaque data of keepalive pings.
 const KEEPALIVE_PING: [u8; 8] = *b"lenolive";
@@ -204,7 +204,7 @@ impl Connection {
             incomplete_since: None,
             settings_received: false,
             settings_acknowledged: false,
-            // A smaller table holds once the peer has acknowledged it (RFC 7541 section 4.2).
+            // A smaller table applies once the peer has acknowledged it (RFC 7541 section 4.2).
             decoder: Decoder::new((limits.header_table_bytes as usize).max(DEFAULT_TABLE_SIZE)),
             receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
             connection_credit: 0,
@@ -232,12 +232,12 @@ impl Connection {
         }
     }
 
-    /// Reads from the front of `input`, until an event or the end of the input (`None`).
+    /// Parses the front of `input` until an event or the end of the input (`None`).
     ///
     /// `fields` is overwritten, and holds the section of an [`Event::Headers`].
     ///
     /// # Errors
-    /// The peer broke the connection: a GOAWAY is queued; flush [`Connection::output`] and close.
+    /// The peer violated the protocol: a GOAWAY is queued; flush [`Connection::output`] and close.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -254,26 +254,26 @@ impl Connection {
         };
         if let Err(error) = &result {
             self.input = Input::Dead;
-            // A last stream that was named once may not rise again (section 6.8).
+            // The last stream of a GOAWAY must not increase later (section 6.8).
             let last_stream = self.goaway_sent.unwrap_or(self.highest_peer_stream);
             frame::write_goaway(&mut self.out.bytes, last_stream, error.code, &error.why.to_string());
         }
         result
     }
 
-    /// Sets the token that comes with every later event of `stream`.
+    /// Sets the token that accompanies every later event of `stream`.
     pub fn set_token(&mut self, stream: StreamKey, token: u32) {
         if let Some(stream) = self.streams.get_mut(stream) {
             stream.token = token;
         }
     }
 
-    /// What the peer announced.
+    /// The settings that the peer announced.
     pub fn peer_settings(&self) -> &PeerSettings {
         &self.peer
     }
 
-    /// Whether the peer's SETTINGS have come, without which it is not known to speak HTTP/2.
+    /// Whether the peer's SETTINGS have arrived; before that it may not speak HTTP/2.
     pub fn is_established(&self) -> bool {
         self.settings_received
     }
@@ -288,12 +288,12 @@ impl Connection {
         self.streams.held_bytes()
     }
 
-    /// Whether the peer has as many streams open as we have announced: it keeps further ones to itself.
+    /// Whether the peer has as many streams open as we announced: it must not open more.
     pub fn is_full(&self) -> bool {
         self.role == Role::Server && self.streams.opened_by_peer() >= self.limits.max_concurrent_streams
     }
 
-    /// Whether the stream is still open in some direction.
+    /// Whether the stream is open in at least one direction.
     pub fn is_open(&self, stream: StreamKey) -> bool {
         self.streams.get(stream).is_some()
     }
@@ -303,12 +303,12 @@ impl Connection {
         self.streams.get(stream).is_some_and(Stream::takes_output)
     }
 
-    /// Whether the server is known to have taken up `stream`: it has answered it, or a later one.
+    /// Whether the server is known to process `stream`: it has answered it, or a later stream.
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.highest_answered
     }
 
-    /// Tokens of the streams above `last_stream`, which a GOAWAY says were not processed.
+    /// Tokens of the streams above `last_stream`, which were not processed according to a GOAWAY.
     pub fn streams_above(&self, last_stream: u32) -> Vec<(StreamKey, u32)> {
         self.streams.iter().filter(|(key, _)| key.id > last_stream).map(|(key, stream)| (key, stream.token)).collect()
     }
@@ -318,18 +318,18 @@ impl Connection {
         self.streams_above(0)
     }
 
-    /// When the frame or header block that is not complete began; a slow writer's is old.
+    /// When the incomplete frame or header block began; an old time shows a slow sender.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
 
-    /// The last stream of the peer's GOAWAY, if one came.
+    /// The last stream of the peer's GOAWAY, if one arrived.
     pub fn goaway_received(&self) -> Option<u32> {
         self.goaway_received
     }
 
-    /// Announces the end (RFC 9113 section 6.8): streams under way finish, new ones are still taken until the peer has
-    /// seen the announcement, none after. Done when [`Connection::is_drained`].
+    /// Announces the end (RFC 9113 section 6.8): open streams finish, and new ones are accepted only until the peer has
+    /// seen the announcement. Complete when [`Connection::is_drained`].
     pub fn shut_down(&mut self) {
         if self.shutting_down || matches!(self.input, Input::Dead) {
             return;
@@ -339,7 +339,7 @@ impl Connection {
         frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
     }
 
-    /// Names the last stream that is answered; later ones are ignored, and so may be sent elsewhere.
+    /// Sends GOAWAY with the last stream that is answered. Later ones are ignored, so the peer may send them elsewhere.
     pub fn go_away(&mut self, code: ErrorCode, debug: &str) {
         if self.goaway_sent.is_none() && !matches!(self.input, Input::Dead) {
             self.shutting_down = true;
@@ -353,7 +353,7 @@ impl Connection {
         self.goaway_sent.is_some() && self.streams.len() == 0
     }
 
-    /// Asks the peer for a sign of life; the answer shows as input.
+    /// Sends a PING to check that the peer is alive; the acknowledgement arrives as input.
     pub fn ping(&mut self) {
         frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &KEEPALIVE_PING);
     }

@@ -1,4 +1,4 @@
-//! The output buffer: frames in the order in which they leave, and DATA that takes turns to get there.
+//! The output buffer: frames in the order of sending, and the scheduling of queued DATA.
 
 use super::send::{count_later, line_up};
 use super::{Connection, Input, Role};
@@ -8,10 +8,10 @@ use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::limits::{DRIBBLE_BYTES, OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use crate::stream::{Half, StreamKey};
 
-/// Output memory that a connection with open streams keeps.
+/// Output capacity that a connection with open streams keeps.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
-/// Queued DATA that has gone into the output: room for as much from the far side.
+/// Queued DATA that has moved into the output: the sender may get as much credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// The stream; it may have ended since.
@@ -22,7 +22,7 @@ pub struct Drained {
     pub bytes: u32,
 }
 
-/// The DATA frame at the end of the output, which later bytes of its stream may still join.
+/// The DATA frame at the end of the output; later bytes of its stream may be added to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastData {
     stream: u32,
@@ -31,20 +31,20 @@ pub(super) struct LastData {
 }
 
 impl Connection {
-    /// Bytes to write to the socket now. Say with [`Connection::advance_output`] how many went, then ask again: more may
-    /// follow from the queues.
+    /// Bytes to write to the socket now. Report the written number to [`Connection::advance_output`], then call this
+    /// again: queued DATA may follow.
     pub fn output(&mut self) -> &[u8] {
-        // A client that is not known to speak HTTP/2 hears nothing of it.
+        // A peer that may not be an HTTP/2 client gets no output.
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
-        // What was held may have gone on, or its stream may have ended.
+        // Held content may have been released, or its stream may have ended.
         self.announce_connection_credit();
         self.send_queued();
         self.out.waiting()
     }
 
-    /// The socket has taken `n` bytes of the output.
+    /// Reports that the socket has accepted `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
         let is_idle = self.streams.len() == 0;
         self.out.advance(n, if is_idle { 0 } else { KEPT_OUTPUT_BYTES });
@@ -55,12 +55,12 @@ impl Connection {
         }
     }
 
-    /// Bytes that wait in the output buffer.
+    /// Bytes in the output buffer.
     pub fn pending_output(&self) -> usize {
         self.out.waiting_bytes()
     }
 
-    /// Whether there is something to write now.
+    /// Whether there is output to write now.
     pub fn wants_write(&self) -> bool {
         let queued_has_room = !self.ready.is_empty() && self.send_window > 0;
         !matches!(self.input, Input::Preface(_)) && (self.pending_output() > 0 || queued_has_room)
@@ -71,18 +71,18 @@ impl Connection {
         self.queued_bytes
     }
 
-    /// Bytes of frames that have not come whole, and of frames that wait in the output.
+    /// Bytes of incomplete frames, and of frames in the output.
     pub fn frame_bytes(&self) -> usize {
         let block_bytes = self.block.as_ref().map_or(0, |block| block.fragments.len());
         self.partial.len() + block_bytes + self.pending_output()
     }
 
-    /// DATA that the peer's connection window has room for, in bytes.
+    /// DATA that fits into the peer's connection window, in bytes.
     pub fn send_window_bytes(&self) -> usize {
         usize::try_from(self.send_window).unwrap_or(0)
     }
 
-    /// Queued DATA that has moved on since it was last asked.
+    /// Queued DATA that was sent since the last call.
     pub fn next_drained(&mut self) -> Option<Drained> {
         let next = self.drained.pop_front();
         if next.is_none() && self.drained.capacity() > 64 {
@@ -91,7 +91,7 @@ impl Connection {
         next
     }
 
-    /// Moves queued DATA into the output, one frame a turn.
+    /// Moves queued DATA into the output, one frame per turn.
     fn send_queued(&mut self) {
         while self.send_window > 0 && self.pending_output() < OUTPUT_HIGH_WATER_BYTES {
             let Some(key) = self.ready.pop_front() else { break };
@@ -124,12 +124,12 @@ impl Connection {
         }
     }
 
-    /// The connection has more room: streams that were held back have their turn again.
+    /// The connection window has grown: streams that waited for it get their turns again.
     pub(super) fn end_holding_back(&mut self) {
         self.ready.extend(self.held_back.drain(..));
     }
 
-    /// Writes DATA frames as far as windows and buffer go; returns how many bytes went.
+    /// Writes DATA frames as far as windows and buffer allow; returns the number of bytes written.
     pub(super) fn write_data(&mut self, key: StreamKey, bytes: &[u8]) -> usize {
         let max_frame = self.peer.max_frame_bytes as usize;
         let mut left = bytes;
@@ -137,7 +137,8 @@ impl Connection {
             let Some(stream) = self.streams.get_mut(key) else { break };
             let shared = shared_window(self.role, self.send_window, self.send_window_peak, stream.sent_bytes);
             let window = usize::try_from(stream.send_window.min(shared)).unwrap_or(0);
-            // Bytes of the same stream join the frame that is last in the output, so that dribbled DATA leaves whole.
+            // Add bytes to the last frame of the output if it belongs to the same stream, so that small pieces of DATA
+            // are merged.
             let open = self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len());
             let room = open.map_or(max_frame, |last| max_frame - (last.end - last.start - HEADER_BYTES).min(max_frame));
             let room = if room == 0 { max_frame } else { room };
@@ -172,7 +173,7 @@ impl Connection {
         bytes.len() - left.len()
     }
 
-    /// Sends END_STREAM, on the DATA frame that is last in the output where that is the stream's own.
+    /// Sends END_STREAM, on the last DATA frame of the output if it belongs to the stream.
     pub(super) fn write_end(&mut self, key: StreamKey) {
         match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len()) {
             Some(last) => {
@@ -200,7 +201,7 @@ impl Connection {
         }
     }
 
-    /// Cuts a block that is larger than a frame into HEADERS and CONTINUATION (section 4.3).
+    /// Splits a block that is larger than a frame into HEADERS and CONTINUATION (section 4.3).
     fn split_headers(&mut self, start: usize, end_flag: u8, id: u32, max_frame: usize) {
         let block = self.out.bytes.split_off(start).split_off(HEADER_BYTES);
         let last = block.len().div_ceil(max_frame) - 1;
@@ -231,11 +232,11 @@ impl Connection {
     }
 }
 
-/// What a stream may use of the connection's window.
+/// The part of the connection's window that a stream may use.
 ///
-/// A server's connection is shared by many clients, and a server application that does not read its uploads keeps what it
-/// was sent. So the last quarter of the window is for streams that have sent little: calls with small messages get
-/// through beside stalled uploads. Servers return credit by the time that half of the window is used.
+/// Many clients share a connection to a server, and a server application that does not read its uploads occupies the
+/// window. So the last quarter of the window is reserved for streams that have sent little: calls with small messages
+/// pass stalled uploads. Servers return credit at the latest when half of the window is used.
 fn shared_window(role: Role, send_window: i64, peak: i64, sent_bytes: u64) -> i64 {
     if role == Role::Server {
         return send_window;

@@ -1,4 +1,4 @@
-//! Bytes in: frames, their rules, the events they make (RFC 9113 sections 4 to 6).
+//! Parses frames into events, and enforces the rules for them (RFC 9113 sections 4 to 6).
 
 mod control;
 mod data;
@@ -14,9 +14,9 @@ use crate::stream::{Half, StreamKey};
 
 type Received = Result<Option<Event<'static>>, ConnectionError>;
 
-/// Why a stream that a frame is for is not open.
+/// Why a frame's stream is not open.
 enum Absent {
-    /// Our reset crossed the frame on the way: it is ignored.
+    /// Our reset crossed the frame on the network: ignore the frame.
     Expected,
     /// The peer has ended or reset the stream itself.
     Ended,
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// Matches the client's preface; `true` when it is complete.
+    /// Matches the client's preface; `true` once it is complete.
     fn read_preface(&mut self, matched: usize, input: &mut &[u8]) -> Result<bool, ConnectionError> {
         let expected = PREFACE.get(matched..).unwrap_or_default();
         let n = expected.len().min(input.len());
@@ -93,7 +93,7 @@ impl Connection {
         header
     }
 
-    /// Gathers `wanted` bytes in `partial`; `true` when they are there.
+    /// Collects `wanted` bytes in `partial`; `true` once they are complete.
     fn collect(&mut self, now: Instant, wanted: usize, input: &mut &[u8]) -> bool {
         let n = wanted.saturating_sub(self.partial.len()).min(input.len());
         let (taken, rest) = input.split_at(n);
@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Rules that hold for a frame whatever its payload.
+    /// Rules for a frame that do not depend on its payload.
     fn begin_frame(&mut self, header: FrameHeader) -> Received {
         if !self.settings_received && (header.kind != kind::SETTINGS || header.has(flag::ACK)) {
             return Err(ConnectionError::protocol("the first frame is not SETTINGS"));
@@ -136,7 +136,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads a payload, from the input itself when all of it is there. The flag says whether it was.
+    /// Reads a payload, directly from the input if it is complete there. The flag reports that.
     fn read_payload(
         &mut self,
         now: Instant,
@@ -156,7 +156,7 @@ impl Connection {
             return Ok((None, false));
         }
         self.input = Input::Header;
-        // Frames seldom straddle two reads: the memory goes back at once.
+        // A frame rarely spans two reads, so return the memory at once.
         let payload = std::mem::take(&mut self.partial);
         self.incomplete_ends();
         Ok((self.on_frame(now, header, &payload, fields)?, true))
@@ -173,12 +173,12 @@ impl Connection {
             kind::PING => self.on_ping(header, payload),
             kind::GOAWAY => self.on_goaway(header, payload),
             kind::WINDOW_UPDATE => self.on_window_update(header, payload),
-            // Unknown frames are ignored (section 5.5), but not without end.
+            // Unknown frames are ignored (section 5.5), but their number is limited.
             _ => self.floods.count(Flood::EmptyFrames, &self.limits).map(|()| None),
         }
     }
 
-    /// A stream that nobody has opened yet (section 5.1).
+    /// Whether a stream has not been opened yet (section 5.1).
     fn is_idle(&self, id: u32) -> bool {
         match self.role {
             _ if id == 0 || id.is_multiple_of(2) => true,
@@ -187,24 +187,24 @@ impl Connection {
         }
     }
 
-    /// What to make of DATA or HEADERS for a stream that is not open (section 5.1, closed).
+    /// The treatment of DATA or HEADERS for a stream that is not open (section 5.1, closed).
     fn absent_stream(&self, id: u32) -> Result<Absent, ConnectionError> {
         if self.is_idle(id) {
             return Err(ConnectionError::protocol("a frame on an idle stream"));
         }
         let ignored_after_goaway = self.goaway_sent.is_some_and(|last| id > last);
-        // A server's connection is shared: what it says of a stream that we have forgotten is not worth the others.
+        // Many clients share a connection to a server: a frame for a forgotten stream must not close it.
         let is_expected = self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(id);
         Ok(if is_expected { Absent::Expected } else { Absent::Ended })
     }
 
-    /// Resets a stream that is not open; what else comes on it is ignored.
+    /// Resets a stream that is not open; later frames for it are ignored.
     fn reset_absent(&mut self, id: u32, code: ErrorCode) {
         frame::write_rst_stream(&mut self.out.bytes, id, code);
         self.remember_reset(id);
     }
 
-    /// Resets a stream on which the peer broke a rule.
+    /// Resets a stream on which the peer violated the protocol.
     fn stream_error(&mut self, key: StreamKey, code: ErrorCode) -> Received {
         let token = self.streams.get(key).map_or(0, |stream| stream.token);
         self.reset(key, code);

@@ -1,7 +1,7 @@
-//! What the owner sends: requests, field sections, DATA within the windows, resets (RFC 9113 sections 5.2 and 6).
+//! Sends the owner's requests, field sections, DATA within the windows, and resets (RFC 9113 sections 5.2 and 6).
 //!
-//! DATA goes straight into the output buffer while the windows and the buffer have room; the rest waits in its stream's
-//! queue, and streams take turns of one frame. Queues are as long as the window that the far side was given.
+//! DATA goes directly into the output buffer while the windows and the buffer have room. The rest waits in its stream's
+//! queue, and streams take turns of one frame. A queue is limited by the window that its sender was given.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -17,10 +17,10 @@ use crate::limits::{COLLECTED_ENOUGH_BYTES, Limits};
 use crate::message::Section;
 use crate::stream::{Half, Stream, StreamKey, Streams};
 
-/// Streams that we reset and whose late frames we still expect: as many as a client may have open, since all of them may
-/// have to be reset at once.
+/// Streams that we reset and whose late frames are still expected: as many as a client may have open, since all of them
+/// may have to be reset at once.
 const MAX_REMEMBERED_RESETS: usize = 10_000;
-/// Places in the order of turns that are not worth looking through for streams that have ended.
+/// Below this length, the list of turns is not searched for ended streams.
 const MIN_READY_PLACES: usize = 16;
 
 /// The latest streams that we reset.
@@ -59,7 +59,7 @@ pub enum OpenError {
     /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS are open; one may be free later.
     #[error("the server's limit of concurrent streams is reached")]
     StreamLimit,
-    /// The peer goes away, the connection broke, or stream identifiers are used up: take another connection.
+    /// The peer sent GOAWAY, the connection failed, or stream identifiers are used up: use another connection.
     #[error("the connection takes no more streams")]
     Closed,
 }
@@ -94,7 +94,7 @@ impl Connection {
         Ok(key)
     }
 
-    /// Whether new streams are possible at all, the peer's limit aside.
+    /// Whether new streams are possible, apart from the peer's limit.
     pub fn takes_streams(&self) -> bool {
         self.role == Role::Client
             && self.goaway_received.is_none()
@@ -103,7 +103,7 @@ impl Connection {
             && self.next_stream <= MAX_31_BITS
     }
 
-    /// Sends a field section. Trailers wait for the stream's queued DATA. A stream that is gone takes nothing.
+    /// Sends a field section. Trailers wait for the stream's queued DATA. Without an open stream this has no effect.
     pub fn send_headers(&mut self, key: StreamKey, section: Section, fields: &FieldSection, end_stream: bool) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         if !stream.takes_output() {
@@ -111,7 +111,7 @@ impl Connection {
         }
         if !stream.queue.waiting().is_empty() {
             stream.trailers = Some(Box::new(fields.clone()));
-            // The end lets DATA go that was collected.
+            // The end of the stream releases collected DATA.
             return self.wake(key);
         }
         if section != Section::Interim {
@@ -126,8 +126,8 @@ impl Connection {
         }
     }
 
-    /// Sends content. Returns how many of `bytes` are in the output already; the others are queued, and come back as
-    /// [`Drained`](super::Drained) when they follow. A stream that is gone takes all of them, to nowhere.
+    /// Sends content. Returns the number of `bytes` that are in the output already; the others are queued, and reported
+    /// as [`Drained`](super::Drained) when they follow. Without an open stream all bytes are dropped and counted.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
         let Some(stream) = self.streams.get(key) else { return bytes.len() };
         if !stream.takes_output() {
@@ -151,9 +151,9 @@ impl Connection {
         taken
     }
 
-    /// Collects content that does not end the stream: it waits in the stream's queue until more comes by
-    /// [`Connection::send_data`], the stream ends, or its turn in [`Connection::release_collected`] comes. Servers close a
-    /// connection on which many frames carry a few bytes each; collected, they leave as one.
+    /// Collects content that does not end the stream. It waits in the stream's queue until [`Connection::send_data`]
+    /// adds more, the stream ends, or [`Connection::release_collected`] reaches it. Servers close a connection with
+    /// many frames of a few bytes each; collected pieces are sent as one frame.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
         let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.takes_output()) else { return };
         stream.queue.push(bytes);
@@ -167,7 +167,8 @@ impl Connection {
         }
     }
 
-    /// Lets the collected content of up to `most` streams go, those first whose turn was longest ago. Whether there is more.
+    /// Releases the collected content of up to `most` streams, the longest waiting first. Returns whether there is
+    /// more.
     pub fn release_collected(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let Some(key) = self.collected.pop_front() else { break };
@@ -182,7 +183,7 @@ impl Connection {
         !self.collected.is_empty()
     }
 
-    /// Ends a stream with RST_STREAM; what was queued for it is dropped. A stream that is gone is left alone.
+    /// Ends a stream with RST_STREAM and drops its queue. Without an open stream this has no effect.
     pub fn reset(&mut self, key: StreamKey, code: ErrorCode) {
         if self.forget_stream(key).is_some() {
             frame::write_rst_stream(&mut self.out.bytes, key.id, code);
@@ -190,13 +191,13 @@ impl Connection {
         }
     }
 
-    /// Forgets a stream that a GOAWAY says was never processed: nothing about it needs to be said (section 6.8).
+    /// Forgets a stream that was not processed according to a GOAWAY: it needs no RST_STREAM (section 6.8).
     pub fn abandon(&mut self, key: StreamKey) {
         self.forget_stream(key);
     }
 
-    /// The answer is complete without the rest of the request: once END_STREAM has gone, RST_STREAM with NO_ERROR asks
-    /// the client to stop (section 8.1).
+    /// The response needs no more of the request: after END_STREAM, RST_STREAM with NO_ERROR asks the client to stop
+    /// (section 8.1).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.streams.get_mut(key) {
             Some(stream) if stream.send == Half::Closed => self.reset(key, ErrorCode::NO_ERROR),
@@ -212,18 +213,18 @@ impl Connection {
     }
 
     pub(super) fn remember_reset(&mut self, id: u32) {
-        // A server's late frames are ignored whatever stream they are on.
+        // A server's late frames are ignored for any stream.
         if self.role == Role::Server {
             self.reset_by_us.remember(id);
         }
     }
 
-    /// Counts what ends a stream: the owner hears of the stream first, and of the error next.
+    /// Counts an event that ends a stream: the owner gets the stream's event first, and the error next.
     pub(super) fn count_after_event(&mut self, flood: Flood) {
         count_later(&mut self.floods, &self.limits, &mut self.fault, flood);
     }
 
-    /// Gives a stream its turn when it has both DATA and room.
+    /// Gives a stream a turn if it has both DATA and an open window.
     pub(super) fn wake(&mut self, key: StreamKey) {
         if let Some(stream) = self.streams.get_mut(key)
             && !stream.in_ready
@@ -236,8 +237,8 @@ impl Connection {
     }
 }
 
-/// Puts a stream at the end of a line. Streams that end while they wait leave their places behind, which are cleared now
-/// and then.
+/// Puts a stream at the end of a list of turns. Streams that end meanwhile leave stale entries, which are removed from
+/// time to time.
 pub(super) fn line_up(line: &mut VecDeque<StreamKey>, key: StreamKey, streams: &Streams) {
     line.push_back(key);
     if line.len() > 2 * streams.len() + MIN_READY_PLACES {
@@ -245,7 +246,7 @@ pub(super) fn line_up(line: &mut VecDeque<StreamKey>, key: StreamKey, streams: &
     }
 }
 
-/// Counts; an error is reported by the next [`Connection::receive`].
+/// Counts an event; the next [`Connection::receive`] reports an error.
 pub(super) fn count_later(floods: &mut Floods, limits: &Limits, fault: &mut Option<ConnectionError>, flood: Flood) {
     if let Err(error) = floods.count(flood, limits) {
         fault.get_or_insert(error);

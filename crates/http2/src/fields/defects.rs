@@ -1,4 +1,4 @@
-//! What can be wrong with a field, found once per distinct field instead of once per message.
+//! Defects of fields, determined once per distinct field instead of once per message.
 
 use std::hash::Hasher;
 use std::ops::{BitOr, BitOrAssign};
@@ -12,7 +12,7 @@ use super::Known;
 pub struct Defects(u8);
 
 impl Defects {
-    /// Nothing is wrong.
+    /// No defect.
     pub const NONE: Self = Self(0);
     /// A name is empty, has upper case, or a byte that no token has (RFC 9113 section 8.2.1).
     pub const BAD_NAME: Self = Self(1);
@@ -20,13 +20,13 @@ impl Defects {
     pub const BAD_VALUE: Self = Self(1 << 1);
     /// A pseudo-header field follows a regular one (RFC 9113 section 8.3).
     pub const PSEUDO_AFTER_REGULAR: Self = Self(1 << 2);
-    /// A field about one HTTP/1.1 connection, or `te` with more than `trailers` (RFC 9113 section 8.2.2).
+    /// A field that is specific to an HTTP/1.1 connection, or `te` with more than `trailers` (RFC 9113 section 8.2.2).
     pub const CONNECTION_SPECIFIC: Self = Self(1 << 3);
     /// A pseudo-header field that no specification known here defines.
     pub const UNKNOWN_PSEUDO: Self = Self(1 << 4);
     /// A defined pseudo-header field appears twice.
     pub const DUPLICATE_PSEUDO: Self = Self(1 << 5);
-    /// The section is larger than allowed; it is counted in full but only its beginning is stored.
+    /// The section exceeds the limit; its size counts all fields, but only its beginning is stored.
     pub const OVERSIZE: Self = Self(1 << 6);
 
     /// Whether there is no defect at all.
@@ -59,7 +59,7 @@ impl BitOrAssign for Defects {
     }
 }
 
-/// What is known of one name, or of one field, without looking at its neighbours.
+/// The properties of one name or one field, independent of its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Facts {
     /// Finds the field in an encoder's table. 0 for a bare name and for the fields of the static table.
@@ -69,7 +69,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Examines a name.
+    /// Checks a name.
     pub(crate) fn of_name(name: &[u8]) -> Self {
         let known = Known::of(name);
         let defects = match known {
@@ -83,7 +83,7 @@ impl Facts {
         Self { hash: 0, known, defects }
     }
 
-    /// Examines a field whose name is already examined: `text` is the name, `name_len` bytes, and then the value.
+    /// Checks a field whose name is already checked: `text` is the name, `name_len` bytes, and then the value.
     pub(crate) fn of_field(name: Self, text: &[u8], name_len: usize) -> Self {
         let value = text.get(name_len..).unwrap_or_default();
         let mut defects = name.defects.of_name();
@@ -98,10 +98,10 @@ impl Facts {
     }
 }
 
-/// How much of a long field's beginning, and of its end, is hashed: a peer can make long fields with few bytes.
+/// Bytes of a long field's beginning and end that are hashed: a peer can create long fields with few bytes.
 const HASHED_END_BYTES: usize = 64;
 
-/// Not keyed: a collision costs compression and never correctness, because bytes are compared before use.
+/// Not keyed: a collision costs only compression, because bytes are compared before use.
 fn hash(text: &[u8], name_len: usize) -> u32 {
     let mut hasher = FxHasher::default();
     match (text.first_chunk::<HASHED_END_BYTES>(), text.last_chunk::<HASHED_END_BYTES>()) {
@@ -135,7 +135,7 @@ fn is_value(value: &[u8]) -> bool {
     if is_space(value.first()) || is_space(value.last()) {
         return false;
     }
-    // Without an early exit, so that the compiler makes it a vector loop.
+    // No early exit, so that the compiler vectorizes the loop.
     value.iter().fold(true, |valid, &byte| valid & (byte != 0) & (byte != b'\r') & (byte != b'\n'))
 }
 

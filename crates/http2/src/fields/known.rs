@@ -1,4 +1,4 @@
-//! Field names that an engine or a proxy looks at, each as one byte.
+//! Field names that an engine or a proxy examines, each as one byte.
 //!
 //! A name is recognised once, when it is decoded; every later check is an integer comparison.
 
@@ -7,7 +7,7 @@ const SLOTS: usize = 256;
 
 macro_rules! known_names {
     ($($variant:ident $name:literal,)*) => {
-        /// A field name that the engine or a proxy looks at.
+        /// A field name that the engine or a proxy examines.
         #[repr(u8)]
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Known {
@@ -18,7 +18,7 @@ macro_rules! known_names {
             $(#[doc = concat!("`", $name, "`")] $variant,)*
         }
 
-        /// Every variant with its name, at the position of its number.
+        /// Every variant with its name; the index is the variant's number.
         const NAMES: &[(Known, &str)] = &[
             (Known::Other, ""),
             (Known::UnknownPseudo, ""),
@@ -111,14 +111,14 @@ known_names! {
     XRequestId "x-request-id",
 }
 
-/// Which name to compare with first: positions in [`NAMES`], 0 where none starts; collisions use the next slot.
+/// The name to compare first: indexes in [`NAMES`], 0 if no name has the slot; collisions use the next slot.
 const LOOKUP: [u8; SLOTS] = lookup();
 
-/// One bit per name must fit in the mask of a section's names, and a position in one byte of the lookup.
+/// Each name needs one bit in the mask of a section's names, and an index that fits in one byte of the lookup.
 const _: () = assert!(NAMES.len() <= u128::BITS as usize);
 
 impl Known {
-    /// How many variants there are; their numbers start at 0.
+    /// Number of variants; their numbers start at 0.
     pub(crate) const COUNT: usize = NAMES.len();
 
     /// Recognises `name`, which is compared byte by byte: HTTP/2 names are lower case.
@@ -137,7 +137,7 @@ impl Known {
         if first == b':' { Self::UnknownPseudo } else { Self::Other }
     }
 
-    /// The name on the wire; empty for [`Known::Other`] and [`Known::UnknownPseudo`], which stand for many names.
+    /// The name on the wire; empty for [`Known::Other`] and [`Known::UnknownPseudo`], which represent many names.
     pub fn name(self) -> &'static str {
         NAMES.get(self as usize).map_or("", |(_, name)| name)
     }
@@ -148,13 +148,13 @@ impl Known {
         matches!(self, Authority | Method | Path | Protocol | Scheme | Status | UnknownPseudo)
     }
 
-    /// Whether the field is about one HTTP/1.1 connection and must not appear (RFC 9113 section 8.2.2).
+    /// Whether the field is specific to an HTTP/1.1 connection and must not appear (RFC 9113 section 8.2.2).
     pub fn is_connection_specific(self) -> bool {
         use Known::{Connection, KeepAlive, ProxyConnection, TransferEncoding, Upgrade};
         matches!(self, Connection | KeepAlive | ProxyConnection | TransferEncoding | Upgrade)
     }
 
-    /// The bit that stands for this name in a set of names; none for the variants that stand for many.
+    /// The bit of this name in a set of names; 0 for the variants that represent many names.
     pub(crate) fn bit(self) -> u128 {
         match self {
             Self::Other | Self::UnknownPseudo => 0,
@@ -163,7 +163,7 @@ impl Known {
     }
 }
 
-/// Mixes what tells the names apart best; found by trying, and any outcome is correct.
+/// A hash of the most distinctive parts of a name, found by experiment; any result is correct.
 const fn slot(length: usize, first: u8, middle: u8, last: u8) -> usize {
     (length * 7 + first as usize * 5 + middle as usize * 11 + last as usize * 3) % SLOTS
 }

@@ -6,10 +6,10 @@ use super::static_table;
 use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
 use crate::fields::{Facts, FieldSection};
 
-/// Bytes that literals of one block may copy from names in the table, for each byte that the list may have: a literal of
-/// two bytes can repeat a name of 4 KiB, and each copy is work.
+/// Limits the bytes that literals of one block may copy from names in the table, as a multiple of the list's size: a
+/// literal of two bytes can repeat a name of 4 KiB, and each copy takes time.
 const COPIES_MAX: usize = 8;
-/// Bytes that literals of one block may always copy.
+/// Bytes that literals of one block may copy in any case.
 const COPIES_MIN_BYTES: usize = 128 << 10;
 
 /// Why a field block cannot be decoded. Each is a connection error of type COMPRESSION_ERROR, because the tables of
@@ -22,24 +22,24 @@ pub enum DecodeError {
     /// An integer has too many bytes or more than 32 bits (RFC 7541 section 5.1).
     #[error("an integer of the field block is too large")]
     IntegerOverflow,
-    /// Index 0, or one that neither table has (RFC 7541 sections 2.3.3 and 6.1).
+    /// Index 0, or an index that exists in neither table (RFC 7541 sections 2.3.3 and 6.1).
     #[error("index {0} is in no table")]
     InvalidIndex(usize),
     /// EOS within a string, or wrong padding after it (RFC 7541 section 5.2).
     #[error("a string is not validly Huffman-coded")]
     InvalidHuffman,
-    /// A size update above what was announced (RFC 7541 section 6.3).
+    /// A size update above the announced size (RFC 7541 section 6.3).
     #[error("table size {requested} is more than {allowed}, which was announced")]
     SizeUpdateTooLarge {
-        /// What the block asks for, in bytes.
+        /// The size in the block, in bytes.
         requested: usize,
-        /// What this side announced, in bytes.
+        /// The size that this side announced, in bytes.
         allowed: usize,
     },
     /// A size update after a field (RFC 7541 section 4.2).
     #[error("a table size update follows a field")]
     SizeUpdateMisplaced,
-    /// Names of the table are repeated far more often than the list has room for.
+    /// Literals repeat names of the table far more often than fits in the list.
     #[error("names of the table are repeated for more than {COPIES_MAX} times the size that was announced")]
     TooManyCopies,
     /// This side announced a smaller table, and the next block does not start by shrinking it (RFC 9113 section 4.3.1).
@@ -57,12 +57,12 @@ impl From<InvalidHuffman> for DecodeError {
 #[derive(Debug)]
 pub struct Decoder {
     pub(super) table: DynamicTable,
-    /// What this side announced and the peer acknowledged.
+    /// The size that this side announced and the peer acknowledged.
     allowed_size: usize,
     must_shrink: bool,
 }
 
-/// What the peer asks the receiver of a literal to do with it (RFC 7541 section 6.2).
+/// The peer's request for the treatment of a literal (RFC 7541 section 6.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indexing {
     Incremental,
@@ -71,16 +71,17 @@ enum Indexing {
 }
 
 impl Decoder {
-    /// A decoder whose table the peer may fill up to `max_table_size` bytes: at most [`MAX_TABLE_SIZE`], and
+    /// A decoder whose table may have up to `max_table_size` bytes: at most [`MAX_TABLE_SIZE`], and
     /// [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE) until the peer has acknowledged another size.
     pub fn new(max_table_size: usize) -> Self {
         let table = DynamicTable::new(max_table_size);
         Self { allowed_size: table.max_size(), table, must_shrink: false }
     }
 
-    /// Changes what the peer may use, in bytes, after it acknowledged the SETTINGS that say so.
+    /// Changes the size of the table, in bytes, after the peer has acknowledged the SETTINGS with it.
     ///
-    /// At most [`MAX_TABLE_SIZE`]; never announce more. If the table shrinks, the next block must say so.
+    /// At most [`MAX_TABLE_SIZE`]; never announce more. If the table shrinks, the next block must contain a size
+    /// update.
     pub fn set_max_table_size(&mut self, max_table_size: usize) {
         self.allowed_size = max_table_size.min(MAX_TABLE_SIZE);
         self.must_shrink |= self.allowed_size < self.table.max_size();
@@ -88,11 +89,11 @@ impl Decoder {
 
     /// Decodes one complete field block and appends its fields to `out`, which the caller has cleared.
     ///
-    /// A list that is larger than `max_list_size` bytes is decoded to its end, to keep the table right, but what
-    /// exceeds is only counted: [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE) is set.
+    /// If the list exceeds `max_list_size` bytes, it is decoded to its end, to keep the table in sync, but further
+    /// fields are only counted: [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE) is set.
     ///
     /// # Errors
-    /// See [`DecodeError`]; the decoder and `out` are then of no further use.
+    /// See [`DecodeError`]; do not use the decoder and `out` afterwards.
     pub fn decode(&mut self, block: &[u8], max_list_size: usize, out: &mut FieldSection) -> Result<(), DecodeError> {
         let mut input = block;
         let mut copies_left = max_list_size.saturating_mul(COPIES_MAX).max(COPIES_MIN_BYTES);
@@ -117,7 +118,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// The memory that the table holds, in bytes, beside the decoder itself.
+    /// The memory of the table, in bytes, without the decoder itself.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()
     }
@@ -135,7 +136,7 @@ impl Decoder {
         if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(()) }
     }
 
-    /// Returns how many bytes of its name come from a table.
+    /// Returns the number of bytes of its name that come from a table.
     fn decode_literal(
         &mut self,
         first: u8,

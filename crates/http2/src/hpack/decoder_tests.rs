@@ -7,7 +7,7 @@ fn error_of(block: &[u8]) -> Option<DecodeError> {
     decode(&mut Decoder::new(DEFAULT_TABLE_SIZE), block).err()
 }
 
-/// A literal with incremental indexing and raw strings shorter than 127 bytes, or a value of any length.
+/// A literal with incremental indexing and raw strings, with a name shorter than 127 bytes and a value of any length.
 fn inserted(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut block = vec![0x40];
     integer::encode(name.len(), 7, 0, &mut block);
@@ -170,7 +170,7 @@ fn literals_that_repeat_a_large_name_hold_no_more_than_the_list_and_one_field() 
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
     let mut section = FieldSection::new();
     let mut block = inserted(&[b'n'; 4000], b"");
-    // Incremental, name of the newest entry, empty value: each replaces the one entry that has room.
+    // Incremental indexing, name of the newest entry, empty value: each replaces the only entry that fits.
     for _ in 0..30 {
         block.extend([0x7e, 0x00]);
     }

@@ -1,4 +1,4 @@
-//! The same random traffic through this module and through an independent implementation.
+//! The same random traffic in this module and in an independent implementation.
 
 use httlib_hpack::{Decoder as TheirDecoder, Encoder as TheirEncoder};
 
@@ -37,7 +37,7 @@ fn blocks_of_an_independent_encoder_are_decoded() {
                 encoder.update_max_dynamic_size(size, &mut block).expect("any size is valid");
             }
             for (name, value) in fields.clone() {
-                // Any mixture of Huffman for names and values, indexing or never, literal or best format.
+                // A random mixture of Huffman coding, indexing or never indexing, and literal or best format.
                 let indexing = [0, TheirEncoder::WITH_INDEXING, TheirEncoder::NEVER_INDEXED][random.usize(..3)];
                 let huffman = random.u8(..4);
                 let best = if random.bool() { TheirEncoder::BEST_FORMAT } else { 0 };

@@ -1,9 +1,9 @@
-//! Encoding a field section, made for a proxy: many clients' fields share one upstream connection's table.
+//! Encodes field sections, for a proxy: many clients' fields share one upstream connection's table.
 //!
-//! A field enters the table when it is seen for the second time, so that values which never return (request ids,
-//! time-outs, traces) cost no entry. What enters is Huffman-coded, because it is sent once and saves room on the
-//! wire; other literals go raw, because each costs time on both sides and a few bytes on a fast network.
-//! Names are taken from the static table only: a name in the dynamic table belongs to a field that repeats.
+//! A field enters the table when it occurs for the second time, so that values that never repeat (request ids,
+//! timeouts, traces) use no entry. Inserted fields are Huffman-coded, because they are sent once. Other literals are
+//! sent raw, because coding costs time on both sides and saves few bytes on a fast network. Names come from the static
+//! table only: a name in the dynamic table belongs to a field that repeats as a whole.
 
 use super::index::Index;
 use super::static_table::{self, Match};
@@ -22,9 +22,9 @@ const HUFFMAN: u8 = 0x80;
 #[derive(Debug)]
 pub struct Encoder {
     pub(super) table: DynamicTable,
-    /// Allocated for the first field that may enter the table.
+    /// Allocated with the first field that may enter the table.
     index: Option<Box<Index>>,
-    /// The smallest size since the last block, which the next one must announce (RFC 7541 section 4.2).
+    /// The smallest size since the last block, which the next block must announce (RFC 7541 section 4.2).
     smallest_pending_size: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Encoder {
         Self { table: DynamicTable::new(DEFAULT_TABLE_SIZE), index: None, smallest_pending_size: None }
     }
 
-    /// Follows the peer's SETTINGS_HEADER_TABLE_SIZE, in bytes, of which at most 4096 are used.
+    /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE, in bytes, of which at most 4096 are used.
     ///
     /// The next block announces the change.
     pub fn set_max_table_size(&mut self, peers_setting: usize) {
@@ -54,7 +54,7 @@ impl Encoder {
         }
     }
 
-    /// The memory that the table and what finds its entries hold, in bytes, beside the encoder itself.
+    /// The memory of the table and its index, in bytes, without the encoder itself.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.index.as_ref().map_or(0, |_| size_of::<Index>())
     }
@@ -105,14 +105,14 @@ impl Default for Encoder {
     }
 }
 
-/// Whether a value may be a secret of one client. In a table that clients share, another could guess it by watching
-/// sizes (RFC 7541 section 7.1), so that no hop may index it.
+/// Whether a value may be a secret of one client. In a table that clients share, another client could guess it from
+/// sizes (RFC 7541 section 7.1), so no hop may index it.
 fn is_secret(known: Known) -> bool {
     use Known::{Authorization, Cookie, ProxyAuthorization, SetCookie};
     matches!(known, Authorization | Cookie | ProxyAuthorization | SetCookie)
 }
 
-/// Whether the next value will most likely be another one, so that it is not worth remembering.
+/// Whether the next value will probably differ, so that remembering this one has no use.
 fn is_varying(known: Known) -> bool {
     use Known::{
         Age, Baggage, ContentLength, ContentRange, Date, Etag, Expires, GrpcMessage, GrpcRetryPushbackMs,

@@ -33,14 +33,14 @@ const MAX_CODE_BITS: u32 = 30;
 const MAX_PADDING_BITS: u32 = 7;
 const LENGTH_COUNT: usize = MAX_CODE_BITS as usize + 1;
 
-/// One symbol's code, right-aligned.
+/// The code of one symbol, right-aligned.
 #[derive(Clone, Copy)]
 struct Code {
     bits: u32,
     length: u8,
 }
 
-/// What the first byte of the remaining bits decides: a symbol, or length 0 for the start of a longer code.
+/// The result for the first byte of the remaining bits: a symbol, or length 0 for the start of a longer code.
 #[derive(Clone, Copy)]
 struct Short {
     symbol: u8,
@@ -52,7 +52,7 @@ struct Short {
 struct Range {
     first: u64,
     end: u64,
-    /// How many symbols have shorter codes.
+    /// Number of symbols with shorter codes.
     shorter: usize,
 }
 
@@ -89,7 +89,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Makes sure that the window holds a whole code, if there is one.
+    /// Ensures that the window holds a complete code, if there is one.
     fn refill(&mut self) {
         if self.count >= MAX_CODE_BITS {
             return;
@@ -107,14 +107,14 @@ impl Window<'_> {
         }
     }
 
-    /// What follows the last symbol must be the beginning of EOS, all ones, and shorter than a byte.
+    /// The bits after the last symbol must be the beginning of EOS, all ones, and fewer than eight.
     fn check_padding(&self) -> Result<(), InvalidHuffman> {
         let ones = !(u64::MAX >> self.count.min(63));
         if self.count <= MAX_PADDING_BITS && self.bits == ones { Ok(()) } else { Err(InvalidHuffman) }
     }
 }
 
-/// The symbol that `bits` starts with and the length of its code, which may be more than there are bits.
+/// The first symbol in `bits`, and the length of its code, which may exceed the number of bits.
 fn first_symbol(bits: u64) -> (u16, u32) {
     match SHORT.get((bits >> 56) as usize) {
         Some(short) if short.length != 0 => (u16::from(short.symbol), u32::from(short.length)),

@@ -61,7 +61,7 @@ fn random_strings_round_trip() {
     }
 }
 
-/// Follows the codes bit by bit, as the RFC describes it.
+/// Decodes bit by bit, as the RFC describes it.
 fn decoded_slowly(input: &[u8]) -> Result<Vec<u8>, InvalidHuffman> {
     let mut output = Vec::new();
     let (mut bits, mut length) = (0u32, 0u8);

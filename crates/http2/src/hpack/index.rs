@@ -1,7 +1,7 @@
-//! What an encoder remembers of the fields it has sent: where they are in its table, or that it saw them once.
+//! An encoder's memory of sent fields: their position in its table, or that they occurred once.
 //!
-//! Both memories have a fixed size and forget rather than grow or probe further, so that a peer which chooses
-//! colliding fields costs compression and nothing else.
+//! Both parts have a fixed size, and forget fields instead of growing or probing further. A peer that chooses colliding
+//! fields thus only reduces compression.
 
 use super::table::DynamicTable;
 
@@ -9,14 +9,15 @@ const SETS: usize = 32;
 const WAYS: usize = 8;
 const SEEN: usize = 64;
 
-/// Insertions are numbered modulo 2^16, far more than a table has entries, so that a number tells an entry's age.
+/// Insertions are numbered modulo 2^16, far more than the entries of a table, so that a number determines an entry's
+/// age.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The numbers of the entries whose hash falls in each set. Numbers of evicted entries are free places.
+    /// The numbers of the entries whose hash selects each set. Numbers of evicted entries mark free places.
     sets: [[u16; WAYS]; SETS],
-    /// Parts of the hashes of fields that were seen once and not inserted; 0 is none.
+    /// Parts of the hashes of fields that occurred once and were not inserted; 0 is empty.
     seen: [u16; SEEN],
-    /// The number of the next insertion; that of the first is 1, so that a set starts free.
+    /// The number of the next insertion; the first is 1, so that a set starts empty.
     next: u16,
 }
 
@@ -25,7 +26,7 @@ impl Index {
         Self { sets: [[0; WAYS]; SETS], seen: [0; SEEN], next: 1 }
     }
 
-    /// The age of the entry of `table` that is this field.
+    /// The age of the entry of `table` that equals this field.
     pub(super) fn find(&self, table: &DynamicTable, hash: u32, text: &[u8], name_len: usize) -> Option<usize> {
         let set = self.sets.get(hash as usize % SETS)?;
         set.iter().map(|&number| age(self.next, number)).find(|&age| {
@@ -35,7 +36,7 @@ impl Index {
         })
     }
 
-    /// Notes that a field is about to be inserted in `table`; false if there is no place to remember it.
+    /// Records that a field is about to be inserted in `table`; false if there is no free place.
     pub(super) fn add(&mut self, table: &DynamicTable, hash: u32) -> bool {
         let next = self.next;
         let set = self.sets.get_mut(hash as usize % SETS);
@@ -48,7 +49,7 @@ impl Index {
         true
     }
 
-    /// Whether the field was seen before, lately and not more than once; every second sight forgets it.
+    /// Whether the field has occurred exactly once recently; every second occurrence forgets it.
     pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
         let Some(seen) = self.seen.get_mut((hash >> 5) as usize % SEEN) else {
             return false;
@@ -60,7 +61,7 @@ impl Index {
     }
 }
 
-/// How many insertions came after that of `number`.
+/// Number of insertions after that of `number`.
 fn age(next: u16, number: u16) -> usize {
     usize::from(next.wrapping_sub(number).wrapping_sub(1))
 }

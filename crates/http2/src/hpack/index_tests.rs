@@ -5,7 +5,7 @@ fn table() -> DynamicTable {
     DynamicTable::new(4096)
 }
 
-/// Inserts a field with a hash of the test's choice; returns whether there was a place for it.
+/// Inserts a field with a given hash; returns whether there was a free place.
 fn insert(index: &mut Index, table: &mut DynamicTable, hash: u32, text: &[u8]) -> bool {
     let place = index.add(table, hash);
     if place {
@@ -28,7 +28,7 @@ fn equal_hash_of_other_bytes_is_a_miss() {
     let (mut index, mut table) = (Index::new(), table());
     insert(&mut index, &mut table, 7, b"a1");
     assert_eq!(index.find(&table, 7, b"a2", 1), None);
-    // The same bytes, divided otherwise into name and value.
+    // The same bytes, split differently into name and value.
     assert_eq!(index.find(&table, 7, b"a1", 2), None);
 }
 

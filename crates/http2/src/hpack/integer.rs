@@ -2,10 +2,10 @@
 
 use super::DecodeError;
 
-/// Bytes after the prefix, at most: enough for every 32-bit value, too few for a flood of zeros.
+/// Most bytes after the prefix: enough for every 32-bit value, too few for a flood of zeros.
 const MAX_CONTINUATION_BYTES: u32 = 5;
 
-/// Reads an integer whose first byte, `first`, is already taken from `input`; `prefix_bits` is 1 to 8.
+/// Decodes an integer whose first byte, `first`, has been removed from `input`; `prefix_bits` is 1 to 8.
 ///
 /// # Errors
 /// [`DecodeError::Truncated`] and [`DecodeError::IntegerOverflow`].
@@ -33,7 +33,7 @@ fn decode_continuation(prefix_max: u8, input: &mut &[u8]) -> Result<usize, Decod
     Err(DecodeError::IntegerOverflow)
 }
 
-/// Writes `value`; the bits of the first byte that are above `prefix_bits` (1 to 8) come from `pattern`.
+/// Writes `value`; the bits of the first byte above `prefix_bits` (1 to 8) come from `pattern`.
 #[inline]
 pub(super) fn encode(value: usize, prefix_bits: u32, pattern: u8, output: &mut Vec<u8>) {
     let prefix_max = prefix_max(prefix_bits);

@@ -1,7 +1,7 @@
 //! HPACK: field compression for HTTP/2 (RFC 7541).
 //!
-//! In: one complete field block, or one field section. Out: the other of the two. A [`Decoder`] and an [`Encoder`]
-//! belong to one connection each. Neither allocates before a field enters its table.
+//! A [`Decoder`] turns a complete field block into a field section, and an [`Encoder`] does the reverse. Each belongs
+//! to one connection. Neither allocates before a field enters its table.
 
 mod decoder;
 mod encoder;

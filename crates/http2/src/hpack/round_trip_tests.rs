@@ -23,7 +23,7 @@ const NAMES: &[&str] = &[
     "a",
 ];
 
-/// Few values of most kinds, so that fields repeat, and any bytes at times.
+/// Few different values for most kinds, so that fields repeat, and sometimes random bytes.
 fn random_value(random: &mut fastrand::Rng) -> Vec<u8> {
     match random.u8(..20) {
         0 => (0..random.usize(..300)).map(|_| random.u8(..)).collect(),
@@ -76,7 +76,7 @@ fn random_sections_survive_both_directions_at_every_table_size() {
     }
 }
 
-/// A relay's whole path: what one peer's encoder made is decoded and encoded again for another.
+/// The whole path of a relay: decodes the output of one peer's encoder, and encodes it again for another.
 #[test]
 fn relayed_sections_arrive_as_they_were_sent() {
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());

@@ -3,7 +3,7 @@
 use super::table::Field;
 use crate::fields::{Defects, Facts, Known};
 
-/// How many entries there are; the dynamic table's indices follow.
+/// Number of entries; the dynamic table's indexes follow.
 pub(super) const LEN: usize = 61;
 
 macro_rules! fields {
@@ -16,7 +16,7 @@ macro_rules! fields {
     };
 }
 
-/// The entries; that of index 1 comes first.
+/// The entries; the first has index 1.
 static FIELDS: [Field<'static>; LEN] = fields![
     Authority ":authority" "",
     Method ":method" "GET",
@@ -81,26 +81,25 @@ static FIELDS: [Field<'static>; LEN] = fields![
     WwwAuthenticate "www-authenticate" "",
 ];
 
-/// The index of the first entry of each name, by the number of the name; 0 where the table has none.
+/// The index of the first entry of each name, by the name's number; 0 if the table does not have the name.
 static FIRST_OF_NAME: [u8; Known::COUNT] = first_of_name();
 
-/// How much of a field the static table has.
+/// The part of a field that is in the static table.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// The whole field, at this index.
     Field(usize),
     /// The name, at this index.
     Name(usize),
-    /// Nothing.
     None,
 }
 
-/// The entry of an index, which starts at 1.
+/// The entry of an index, from 1.
 pub(super) fn get(index: usize) -> Option<Field<'static>> {
     FIELDS.get(index.checked_sub(1)?).copied()
 }
 
-/// Looks for a field; entries of one name lie side by side.
+/// Looks for a field; entries with equal names are adjacent.
 pub(super) fn find(known: Known, value: &[u8]) -> Match {
     let first = FIRST_OF_NAME.get(known as usize).copied().map_or(0, usize::from);
     if first == 0 {
@@ -111,7 +110,7 @@ pub(super) fn find(known: Known, value: &[u8]) -> Match {
     same_value.map_or(Match::Name(first), |(index, _)| Match::Field(index))
 }
 
-/// An encoder finds these by name, so that they need no hash.
+/// Encoders find these by name, so they need no hash.
 const fn facts(known: Known) -> Facts {
     let defects = match known {
         Known::TransferEncoding => Defects::CONNECTION_SPECIFIC,

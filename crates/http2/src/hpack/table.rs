@@ -1,17 +1,17 @@
 //! The dynamic table (RFC 7541 sections 2.3.2 and 4), the same for both directions.
 //!
-//! The entries' bytes lie in one vector, oldest first. Evicted bytes stay at its front until they are worth a
-//! compaction, so that an insertion allocates nothing in the steady state and an entry is always one slice.
-//! Invariant: the entries' bytes, and 32 more for each, are `size`, and `size` <= `max_size` <= [`MAX_TABLE_SIZE`].
+//! The entries' bytes are in one vector, oldest first. Evicted bytes stay at its front until a compaction is
+//! worthwhile, so that in the steady state an insertion allocates nothing, and an entry is always one slice. Invariant:
+//! `size` is the entries' bytes plus 32 for each, and `size` <= `max_size` <= [`MAX_TABLE_SIZE`].
 
 use std::collections::VecDeque;
 
 use crate::fields::{Facts, LINE_OVERHEAD};
 
-/// The largest table that is supported, in bytes, so that an entry's lengths fit in 16 bits each.
+/// The largest supported table, in bytes, so that an entry's lengths fit in 16 bits each.
 pub const MAX_TABLE_SIZE: usize = 65_536;
 
-/// The first allocation, in bytes: what the fields of one kind of gRPC call need.
+/// The first allocation, in bytes: enough for the fields of one kind of gRPC call.
 const MIN_CAPACITY: usize = 256;
 
 /// An entry of either table.
@@ -38,7 +38,7 @@ pub(super) struct DynamicTable {
     bytes: Vec<u8>,
     /// Oldest first.
     entries: VecDeque<Entry>,
-    /// The position of `bytes`' beginning among all bytes that were ever inserted, modulo 2^32.
+    /// The position of the start of `bytes` among all bytes ever inserted, modulo 2^32.
     base: u32,
     size: usize,
     max_size: usize,
@@ -47,14 +47,14 @@ pub(super) struct DynamicTable {
 #[derive(Debug)]
 struct Entry {
     facts: Facts,
-    /// Counted as `base` is.
+    /// Counted like `base`.
     start: u32,
     name_len: u16,
     value_len: u16,
 }
 
 impl DynamicTable {
-    /// An empty table, which allocates nothing yet; `max_size` is cut to [`MAX_TABLE_SIZE`].
+    /// An empty table, without an allocation; `max_size` is limited to [`MAX_TABLE_SIZE`].
     pub(super) fn new(max_size: usize) -> Self {
         Self { bytes: Vec::new(), entries: VecDeque::new(), base: 0, size: 0, max_size: max_size.min(MAX_TABLE_SIZE) }
     }
@@ -67,7 +67,7 @@ impl DynamicTable {
         self.entries.len()
     }
 
-    /// The entry that `age` newer ones follow.
+    /// The entry with `age` newer ones.
     pub(super) fn get(&self, age: usize) -> Option<Field<'_>> {
         let position = self.entries.len().checked_sub(age)?.checked_sub(1)?;
         let entry = self.entries.get(position)?;
@@ -77,7 +77,7 @@ impl DynamicTable {
         Some(Field { text, name_len, facts: entry.facts })
     }
 
-    /// Adds an entry and evicts what has no room beside it; one that is larger than the table only empties it.
+    /// Adds an entry, and evicts entries that do not fit beside it; an entry larger than the table only empties it.
     pub(super) fn insert(&mut self, text: &[u8], name_len: usize, facts: Facts) {
         let added = text.len().saturating_add(LINE_OVERHEAD);
         let Some(others_size) = self.max_size.checked_sub(added) else {
@@ -96,7 +96,7 @@ impl DynamicTable {
         self.size += added;
     }
 
-    /// Changes the maximum size (RFC 7541 section 4.3) and gives back the memory that it no longer needs.
+    /// Changes the maximum size (RFC 7541 section 4.3), and returns memory that is no longer needed.
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size.min(MAX_TABLE_SIZE);
         self.evict_until(self.max_size);
@@ -107,7 +107,7 @@ impl DynamicTable {
         }
     }
 
-    /// The memory that is held for entries, in bytes.
+    /// The memory allocated for entries, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
@@ -122,7 +122,7 @@ impl DynamicTable {
         }
     }
 
-    /// Makes room for `added` bytes. Entries count for 32 bytes more than they hold, so `max_size` always suffices.
+    /// Makes room for `added` bytes. Each entry counts 32 bytes more than its content, so `max_size` always suffices.
     fn make_room(&mut self, added: usize) {
         let needed = self.bytes.len() + added;
         if needed <= self.bytes.capacity() {
@@ -138,7 +138,7 @@ impl DynamicTable {
         }
     }
 
-    /// How many bytes at the front belong to entries that are gone.
+    /// Number of bytes at the front that belong to evicted entries.
     fn evicted_len(&self) -> usize {
         match self.entries.front() {
             Some(oldest) => oldest.start.wrapping_sub(self.base) as usize,

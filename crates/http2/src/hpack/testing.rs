@@ -1,10 +1,10 @@
-//! What the tests of this module share.
+//! Helpers of this module's tests.
 
 use super::table::DynamicTable;
 use super::{DecodeError, Decoder};
 use crate::fields::FieldSection;
 
-/// Larger than any list of the tests that are not about the limit.
+/// Larger than any list in tests that do not concern the limit.
 pub(super) const NO_LIMIT: usize = 1 << 20;
 
 pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;

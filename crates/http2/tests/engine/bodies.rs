@@ -1,4 +1,4 @@
-//! Content that is larger than windows and buffers: queues, turns, `Drained`, and trailers that wait.
+//! Content larger than windows and buffers: queues, turns, `Drained`, and trailers that wait.
 
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 use leno_http2::{Drained, ErrorCode, Limits, Section};
@@ -55,7 +55,7 @@ fn streams_with_large_bodies_take_turns_of_a_frame() {
     assert_eq!(order, [1, 3, 5, 3, 5, 3, 5, 3, 5]);
 }
 
-/// What large uploads may use of the window that connections begin with: all but the last quarter.
+/// The part of the initial connection window that large uploads may use: all but the last quarter.
 const WINDOW_FOR_LARGE: usize = 65_535 - 65_535 / 4;
 
 #[test]

@@ -1,4 +1,4 @@
-//! One engine, its owner who writes down what happens, and the calls that tests make on it.
+//! One engine with an owner that records events, and the calls that tests make on it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use leno_http2::{Connection, ConnectionError, ErrorCode, Event, FieldSection, Li
 
 use crate::frames::{self, Frame, kind};
 
-/// An event as a test can keep it. Adjacent DATA of a stream is one happening, however it was cut on the way.
+/// An event in a form that tests can keep. Adjacent DATA of a stream is merged, however it was split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Happening {
     Headers { stream: u32, section: Section, fields: Fields, end_stream: bool },
@@ -45,14 +45,14 @@ impl Endpoint {
         }
     }
 
-    /// A server whose client has sent its preface and empty SETTINGS, and whose own were read.
+    /// A server whose client has sent its preface and empty SETTINGS, and has read the server's.
     pub(crate) fn server(limits: Limits) -> Self {
         let mut server = Self::new(Role::Server, limits, Instant::now());
         server.greet(&[frames::PREFACE, &frames::settings(&[])].concat());
         server
     }
 
-    /// A client whose server has sent empty SETTINGS, and whose own were read.
+    /// A client whose server has sent empty SETTINGS, and has read the client's.
     pub(crate) fn client(limits: Limits) -> Self {
         let mut client = Self::new(Role::Client, limits, Instant::now());
         client.greet(&frames::settings(&[]));
@@ -66,7 +66,7 @@ impl Endpoint {
         assert_eq!(self.take(), [Happening::Settings]);
     }
 
-    /// Hands bytes of the peer to the engine; an error stays in `error`.
+    /// Passes bytes of the peer to the engine; an error is stored in `error`.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         let mut input = bytes;
         loop {
@@ -92,12 +92,12 @@ impl Endpoint {
         self.now += time;
     }
 
-    /// What happened since it was last asked.
+    /// Events since the last call.
     pub(crate) fn take(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happened)
     }
 
-    /// All bytes that the engine wants to write.
+    /// All output of the engine.
     pub(crate) fn written(&mut self) -> Vec<u8> {
         let mut written = Vec::new();
         loop {
@@ -111,7 +111,7 @@ impl Endpoint {
         }
     }
 
-    /// All frames that the engine wants to write.
+    /// All frames in the engine's output.
     pub(crate) fn sent(&mut self) -> Vec<Frame> {
         frames::parse(&self.written())
     }
@@ -139,7 +139,7 @@ impl Endpoint {
     }
 }
 
-/// Keeps an event; returns what it holds of the stream's window.
+/// Records an event; returns the bytes that it occupies in the stream's window.
 fn note(
     happened: &mut Vec<Happening>,
     keys: &mut HashMap<u32, StreamKey>,
@@ -175,7 +175,7 @@ fn note(
     taken
 }
 
-/// The fields as text, bytes that are none escaped.
+/// The fields as text; bytes that are not text are escaped.
 pub(crate) fn strings(fields: &FieldSection) -> Fields {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     fields.iter().map(|field| (text(field.name), text(field.value))).collect()

@@ -1,4 +1,4 @@
-//! Each flood closes the connection at its limit, not before it; honest peers never come near.
+//! Each flood closes the connection at its limit and not before; correct peers never come near.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn closed_for(flood: Flood) -> Option<ConnectionError> {
     Some(ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, why: Violation::Flood(flood) })
 }
 
-/// `event` may happen `allowed` times in a window, again in the next one, and no more.
+/// `event` may happen `allowed` times in a window, and again in the next one, but not more often.
 #[track_caller]
 fn assert_limit(mut server: Endpoint, flood: Flood, allowed: u32, mut event: impl FnMut(&mut Endpoint, u32)) {
     for i in 0..2 * allowed {
@@ -28,7 +28,7 @@ fn assert_limit(mut server: Endpoint, flood: Flood, allowed: u32, mut event: imp
     assert_eq!(server.error, closed_for(flood));
 }
 
-/// Limits that are small, all of them different, and trip for their own reason only.
+/// Small and distinct limits, so that each test exceeds only its own.
 fn strict() -> Limits {
     Limits {
         max_rapid_resets: 11,
@@ -215,7 +215,7 @@ fn every_flood_has_a_label_of_its_own() {
     assert_eq!((all.len(), labels.len()), (Flood::COUNT, Flood::COUNT));
 }
 
-// --- honest peers ---
+// --- correct peers ---
 
 #[test]
 fn a_hundred_thousand_calls_in_a_few_seconds_are_fine() {

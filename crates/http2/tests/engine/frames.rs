@@ -1,4 +1,4 @@
-//! Frames written and read by hand, for peers that misbehave.
+//! Frames written and parsed by hand, for misbehaving peers.
 
 pub(crate) use leno_http2::frame::{PREFACE as PREFACE_BYTES, flag, kind};
 
@@ -13,7 +13,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The four bytes of RST_STREAM and WINDOW_UPDATE.
+    /// The four bytes in RST_STREAM and WINDOW_UPDATE.
     pub(crate) fn value(&self) -> u32 {
         u32::from_be_bytes(self.payload[..4].try_into().expect("four bytes"))
     }
@@ -27,7 +27,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// Reads whole frames.
+/// Parses complete frames.
 pub(crate) fn parse(mut bytes: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
     bytes = bytes.strip_prefix(PREFACE).unwrap_or(bytes);
@@ -62,7 +62,7 @@ pub(crate) fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
     frame(kind::GOAWAY, 0, 0, &[last_stream.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// A header block of literals that are not indexed, raw and shorter than 127 bytes or else of two length bytes.
+/// A header block of literals without indexing, raw, with lengths below 127 or of two bytes.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {

@@ -1,4 +1,4 @@
-//! The engine from outside: two of them together, one beside a peer that misbehaves, and one beside the h2 crate.
+//! The engine from outside: two engines together, one with a misbehaving peer, and one with the h2 crate.
 
 mod bodies;
 mod differential;

@@ -1,4 +1,4 @@
-//! Whole messages between two engines: sections, content, trailers (RFC 9113 section 8.1), and how they are framed.
+//! Complete messages between two engines: sections, content, trailers (RFC 9113 section 8.1), and their framing.
 
 use leno_http2::fields::Known;
 use leno_http2::{FieldSection, Limits, Section};

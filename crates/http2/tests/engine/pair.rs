@@ -1,4 +1,4 @@
-//! A client and a server of the engine in virtual time, with a wire between them that cuts bytes at random.
+//! A client and a server of the engine in virtual time, with a wire that splits bytes at random.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use leno_http2::{Limits, Role};
 
 use crate::endpoint::Endpoint;
 
-/// Seeds that a test goes through; each cuts the bytes on the wire in another way.
+/// The seeds of a test; each splits the bytes on the wire in another way.
 pub(crate) fn seeds() -> leno_testing::Seeds {
     leno_testing::seeds(0..12)
 }
@@ -24,12 +24,12 @@ pub(crate) struct Pair {
     seed: u64,
 }
 
-/// Bytes on their way, and when they arrive.
+/// Bytes in transit, with their arrival times.
 #[derive(Default)]
 struct Wire(VecDeque<(Instant, Vec<u8>)>);
 
 impl Pair {
-    /// Two engines with the limits of production that have exchanged their settings.
+    /// Two engines with the limits of production, after the exchange of settings.
     pub(crate) fn new(seed: u64) -> Self {
         Self::with_limits(seed, Limits::client(), Limits::server())
     }
@@ -56,12 +56,12 @@ impl Pair {
         }
     }
 
-    /// Moves bytes both ways until nothing is under way.
+    /// Moves bytes both ways until none is in transit.
     pub(crate) fn run(&mut self) {
         while self.step() {}
     }
 
-    /// Writes what both sides have to say, and lets the time pass to the next arrival; `false` when there is none.
+    /// Writes the output of both sides, and advances the time to the next arrival; `false` if there is none.
     pub(crate) fn step(&mut self) -> bool {
         let arrives = self.now + LATENCY;
         self.to_server.write(&mut self.client, arrives, &mut self.rng);
@@ -91,7 +91,7 @@ impl Drop for Pair {
 }
 
 impl Wire {
-    /// Takes a random part of the output, as a socket does; mostly all of it, at times a single byte.
+    /// Takes a random part of the output, like a socket; mostly all of it, sometimes a single byte.
     fn write(&mut self, from: &mut Endpoint, arrives: Instant, rng: &mut fastrand::Rng) {
         let output = from.http2.output();
         if output.is_empty() {

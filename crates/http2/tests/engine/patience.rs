@@ -1,4 +1,4 @@
-//! What a slow or a forgetful peer makes the engine hold.
+//! Memory that a slow or forgetful peer makes the engine hold.
 
 use std::time::Duration;
 

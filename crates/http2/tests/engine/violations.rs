@@ -1,11 +1,11 @@
-//! Rules whose breach ends the connection, each with its code (RFC 9113 section 5.4.1).
+//! Violations that end the connection, each with its code (RFC 9113 section 5.4.1).
 
 use leno_http2::{ErrorCode, Limits, Role, Violation};
 
 use crate::endpoint::{Endpoint, request};
 use crate::frames::{self, flag, frame, kind};
 
-/// Feeds both whole and byte by byte; the code of the error, which the GOAWAY must carry too.
+/// Feeds the bytes both at once and one by one; returns the code of the error, which must equal the GOAWAY's.
 fn code_of(endpoint: impl Fn() -> Endpoint, bytes: &[u8]) -> Option<ErrorCode> {
     let [whole, in_bytes] = [bytes.len(), 1].map(|size| {
         let mut endpoint = endpoint();

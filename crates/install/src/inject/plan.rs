@@ -197,7 +197,7 @@ fn without(list: &str, indexes: Vec<usize>, length: usize) -> Vec<Operation> {
 /// Gives the application's containers what they need, after [`removals_from_programs`].
 fn additions_to_programs(template: &Value, program: &Program) -> Vec<Operation> {
     let mut bare = template.clone();
-    // The removals were made for this template.
+    // Cannot fail: the removals were computed from this template.
     let _ = crate::patch::apply(&mut bare, &removals_from_programs(template));
     let mut patch = Vec::new();
     for (path, container) in programs(&bare) {

@@ -1,7 +1,7 @@
-//! Changes in the text of a YAML document, which keep its comments, its layout and its line ends.
+//! Edits the text of a YAML document, and keeps its comments, its layout and its line ends.
 //!
-//! An edit works on block style, in which manifests are written, and on whole lines. It checks itself: the new text must mean exactly
-//! what was asked for. Where it does not, the caller writes the whole document anew.
+//! An edit works on whole lines in block style, the style of manifests. It checks itself: the new text must mean
+//! exactly the wanted value. Otherwise the caller writes the whole document anew.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use super::read::read;
 use super::write::write;
 use crate::patch::{Operation, unescape};
 
-/// Deepest nesting that is followed.
+/// Deepest nesting that an edit follows.
 const DEPTH_MAX: usize = 128;
 
-/// `text` with these changes, which make `wanted` of it; `None` if they cannot be made in the text.
+/// `text` after these changes, which must result in `wanted`; `None` if they cannot be made in the text.
 pub fn edit(text: &str, operations: &[Operation], wanted: &Value) -> Option<String> {
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     let line_end = if lines.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
@@ -46,7 +46,7 @@ fn change(lines: &mut Vec<String>, operation: &Operation, line_end: &str) -> Opt
         }
         Operation::Remove { .. } => {
             let child = parent.child(&unescape(last))?;
-            // The only member or item leaves nothing behind that could be seen as an empty mapping.
+            // Without its only member, the parent would not be visible as an empty mapping.
             if parent.children.len() < 2 || !parent.is_block {
                 return None;
             }
@@ -62,7 +62,7 @@ fn change(lines: &mut Vec<String>, operation: &Operation, line_end: &str) -> Opt
 
 /// A value in the text. Lines and columns are from 0.
 struct Node {
-    /// The line of its key or dash, and the last line with something of it.
+    /// The line of its key or dash, and the last line that belongs to it.
     first_line: usize,
     last_line: usize,
     /// The column of the keys or dashes of its children.
@@ -78,14 +78,14 @@ impl Node {
         self.children.iter().find(|(of, _)| of == name).map(|(_, child)| child)
     }
 
-    /// Before which line a new member or item goes, and what is to be written there.
+    /// The line before which to insert a new member or item, and the value to write there.
     fn place(&self, name: &str, value: &Value, lines: &[String]) -> Option<(usize, Value)> {
         if !self.is_block || self.children.is_empty() {
             return None;
         }
         let end = self.last_line + 1;
         if !self.is_list {
-            // Replacing a member is no insertion.
+            // Replacing a member is not an insertion.
             return self.child(name).is_none().then(|| (end, json!({name: value})));
         }
         let at = match self.child(name) {
@@ -96,13 +96,13 @@ impl Node {
     }
 }
 
-/// The first of the comment lines right above a line, in the same column: they belong to it.
+/// The first of the comment lines directly above a line, in the same column: they belong to it.
 fn above_comments(line: usize, column: usize, lines: &[String]) -> usize {
     let is_comment = |line: &&String| line.find('#') == Some(column) && line.trim_start().starts_with('#');
     line - lines.get(..line).unwrap_or_default().iter().rev().take_while(is_comment).count()
 }
 
-/// Reads nodes with their places.
+/// Reads nodes with their positions.
 struct Tree<'a, 'l> {
     events: Parser<'a, StrInput<'a>>,
     lines: &'l [String],
@@ -133,7 +133,7 @@ impl<'a> Tree<'a, '_> {
         match event {
             _ if depth > DEPTH_MAX => return None,
             Event::Scalar(_, style, ..) => {
-                // The place of a value that is not written is that of what comes next.
+                // A missing value has the position of the following item.
                 let is_written = span.start.index() != span.end.index();
                 node.last_line = if is_written { self.last_line(*style, span) } else { 0 };
                 node.is_block = false;
@@ -184,7 +184,7 @@ impl<'a> Tree<'a, '_> {
         line.trim_start().starts_with('-').then(|| line.len() - line.trim_start().len())
     }
 
-    /// The last line of a scalar. That of a block scalar is told as the place of what comes next.
+    /// The last line of a scalar. The parser reports the position of the following item for a block scalar.
     fn last_line(&self, style: ScalarStyle, span: &Span) -> usize {
         let (start, end) = (span.start.line().saturating_sub(1), span.end.line().saturating_sub(1));
         if !matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {

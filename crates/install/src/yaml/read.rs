@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
 
     fn alias(&mut self, anchor: usize, span: &Span) -> Result<Value, Fault> {
         let Some(anchored) = self.anchors.get(&anchor) else {
-            return Err(fault(span, "an alias inside of what it names"));
+            return Err(fault(span, "an alias inside the value that it refers to"));
         };
         let (value, values) = (anchored.value.clone(), anchored.values);
         self.count(values, span)?;

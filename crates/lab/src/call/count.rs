@@ -1,4 +1,4 @@
-//! What calls got, counted for one line.
+//! Counts the outcomes of calls for one line of output.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use hdrhistogram::Histogram;
 
 use crate::load::{histogram, us};
 
-/// Most servers that are told apart in a line; a Service may have thousands.
+/// Most servers that a line lists separately; a Service may have thousands.
 const SERVERS_MAX: usize = 16;
 
-/// What a call got.
+/// The outcome of a call.
 pub(super) enum Outcome {
     Answered {
         server: String,
         latency: Duration,
     },
-    /// No answer, for this reason.
+    /// No answer; the reason.
     Failed(String),
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Count {
     servers: BTreeMap<String, u64>,
     others: u64,
     failed: u64,
-    /// Why the last of them failed.
+    /// Reason of the last failure.
     failure: Option<String>,
 }
 
@@ -54,12 +54,12 @@ impl Count {
         }
     }
 
-    /// What the calls of so much time got, in one line.
+    /// One line about the calls within `time`.
     pub(super) fn line(&self, time: Duration) -> String {
         let answered = self.latencies.len();
         let mut parts = vec![format!("{} s: {} calls, {} failed", time.as_secs(), answered + self.failed, self.failed)];
         if let Some(why) = &self.failure {
-            // The text is a server's: no line of its own.
+            // A server chose the text: escape it, so that it cannot add lines.
             parts.push(format!("the last with {}", why.escape_debug()));
         }
         if answered > 0 {

@@ -1,7 +1,7 @@
-//! A gRPC client, as `leno call` runs it: it calls an echo server at a fixed rate for as long as it runs, and prints what it got.
+//! The gRPC client of `leno call`: it calls an echo server at a fixed rate and prints the results.
 //!
-//! It is for examples and demonstrations, in which a client must be there before its servers and outlive them. The load of experiments
-//! ([`crate::load`]) counts exactly, and ends when its servers are not there at the start.
+//! Meant for examples and demonstrations, in which a client starts before its servers and outlives them. The load of
+//! experiments ([`crate::load`]) counts exactly, and ends if its servers do not run at the start.
 
 mod count;
 
@@ -21,34 +21,34 @@ use crate::echo::until_told_to_stop;
 use crate::error::{Error, Result, io as io_error};
 use count::{Count, Outcome};
 
-/// How long a call may take.
+/// Longest time for a call.
 const CALL_MAX: Duration = Duration::from_secs(5);
-/// How long a connection may take to be established.
+/// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Calls that may wait for an answer. One more is not sent and counts as failed.
+/// Most calls in flight. A further call is not sent and counts as failed.
 const IN_FLIGHT_MAX: usize = 1_000;
 
 /// Options of `leno call`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The echo server to call, as echo:50051; all calls share one connection
+    /// Address of the echo server, as echo:50051; all calls share one connection
     #[arg(value_name = "HOST:PORT")]
     pub to: String,
     /// Calls per second, evenly spaced
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rate: u32,
-    /// How often a line says what the calls got, in seconds
+    /// Seconds between two lines of results
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     pub report_s: u32,
-    /// End after this many lines; without it, at SIGTERM or SIGINT
+    /// End after this many lines; default: at SIGTERM or SIGINT
     #[arg(long, value_name = "N")]
     pub reports: Option<u32>,
 }
 
-/// Calls until it is told to stop. Calls that fail are counted, and end nothing.
+/// Calls until SIGTERM or SIGINT. Failed calls are counted, and do not end the run.
 ///
 /// # Errors
-/// When the address is none, or standard output cannot be written to.
+/// If the address is invalid, or standard output cannot be written to.
 pub fn run(options: &Options) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io_error("starting the client"))?;
@@ -63,7 +63,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     let mut stop = pin!(stop);
     let report = Duration::from_secs(options.report_s.into());
     let mut due = interval(Duration::from_secs(1) / options.rate);
-    // A client that was held up goes on at its rate, and does not make up for it with a burst.
+    // After a delay the client continues at its rate, without a burst.
     due.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut reports = interval_at(Instant::now() + report, report);
     let room = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
@@ -77,7 +77,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
                 Ok(place) => {
                     let (client, sender) = (client.clone(), sender.clone());
                     tokio::spawn(async move {
-                        // The receiver goes with the process.
+                        // The receiver lives as long as the process.
                         let _ = sender.send(one(client).await).await;
                         drop(place);
                     });
@@ -96,7 +96,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     }
 }
 
-/// A connection that is made for the first call, and again whenever it is lost.
+/// A connection that opens with the first call, and reopens after a loss.
 fn channel(to: &str) -> Result<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{to}"))
         .map_err(|error| Error::Usage(format!("{to}: {error}; write a host and a port, as echo:50051")))?;

@@ -1,46 +1,45 @@
-//! Horizontal bars: one number for each of a few things.
+//! Horizontal bars: one number for each of a few items.
 
 use super::style::Paint;
 use super::text::{escape, fitted, width};
 use super::{Frame, Guide, Mode, Style, TEXT, WIDTH, number};
 
-/// From one bar to the next.
+/// Distance between bars.
 const PITCH: f64 = 26.0;
 /// Height of a bar.
 const THICKNESS: f64 = 13.0;
-/// The most that names may take of the width.
+/// Largest width for names.
 const NAME_ROOM: f64 = 150.0;
 
 /// A chart of horizontal bars from 0. [`Bars::to_svg`] draws it.
 #[derive(Debug, Clone)]
 pub struct Bars {
-    /// What it shows. Drawn above a standalone chart; an inline one has it as its spoken name only.
+    /// Title. Drawn above a standalone chart; an inline chart has it only as its accessible name.
     pub title: String,
-    /// The values' unit, written behind each.
+    /// Unit, written after each value.
     pub unit: String,
     /// From top to bottom.
     pub bars: Vec<Bar>,
-    /// A value to compare with.
+    /// A reference value.
     pub guide: Option<Guide>,
 }
 
 /// One bar.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    /// Written left of it.
+    /// Written to the left of the bar.
     pub name: String,
-    /// Its length, 0 or more; without one there is no bar, but its note.
+    /// Length, 0 or more; without a value only the note is drawn.
     pub value: Option<f64>,
-    /// The least and the greatest of what it stands for, drawn as a thin line.
+    /// Minimum and maximum of the value, drawn as a thin line.
     pub range: Option<(f64, f64)>,
-    /// Written behind the value.
+    /// Written after the value.
     pub note: String,
-    /// How it is drawn.
     pub style: Style,
 }
 
 impl Bars {
-    /// Draws it.
+    /// Draws the chart.
     pub fn to_svg(&self, mode: Mode) -> String {
         let mut frame = Frame::new(&self.title, mode);
         let names = self.bars.iter().map(|bar| width(&bar.name, TEXT)).fold(0.0, f64::max);
@@ -85,7 +84,7 @@ impl Bars {
         frame.text_over(end + 6.0, baseline, Paint::Ink, &self.text(bar));
     }
 
-    /// What is written behind a bar.
+    /// The text after a bar.
     fn text(&self, bar: &Bar) -> String {
         let value = bar.value.map(|value| format!("{} {}", number::significant(value), self.unit));
         let parts = [value.unwrap_or_default(), bar.note.clone()];

@@ -1,27 +1,27 @@
-//! The SVG element around a drawing, and the shapes within it.
+//! The SVG element of a drawing, and the shapes in it.
 
 use super::style::Paint;
 use super::text::{escape, wrap};
 use super::{Mode, TEXT, WIDTH};
 
-/// Size of a title's letters.
+/// Font size of a title.
 const TITLE: f64 = 14.0;
-/// How much larger than its units a standalone drawing is shown.
+/// Scale of a standalone drawing.
 const STANDALONE_SCALE: f64 = 1.8;
-/// White around a standalone drawing.
+/// Margin of a standalone drawing.
 const MARGIN: f64 = 12.0;
 
-/// A drawing in the making.
+/// An unfinished drawing.
 pub(super) struct Frame {
     pub(super) mode: Mode,
-    /// How far down it goes so far.
+    /// Current height.
     pub(super) height: f64,
     title: String,
     shapes: String,
 }
 
 impl Frame {
-    /// A drawing with nothing but its title.
+    /// A drawing that has only its title.
     pub(super) fn new(title: &str, mode: Mode) -> Self {
         let mut frame = Self { mode, height: 0.0, title: title.to_owned(), shapes: String::new() };
         if mode == Mode::Standalone {
@@ -48,14 +48,14 @@ impl Frame {
         self.push(&format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" fill="{fill}">{text}</text>"#));
     }
 
-    /// Adds text that begins at `x` and that lines pass behind.
+    /// Adds text that begins at `x` and is drawn above lines.
     pub(super) fn text_over(&mut self, x: f64, y: f64, paint: Paint, text: &str) {
         let (fill, paper, text) = (paint.of(self.mode), Paint::Paper.of(self.mode), escape(text));
         let halo = format!(r#"fill="{fill}" stroke="{paper}" stroke-width="3" paint-order="stroke""#);
         self.push(&format!(r#"<text x="{x:.1}" y="{y:.1}" {halo}>{text}</text>"#));
     }
 
-    /// Adds a straight line; `thickness` is its stroke's width.
+    /// Adds a straight line; `thickness` is its stroke width.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint, thickness: &str) {
         let ((x1, y1), (x2, y2), stroke) = (from, to, paint.of(self.mode));
         let ends = format!(r#"x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}""#);

@@ -1,11 +1,11 @@
-//! Labels that would cover each other are moved apart, as little as possible.
+//! Moves overlapping labels apart, as little as possible.
 
-/// Where labels that want to be at `wanted` go, in the same order: at least `gap` apart and within `range`
-/// as long as they fit there.
+/// Positions for labels that should be at `wanted`, in the same order: at least `gap` apart, and within `range` if they
+/// fit.
 pub(super) fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
-    // Neighbours that are too close become one block, which stands at the mean of what its labels want.
+    // Neighbours that are too close form a block, centred at the mean of its labels' wanted positions.
     let mut blocks: Vec<Block> = Vec::new();
     for &label in &order {
         let mut block = Block { labels: vec![label], start: wanted[label] };
@@ -29,7 +29,7 @@ pub(super) fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec
 
 struct Block {
     labels: Vec<usize>,
-    /// Where its first label is.
+    /// Position of its first label.
     start: f64,
 }
 

@@ -5,17 +5,17 @@ use super::style::Paint;
 use super::text::{escape, fitted, width};
 use super::{Chart, Frame, Mode, Series, TEXT, WIDTH, labels};
 
-/// Height of the plot itself.
+/// Height of the plot area.
 const PLOT: f64 = 172.0;
-/// Between a line's end and its label.
+/// Distance between a line's end and its label.
 const LEADER: f64 = 12.0;
-/// The most that labels of lines may take of the width.
+/// Largest width for labels of lines.
 const LABEL_ROOM: f64 = 130.0;
-/// A line of at most so many points has a dot on each.
+/// A line with at most this many points gets a dot on each.
 const DOTTED_POINTS: usize = 12;
 
 impl Chart {
-    /// Draws it. Without a point that can be shown it says so instead.
+    /// Draws the chart. Without drawable points it says so instead.
     pub fn to_svg(&self, mode: Mode) -> String {
         let mut frame = Frame::new(&self.title, mode);
         let points = || self.series.iter().flat_map(|line| line.points.iter().copied());
@@ -35,7 +35,7 @@ impl Chart {
     }
 }
 
-/// A chart being drawn: its scales and where its plot is.
+/// A chart being drawn: its scales and its plot area.
 struct Drawing<'a> {
     chart: &'a Chart,
     frame: &'a mut Frame,
@@ -92,7 +92,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The ticks' texts, but for those that would touch the one before, and the caption.
+    /// The ticks' texts, without those that would touch the previous one, and the caption.
     fn x_axis(&mut self) {
         let bottom = self.bottom();
         self.frame.line((self.left, bottom), (self.right, bottom), Paint::Soft, "1");
@@ -149,7 +149,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The lines' names right of their ends, moved apart where they would cover each other.
+    /// The lines' names at the right ends of the lines, moved apart if they overlap.
     fn labels(&mut self) {
         let end = |line: &Series| line.points.iter().rev().find_map(|&(x, y)| self.point(x, y));
         let ends: Vec<(&Series, (f64, f64))> =

@@ -1,9 +1,8 @@
 //! Charts as SVG: lines and horizontal bars, readable from a phone to a wide screen.
 //!
-//! A drawing is [`WIDTH`] units wide and its text 12 units high, so that it can be shown at 320 to 600
-//! pixels. [`Mode::Inline`] takes its colours from the page (declare [`LIGHT`] and [`DARK`] there);
-//! [`Mode::Standalone`] is a file of its own, drawn on white. Lines are told apart by label, dash and
-//! colour together, and all text is escaped.
+//! A drawing is [`WIDTH`] units wide and its text 12 units high, so that it can be shown at 320 to 600 pixels.
+//! [`Mode::Inline`] uses the page's colours (declare [`LIGHT`] and [`DARK`] there); [`Mode::Standalone`] is a separate
+//! file, drawn on white. Lines differ in label, dash and colour at once, and all text is escaped.
 
 mod bars;
 mod frame;
@@ -22,13 +21,13 @@ pub use style::{Color, DARK, Dash, LIGHT, Mode, Style};
 
 /// Width of every drawing, in its own units.
 pub const WIDTH: f64 = 380.0;
-/// Size of its letters.
+/// Font size.
 const TEXT: f64 = 12.0;
 
 /// A line chart. [`Chart::to_svg`] draws it.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What it shows. Drawn above a standalone chart; an inline one has it as its spoken name only.
+    /// Title. Drawn above a standalone chart; an inline chart has it only as its accessible name.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -36,25 +35,25 @@ pub struct Chart {
     pub y: Axis,
     /// The lines, each labelled at its right end. Strong ones are drawn above the others.
     pub series: Vec<Series>,
-    /// Values of the vertical axis to compare with, such as a goal.
+    /// Reference values on the vertical axis, such as a goal.
     pub guides: Vec<Guide>,
 }
 
 /// One axis of a chart.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// What is measured, without the unit.
+    /// The quantity, without its unit.
     pub label: String,
-    /// The unit, empty for none; written behind the label.
+    /// The unit, empty for none; written after the label.
     pub unit: String,
     /// How values become positions.
     pub scale: Scale,
-    /// The least and the greatest value shown; without them, what the values need.
+    /// Smallest and largest value shown; default: fits the values.
     pub range: Option<(f64, f64)>,
 }
 
 impl Axis {
-    /// An axis that shows what its values need.
+    /// An axis that fits its values.
     pub fn new(label: impl Into<String>, unit: impl Into<String>, scale: Scale) -> Self {
         Self { label: label.into(), unit: unit.into(), scale, range: None }
     }
@@ -72,12 +71,11 @@ impl Axis {
 pub struct Series {
     /// Its label.
     pub name: String,
-    /// Points of x and y, ascending by x. Those that the scales cannot show are left out: not finite, not
-    /// positive on a logarithmic scale, quantiles outside 0 to below 1.
+    /// Points of x and y, ascending by x. Points that the scales cannot show are left out: not finite, not positive on
+    /// a logarithmic scale, or quantiles outside 0 to below 1.
     pub points: Vec<(f64, f64)>,
-    /// Values of x with the least and the greatest y there, drawn as a pale band; may be empty.
+    /// Values of x with the minimum and maximum of y, drawn as a pale band; may be empty.
     pub band: Vec<(f64, f64, f64)>,
-    /// How it is drawn.
     pub style: Style,
 }
 
@@ -88,11 +86,11 @@ impl Series {
     }
 }
 
-/// A value to compare with.
+/// A reference value.
 #[derive(Debug, Clone)]
 pub struct Guide {
     /// The value.
     pub value: f64,
-    /// What it is.
+    /// Label of the value.
     pub label: String,
 }

@@ -1,10 +1,10 @@
-//! Numbers as people read them: three significant digits, thousands set apart.
+//! Formats numbers for people: three significant digits, and separated thousands.
 
-/// What stands for a number that there is none of.
+/// Stands for a missing number.
 pub const NONE: &str = "\u{2013}";
 
-/// Three significant digits and at most three decimals, trailing zeros kept: `1.10`, `12.3`, `81,500`.
-/// What is not finite is [`NONE`].
+/// Three significant digits and at most three decimals, trailing zeros kept: `1.10`, `12.3`, `81,500`. Values that are
+/// not finite give [`NONE`].
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -20,7 +20,7 @@ pub fn significant(value: f64) -> String {
     with_thousands(&format!("{rounded:.decimals$}"))
 }
 
-/// As short as it can be with three significant digits: `1.1`, `0.05`, `10,000`.
+/// Three significant digits without trailing zeros: `1.1`, `0.05`, `10,000`.
 pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -32,7 +32,7 @@ pub fn short(value: f64) -> String {
     with_thousands(text)
 }
 
-/// A count, whole, its thousands set apart: `10,000`.
+/// A whole count with separated thousands: `10,000`.
 pub fn grouped(count: u64) -> String {
     with_thousands(&count.to_string())
 }
@@ -44,7 +44,7 @@ fn rounded(value: f64) -> (f64, i32) {
     (scientific.parse().unwrap_or(value), exponent)
 }
 
-/// Sets the thousands of a decimal number apart.
+/// Separates the thousands of a decimal number.
 fn with_thousands(number: &str) -> String {
     let whole = number.find('.').unwrap_or(number.len());
     let mut text = String::with_capacity(number.len() + number.len() / 3);

@@ -1,33 +1,33 @@
-//! How values become positions on an axis, and where its ticks are.
+//! The mapping of values to positions on an axis, and the axis's ticks.
 
 use super::number;
 
 /// How an axis maps values to positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far apart.
+    /// Equal differences have equal distances.
     Linear,
-    /// Equal ratios are equally far apart. Values above 0.
+    /// Equal ratios have equal distances. For values above 0.
     Log,
-    /// Parts of the calls, 0 to below 1: 90 %, 99 % and 99.9 % are equally far apart.
+    /// Fractions of the calls, 0 to below 1: 90 %, 99 % and 99.9 % have equal distances.
     Quantile,
-    /// The values that occur, in ascending order and equally far apart.
+    /// The values that occur, ascending, at equal distances.
     Steps,
 }
 
-/// An axis that knows its extent. Positions are 0 at its least value and 1 at its greatest.
+/// An axis with a known extent. Positions are 0 at its smallest value and 1 at its largest.
 #[derive(Debug, Clone)]
 pub(super) struct Ruler {
     scale: Scale,
-    /// The extent, as [`place`] has it.
+    /// The extent, in the units of [`place`].
     extent: (f64, f64),
-    /// The values that occur, of [`Scale::Steps`].
+    /// The values that occur, for [`Scale::Steps`].
     steps: Vec<f64>,
 }
 
 impl Ruler {
-    /// A ruler as long as `values` need; none when not one of them can be shown. With `room`, a linear one
-    /// begins at 0 and others go a little beyond their values.
+    /// A ruler that fits `values`; `None` if it can show none of them. With `room`, a linear ruler begins at 0, and
+    /// others extend a little beyond their values.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, room: bool) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|&value| place(scale, value).is_some()).collect();
         values.sort_by(f64::total_cmp);
@@ -40,7 +40,7 @@ impl Ruler {
             extent = with_room(scale, extent);
         }
         if extent.1 <= extent.0 {
-            // One value alone stands in the middle.
+            // A single value is drawn in the middle.
             let around = if scale == Scale::Linear { (extent.0.abs() / 2.0).max(0.5) } else { 0.3 };
             extent = (extent.0 - around, extent.1 + around);
         }
@@ -48,7 +48,7 @@ impl Ruler {
         Some(Self { scale, extent, steps })
     }
 
-    /// Where `value` is; none when it cannot be shown.
+    /// Position of `value`; `None` if the axis cannot show it.
     pub(super) fn position(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Steps => self.steps.iter().position(|&step| step == value)? as f64,
@@ -73,17 +73,17 @@ impl Ruler {
         }
     }
 
-    /// What is written at a tick.
+    /// The text of a tick.
     pub(super) fn tick_text(&self, value: f64) -> String {
         match self.scale {
-            // Three digits would make 100 % of 99.99 %.
+            // Three digits would round 99.99 % to 100 %.
             Scale::Quantile => format!("{} %", (value * 1e8).round() / 1e6),
             _ => number::short(value),
         }
     }
 }
 
-/// The place of a value on an axis that has no ends yet; none when it has none.
+/// Position of a value on an axis without ends; `None` if the scale has none for it.
 fn place(scale: Scale, value: f64) -> Option<f64> {
     let place = match scale {
         Scale::Linear | Scale::Steps => value,
@@ -98,7 +98,7 @@ fn with_room(scale: Scale, (least, most): (f64, f64)) -> (f64, f64) {
         let (least, most) = (least.min(0.0), most.max(0.0));
         return (least * 1.06, most * 1.06);
     }
-    // At least a factor of 1.1 each way, so that noise does not fill the height.
+    // Extend by at least a factor of 1.1 each way, so that noise does not fill the height.
     let beyond = ((most - least) * 0.06).max(0.04);
     (least - beyond, most + beyond)
 }
@@ -115,7 +115,7 @@ fn linear_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     (first..=last).map(tick).collect()
 }
 
-/// 1, 2 and 5 of every power of ten, or fewer where those are too many.
+/// 1, 2 and 5 of every power of ten, or fewer if those are too many.
 fn log_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     let decades = (least.log10().floor() as i32)..=(most.log10().floor() as i32);
     let of = |multiples: &[f64], every: u32| -> Vec<f64> {

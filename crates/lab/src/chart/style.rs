@@ -5,27 +5,22 @@ use std::fmt::{self, Write as _};
 /// Where a drawing is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Within an HTML page, whose style sheet says what the colours are.
+    /// Within an HTML page, whose style sheet defines the colours.
     Inline,
-    /// In a file of its own: on white, with fixed colours and its title drawn.
+    /// In a separate file: on white, with fixed colours and its title drawn.
     Standalone,
 }
 
-/// A colour. They are Okabe and Ito's, told apart by colour-blind people too; the pale ones are darker
-/// here, so that a thin line has a contrast of at least 3 to 1.
+/// A colour of Okabe and Ito's palette, which colour-blind people can distinguish. Pale colours are darker here, so
+/// that a thin line has a contrast of at least 3 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// For the one that matters.
+    /// For the most important line.
     Blue,
-    /// Vermilion.
     Vermilion,
-    /// Bluish green.
     Green,
-    /// Reddish purple.
     Purple,
-    /// Orange.
     Orange,
-    /// Sky blue.
     Sky,
     /// Grey, for a baseline.
     Grey,
@@ -34,39 +29,34 @@ pub enum Color {
 /// The dash of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dash {
-    /// Unbroken.
     Solid,
-    /// Long strokes.
     Dashed,
-    /// Points.
     Dotted,
-    /// A stroke and a point.
     DashDot,
 }
 
-/// How a line or a bar is drawn.
+/// The style of a line or a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Its colour.
     pub color: Color,
-    /// Its dash, of a line.
+    /// Dash of a line.
     pub dash: Dash,
-    /// Whether it stands out.
+    /// Whether it is emphasized.
     pub strong: bool,
 }
 
-/// Declarations of an inline drawing's colours for a light page.
+/// Colour declarations of inline drawings for a light page.
 pub const LIGHT: &str = "--chart-paper:#ffffff;--chart-ink:#1f2328;--chart-soft:#59636e;--chart-grid:#d9dde2;--chart-blue:#0072b2;\
     --chart-vermilion:#c65300;--chart-green:#00805d;--chart-purple:#a8558a;--chart-orange:#a87400;\
     --chart-sky:#2f86bb;--chart-grey:#6b7280;";
 
-/// The same for a dark page.
+/// Colour declarations of inline drawings for a dark page.
 pub const DARK: &str = "--chart-paper:#1b1f25;--chart-ink:#e6e8eb;--chart-soft:#a0a8b3;--chart-grid:#343a43;--chart-blue:#4aa8e8;\
     --chart-vermilion:#f2854a;--chart-green:#2fbf93;--chart-purple:#dc9ac2;--chart-orange:#e6a817;\
     --chart-sky:#7cc5ee;--chart-grey:#98a1ad;";
 
 impl Style {
-    /// Styles that differ from each other in colour, and neighbours in their dash too. The first is solid blue.
+    /// Distinct styles: all differ in colour, and neighbours in dash too. The first is solid blue.
     pub fn nth(number: usize) -> Self {
         const COLORS: [Color; 7] =
             [Color::Blue, Color::Vermilion, Color::Green, Color::Purple, Color::Orange, Color::Sky, Color::Grey];
@@ -75,7 +65,7 @@ impl Style {
         Self { color, dash: DASHES[number % DASHES.len()], strong: false }
     }
 
-    /// The same, standing out.
+    /// The same style, emphasized.
     #[must_use]
     pub fn strong(self) -> Self {
         Self { strong: true, ..self }
@@ -98,14 +88,14 @@ impl Style {
     }
 }
 
-/// What anything drawn is painted with.
+/// The paint of a shape.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Paint {
-    /// What is drawn on.
+    /// Background.
     Paper,
     /// Text.
     Ink,
-    /// Text that matters less.
+    /// Less important text.
     Soft,
     /// Grid lines.
     Grid,

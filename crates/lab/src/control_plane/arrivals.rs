@@ -1,26 +1,26 @@
-//! Whether every change arrived at every proxy that subscribed to its Service, and how soon.
+//! Whether every change arrived at every subscribed proxy, and how soon.
 //!
-//! A change counts as arrived when it, or a newer one of the same Service, has: the control plane sends the latest
-//! state, not a history.
+//! A change counts as arrived once it, or a newer change of the same Service, has arrived: the control plane sends the
+//! latest state, not a history.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::load::{Latency, histogram, us};
 
-/// A change that was written into the cluster.
+/// A change that the lab wrote to the cluster.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write {
     pub(super) service: u32,
     /// Newer changes have larger numbers.
     pub(super) serial: u32,
-    /// Just before it was sent to the API server.
+    /// Time just before the request to the API server.
     pub(super) sent: Instant,
-    /// When the API server had answered.
+    /// Time of the API server's answer.
     pub(super) acknowledged: Instant,
 }
 
-/// What a proxy got.
+/// An update that a proxy received.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) proxy: u32,
@@ -29,24 +29,24 @@ pub(super) struct Arrival {
     pub(super) at: Instant,
 }
 
-/// What came of all changes. A delivery is one change at one proxy.
+/// The result for all changes. A delivery is one change at one proxy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Judged {
-    /// From just before each change was sent.
+    /// Latency from just before each request to the API server.
     pub(super) since_sent: Latency,
-    /// From the API server's answer; a change may arrive before that.
+    /// Latency from the API server's answer; a change may arrive earlier.
     pub(super) since_acknowledged: Latency,
-    /// Deliveries that there had to be.
+    /// Expected deliveries.
     pub(super) expected: u64,
-    /// Of these, those for which a newer change arrived instead.
+    /// Deliveries for which a newer change arrived instead.
     pub(super) coalesced: u64,
-    /// And those for which nothing did.
+    /// Deliveries for which no change arrived.
     pub(super) lost: u64,
-    /// Time in which at least one change was on its way.
+    /// Time during which at least one change was in flight.
     pub(super) busy: Duration,
 }
 
-/// Judges changes by what arrived; `subscribers` are the proxies of each Service.
+/// Compares changes with arrivals; `subscribers` lists the proxies of each Service.
 pub(super) fn judge(writes: &[Write], arrivals: &[Arrival], subscribers: &[Vec<u32>]) -> Judged {
     let arrivals = by_subscription(arrivals);
     let (mut since_sent, mut since_acknowledged) = (histogram(), histogram());
@@ -88,7 +88,7 @@ fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     services
 }
 
-/// What each proxy got of each Service, where it was newer than all before.
+/// The updates of each Service at each proxy, if newer than all before.
 fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instant)>> {
     let mut subscriptions: HashMap<_, Vec<(u32, Instant)>> = HashMap::new();
     for arrival in arrivals {
@@ -100,7 +100,7 @@ fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instan
     subscriptions
 }
 
-/// How much time lies in at least one of these spans.
+/// Total time that at least one of these spans covers.
 fn covered(mut spans: Vec<(Instant, Instant)>) -> Duration {
     spans.sort();
     let mut total = Duration::ZERO;

@@ -1,11 +1,11 @@
 use super::*;
 
-/// So many milliseconds after `start`.
+/// The time `ms` milliseconds after `start`.
 fn at(start: Instant, ms: u64) -> Instant {
     start + Duration::from_millis(ms)
 }
 
-/// A change that took the API server 2 ms.
+/// A change for which the API server took 2 ms.
 fn write(start: Instant, service: u32, serial: u32, ms: u64) -> Write {
     Write { service, serial, sent: at(start, ms), acknowledged: at(start, ms + 2) }
 }

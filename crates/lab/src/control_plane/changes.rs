@@ -1,4 +1,5 @@
-//! Changes endpoints in the cluster, one at a time or at a fixed rate, and gathers what the proxies get.
+//! Changes endpoints in the cluster, one at a time or at a fixed rate, and collects the updates that the proxies
+//! receive.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -14,18 +15,18 @@ use super::proxies::Proxies;
 use super::record::Sent;
 use crate::error::{Error, Result};
 
-/// How long a change may take to arrive everywhere; after that it is lost.
+/// Longest time for a change to arrive at every proxy; later it counts as lost.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
-/// How exactly arrivals are waited for.
+/// Interval between checks for arrivals.
 const POLL: Duration = Duration::from_millis(5);
-/// Pause between changes that are made one at a time, in which everything is over.
+/// Pause between single changes, in which all work ends.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Changes that the API server has not answered yet; one more waits, and is late.
+/// Most changes without an answer of the API server; a further change waits, and is late.
 const IN_FLIGHT_MAX: usize = 256;
-/// More than this after its time, a change counts as late.
+/// A change that is sent later than this after its time counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
-/// Who makes changes; their numbers go on from one load to the next.
+/// Makes changes; their serial numbers continue from one load to the next.
 pub(super) struct Changer<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) plan: Plan,
@@ -35,10 +36,10 @@ pub(super) struct Changer<'a> {
 }
 
 impl Changer<'_> {
-    /// Changes the Service that all subscribe to, each time when the last change has arrived everywhere.
+    /// Changes the Service to which all proxies subscribe, each time after the last change has arrived everywhere.
     ///
     /// # Errors
-    /// When the API server refuses a change or a proxy loses its stream. That changes do not arrive is a result.
+    /// If the API server refuses a change, or a proxy loses its stream. Lost changes are a result, not an error.
     pub(super) async fn single(&mut self, changes: u32, bar: &ProgressBar) -> Result<(Sent, Judged)> {
         self.proxies.take_arrivals();
         let start = Instant::now();
@@ -59,7 +60,7 @@ impl Changer<'_> {
         Ok((sent, judge(&writes, &self.proxies.take_arrivals(), &self.plan.subscribers())))
     }
 
-    /// Changes random Services, so many in a second, whether or not earlier changes have arrived.
+    /// Changes random Services at a fixed rate, whether or not earlier changes have arrived.
     ///
     /// # Errors
     /// As [`Changer::single`].
@@ -120,7 +121,7 @@ async fn change(cluster: Cluster, plan: Plan, service: u32, serial: u32) -> Resu
     Ok(Write { service, serial, sent, acknowledged: Instant::now() })
 }
 
-/// Changes that the API server has not answered: of each Service one, since two could overtake each other there.
+/// Changes without an answer of the API server: at most one of each Service, since two could overtake each other.
 #[derive(Default)]
 struct InFlight {
     changes: JoinSet<Result<Write>>,
@@ -128,7 +129,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Takes in the end of one.
+    /// Processes the end of a change.
     fn end(&mut self, done: std::result::Result<Result<Write>, JoinError>) -> Result<Write> {
         let ended = |error: JoinError| Error::Cluster { what: "a change".to_owned(), why: error.to_string() };
         let write = done.map_err(ended)??;

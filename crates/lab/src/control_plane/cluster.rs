@@ -1,4 +1,4 @@
-//! The cluster: what the lab makes there, changes, and takes away again.
+//! The cluster: objects that the lab creates, changes and deletes.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
@@ -23,27 +23,27 @@ use super::objects;
 use super::plan::{NAMESPACE, Plan, name};
 use crate::error::{Error, Result};
 
-/// How long the API server may say nothing.
+/// Longest time without a byte from the API server.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Objects that are made at once.
+/// Most objects created at once.
 const CREATING_AT_A_TIME: usize = 16;
-/// How long the control plane may take to say whom to trust.
+/// Longest time for the control plane to write the trust bundle.
 const BUNDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the cluster may take to delete what was made.
+/// Longest time for the cluster to delete the lab's objects.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(200);
 
-/// A cluster in which the lab has its own namespaces.
+/// A cluster with namespaces for the lab.
 #[derive(Clone)]
 pub(super) struct Cluster {
     client: Client,
 }
 
 impl Cluster {
-    /// Reads the kubeconfig; nobody is asked yet.
+    /// Reads the kubeconfig. Sends no request yet.
     ///
     /// # Errors
-    /// When it cannot be used.
+    /// If it cannot be used.
     pub(super) async fn connect(kubeconfig: &Path) -> Result<Self> {
         let unusable = |why: String| Error::Usage(format!("--kubeconfig {}: {why}", kubeconfig.display()));
         let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(error.to_string()))?;
@@ -55,10 +55,11 @@ impl Cluster {
         Ok(Self { client })
     }
 
-    /// Looks whether the lab may work here.
+    /// Checks that the lab may use this cluster.
     ///
     /// # Errors
-    /// When Leno is installed, whose control plane would have the same to say; when the lab's namespaces are there already.
+    /// If Leno is installed, because two control planes would write the same objects; or if the lab's namespaces exist
+    /// already.
     pub(super) async fn ensure_free(&self) -> Result<()> {
         let deployments: Api<Deployment> = Api::all(self.client.clone());
         let installed = deployments.list(&ListParams::default().labels(CONTROL_LABELS).limit(1)).await;
@@ -78,10 +79,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes the lab's namespaces and the proxies' ServiceAccount.
+    /// Creates the lab's namespaces and the proxies' ServiceAccount.
     ///
     /// # Errors
-    /// When the API server refuses.
+    /// If the API server refuses.
     pub(super) async fn begin(&self) -> Result<()> {
         for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
             let made = self.namespaces().create(&PostParams::default(), &objects::namespace(namespace)).await;
@@ -91,10 +92,10 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Makes the Services of this range with their endpoints, which for some are at `served`; gives their addresses.
+    /// Creates the Services of this range with their endpoints, some of which are at `served`; returns their addresses.
     ///
     /// # Errors
-    /// When the API server refuses one.
+    /// If the API server refuses one.
     pub(super) async fn add(
         &self,
         plan: &Plan,
@@ -115,10 +116,10 @@ impl Cluster {
         stream::iter(range).map(one).buffered(CREATING_AT_A_TIME).try_collect().await
     }
 
-    /// Changes the endpoints of a Service; returns when the API server has answered.
+    /// Changes the endpoints of a Service; returns after the API server's answer.
     ///
     /// # Errors
-    /// When it refuses.
+    /// If it refuses.
     pub(super) async fn change(&self, plan: &Plan, service: u32, serial: u32) -> Result<()> {
         let endpoints = objects::endpoints(&plan.changed_addresses(service, serial));
         let patch = Patch::Merge(serde_json::json!({ "endpoints": endpoints }));
@@ -126,10 +127,11 @@ impl Cluster {
         changed.map_err(refused(format!("changing the endpoints of {}", name(service)))).map(drop)
     }
 
-    /// What a proxy's Pod would have: a token, and the trust bundle, as soon as the control plane has written it.
+    /// The credentials that a proxy's Pod would have: a token, and the trust bundle as soon as the control plane has
+    /// written it.
     ///
     /// # Errors
-    /// When there is no token, or no trust bundle in time.
+    /// If there is no token, or no trust bundle in time.
     pub(super) async fn credentials(&self) -> Result<Credentials> {
         let spec = TokenRequestSpec { audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]), ..Default::default() };
         let request = TokenRequest { spec: Some(spec), ..Default::default() };
@@ -148,17 +150,20 @@ impl Cluster {
                 return Ok(bundle);
             }
             if Instant::now() > end {
-                let why = "leno-control's log says why".to_owned();
-                return Err(Error::Cluster { what: format!("no ConfigMap {TRUST_BUNDLE} in {NAMESPACE}"), why });
+                let why = "see leno-control's log".to_owned();
+                return Err(Error::Cluster {
+                    what: format!("there is no ConfigMap {TRUST_BUNDLE} in {NAMESPACE}"),
+                    why,
+                });
             }
             sleep(POLL).await;
         }
     }
 
-    /// Deletes all that the lab made, and waits until it is gone.
+    /// Deletes all objects of the lab, and waits until they are gone.
     ///
     /// # Errors
-    /// When the API server refuses, or takes too long.
+    /// If the API server refuses, or takes too long.
     pub(super) async fn end(&self) -> Result<()> {
         for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
             match self.namespaces().delete(namespace, &DeleteParams::default()).await {
@@ -197,7 +202,7 @@ impl Cluster {
     }
 }
 
-/// Names what was being done when the API server refused it.
+/// Adds the action that the API server refused.
 fn refused(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     move |error| Error::Cluster { what: what.into(), why: innermost(&error) }
 }

@@ -1,4 +1,4 @@
-//! A `leno-control` beside the cluster: a process of its own, as its Pod would be.
+//! A `leno-control` beside the cluster: a separate process, configured like its Pod.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use crate::targets::leno::built;
 
 /// The namespace of its Secret and its Lease.
 pub(super) const CONTROL_NAMESPACE: &str = "leno-lab-control";
-/// As leno-control has it by itself.
+/// The default of leno-control.
 const TRUST_DOMAIN: &str = "cluster.local";
 const BUILD: &str = "cargo build --release";
 
-/// A running control plane; dropping it kills it.
+/// A running control plane. Dropping it kills the process.
 pub(super) struct Control {
     child: Child,
     pub(super) xds: Server,
@@ -30,7 +30,7 @@ impl Control {
     /// Starts one and waits until it has read the whole cluster and serves.
     ///
     /// # Errors
-    /// When it is not built, or does not serve in time.
+    /// If it is not built, or does not serve in time.
     pub(super) fn start(program: &Path, kubeconfig: &Path, name: &str, logs: &Path) -> Result<Self> {
         let (admin, xds, identity) = (free_address()?, free_address()?, free_address()?);
         let args = [
@@ -50,17 +50,15 @@ impl Control {
         Ok(Self { child, xds: server(xds), identity: server(identity) })
     }
 
-    /// Fails when it has ended.
+    /// Fails if it has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.child.ensure_running()
     }
 
-    /// Its memory now.
     pub(super) fn memory(&self) -> Result<Memory> {
         procfs::memory(self.child.pid())
     }
 
-    /// CPU time that it has used so far.
     pub(super) fn cpu_time(&self) -> Result<Duration> {
         procfs::cpu_time(self.child.pid())
     }
@@ -71,7 +69,7 @@ pub(super) fn trust_domain() -> TrustDomain {
     TRUST_DOMAIN.parse().expect("a trust domain")
 }
 
-/// Who the control plane is.
+/// The identity of the control plane.
 pub(super) fn workload() -> Workload {
     Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() }
 }
@@ -79,7 +77,7 @@ pub(super) fn workload() -> Workload {
 /// The binary given, or the one beside this program.
 ///
 /// # Errors
-/// When it was not built.
+/// If it was not built.
 pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),

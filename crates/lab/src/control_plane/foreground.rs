@@ -1,4 +1,4 @@
-//! The main thread: it waits for one thing after the other, and for Ctrl-C or SIGTERM meanwhile.
+//! The main thread: it waits for one step after the other, and for Ctrl-C or SIGTERM meanwhile.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result, io as io_error};
 
 const STYLE: &str = "  {spinner} {msg} {pos}/{len}";
 
-/// The main thread's runtime, and what its person sees.
+/// The main thread's runtime, and its output on the terminal.
 pub(super) struct Foreground {
     runtime: Runtime,
     interrupt: Signal,
@@ -19,10 +19,10 @@ pub(super) struct Foreground {
 }
 
 impl Foreground {
-    /// From now on Ctrl-C and SIGTERM end what is waited for, and not the process.
+    /// Afterwards, Ctrl-C and SIGTERM end the current wait, not the process.
     ///
     /// # Errors
-    /// When the system gives no signals.
+    /// If the system refuses signal handlers.
     pub(super) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(io_error("starting the lab"))?;
         let listen = |kind| {
@@ -33,7 +33,7 @@ impl Foreground {
         Ok(Self { runtime, interrupt, terminate, bar: ProgressBar::hidden() })
     }
 
-    /// Waits for something.
+    /// Waits for `something`.
     ///
     /// # Errors
     /// Its own, and [`Error::Interrupted`].
@@ -48,7 +48,7 @@ impl Foreground {
         })
     }
 
-    /// Shows what is done now, and how much of it.
+    /// Shows the current step and its progress.
     pub(super) fn begin(&mut self, what: &str, len: u32) -> ProgressBar {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::new(len.into()).with_message(what.to_owned());
@@ -61,7 +61,7 @@ impl Foreground {
     /// Writes a line.
     ///
     /// # Errors
-    /// When nobody reads it.
+    /// If the reader has closed the pipe.
     pub(super) fn say(&self, line: &str) -> Result<()> {
         self.bar.suspend(|| writeln!(io::stdout(), "{line}")).map_err(io_error("writing to the terminal"))
     }

@@ -1,4 +1,4 @@
-//! gRPC streams over mutual TLS, with as little work for each message as can be: thousands share one thread.
+//! gRPC streams over mutual TLS, with little work for each message: thousands share one thread.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,36 +21,36 @@ use tokio_rustls::TlsConnector;
 
 use crate::load::{check_head, check_status, framed};
 
-/// Says nothing: the SPIFFE id is what is checked.
+/// Has no effect: the client verifies the SPIFFE id instead.
 const SERVER_NAME: &str = "control.leno.internal";
-/// How long a connection and the first answer may take.
+/// Longest time for a connection and the first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const PREFIX_BYTES: usize = 5;
-/// The largest message that is read, as leno-proxy has it.
+/// Largest message that is read, as in leno-proxy.
 const MESSAGE_MAX_BYTES: usize = 64 << 20;
-/// Windows as leno-proxy's client opens them.
+/// Windows of the same size as in leno-proxy's client.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 5 << 20;
 
-/// A service, and who must be there.
+/// A service, and the identity that it must have.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) id: SpiffeId,
 }
 
-/// A gRPC stream, both ways.
+/// A bidirectional gRPC stream.
 pub(super) struct Exchange {
     requests: SendStream<Bytes>,
     responses: RecvStream,
-    /// What is not a whole message yet.
+    /// Bytes of an incomplete message.
     received: BytesMut,
 }
 
 /// Connects, and begins a stream with its first message.
 ///
 /// # Errors
-/// Why not, in a line.
+/// One line with the reason.
 pub(super) async fn open(
     server: &Server,
     tls: Arc<ClientConfig>,
@@ -63,7 +63,7 @@ pub(super) async fn open(
 /// Connects and makes a unary call.
 ///
 /// # Errors
-/// Why there is no answer, in a line.
+/// One line with the reason.
 pub(super) async fn call<A: Message + Default>(
     server: &Server,
     tls: Arc<ClientConfig>,
@@ -106,12 +106,12 @@ async fn connect(server: &Server, tls: Arc<ClientConfig>) -> Result<SendRequest<
     let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| explain_io(&error))?;
     let found = peer_id(stream.get_ref().1.peer_certificates().unwrap_or_default()).map_err(text)?;
     if found != server.id {
-        return Err(format!("{found} is there, and it must be {}", server.id));
+        return Err(format!("the server is {found}, and it must be {}", server.id));
     }
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let (sender, connection) = builder.handshake(stream).await.map_err(text)?;
-    // Its error comes out of its streams too.
+    // The connection's error is reported by its streams too.
     tokio::spawn(async move { connection.await.ok() });
     Ok(sender)
 }
@@ -128,7 +128,7 @@ impl Exchange {
     /// The next message.
     ///
     /// # Errors
-    /// When the stream has ended: what its status says.
+    /// The status, if the stream has ended.
     pub(super) async fn next(&mut self) -> Result<Bytes, String> {
         loop {
             if let Some(message) = take_message(&mut self.received)? {
@@ -146,17 +146,17 @@ impl Exchange {
     }
 }
 
-/// Takes the first message, if all of it is there.
+/// Takes the first message, if it is complete.
 fn take_message(received: &mut BytesMut) -> Result<Option<Bytes>, String> {
     let Some((&[compressed, ref length @ ..], rest)) = received.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes(*length) as usize;
     if compressed != 0 {
-        return Err("a message is compressed, which nobody asked for".to_owned());
+        return Err("a message is compressed, although compression was not negotiated".to_owned());
     }
     if length > MESSAGE_MAX_BYTES {
-        return Err(format!("a message of {length} bytes; {MESSAGE_MAX_BYTES} are read at most"));
+        return Err(format!("a message has {length} bytes; the limit is {MESSAGE_MAX_BYTES}"));
     }
     if rest.len() < length {
         return Ok(None);

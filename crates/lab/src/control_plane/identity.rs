@@ -1,4 +1,4 @@
-//! The identity of the simulated proxies: certified by the identity service, for a token of their ServiceAccount.
+//! The identity of the simulated proxies: the identity service certifies it for a token of their ServiceAccount.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,24 +22,24 @@ pub(super) const SERVICE_ACCOUNT: &str = "proxy";
 
 const CERTIFY: &str = "/leno.identity.v1.Identity/Certify";
 
-/// What proves who a Pod is, and says whom it may trust.
+/// The credentials of a Pod: the proof of its identity, and its trust anchors.
 #[derive(Debug, Clone)]
 pub(super) struct Credentials {
-    /// Of the ServiceAccount, for the identity service.
+    /// Token of the ServiceAccount, for the identity service.
     pub(super) token: String,
     /// The trust bundle, in PEM.
     pub(super) trust_bundle: String,
 }
 
-/// Who the proxies are.
+/// The identity of the proxies.
 pub(super) fn workload() -> Workload {
     Workload { namespace: NAMESPACE.into(), service_account: SERVICE_ACCOUNT.into() }
 }
 
-/// Has a new key certified, as leno-proxy does at its start.
+/// Obtains a certificate for a new key, as leno-proxy does at its start.
 ///
 /// # Errors
-/// What the identity service said, or what is wrong with its answer.
+/// The identity service's error, or the fault of its answer.
 pub(super) async fn certify(service: &Server, credentials: &Credentials) -> Result<Arc<ClientConfig>> {
     let certified = async {
         let bundle = TrustBundle::from_pem(credentials.trust_bundle.as_bytes()).map_err(|error| error.to_string())?;

@@ -1,11 +1,12 @@
-//! `leno lab control-plane`: what the control plane needs, and how soon changes reach the proxies, in a large mesh.
+//! `leno lab control-plane`: measures the control plane's resources in a large mesh, and how soon changes reach the
+//! proxies.
 //!
 //! ```text
 //! options -> plan -> cluster (objects) -> control -> identity -> proxies (grpc) -> changes -> arrivals -> record -> summary
 //! ```
 //!
-//! The cluster is a real one; `leno-control` runs beside it on this machine. Services have no Pods behind them: their
-//! endpoints are written by the lab. The `proxies` are simulated, all on one thread; the one of `workload` is real.
+//! The cluster is real; `leno-control` runs beside it on this machine. The Services have no Pods: the lab writes their
+//! endpoints. The `proxies` are simulated, all on one thread; the proxy of `workload` is real.
 
 mod arrivals;
 mod changes;
@@ -48,16 +49,16 @@ use record::{Changes, Experiment, Load, Record, Sent};
 use usage::Usage;
 use workload::{Called, Proxy};
 
-/// How long all simulated proxies may take to have everything.
+/// Longest time until all simulated proxies have received everything.
 const GATHER_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(100);
-/// Open files beside connections.
+/// Open files other than connections.
 const OTHER_FILES: u64 = 256;
 
-/// Measures, writes files run by run, and takes away what it made in the cluster, also after an error or Ctrl-C.
+/// Measures, writes files run by run, and deletes its objects from the cluster, also after an error or Ctrl-C.
 ///
 /// # Errors
-/// When a program is not built or ends, the cluster refuses something, or a simulated proxy loses its stream.
+/// If a program is not built or ends, the cluster refuses a request, or a simulated proxy loses its stream.
 pub fn run(options: &Options) -> Result<()> {
     let plan = options.plan()?;
     let control = control::program(options.leno_control.as_deref())?;
@@ -69,7 +70,7 @@ pub fn run(options: &Options) -> Result<()> {
     foreground.wait(cluster.ensure_free())?;
     let mut lab = Lab { options, plan, control, output, foreground, cluster, records: Vec::new() };
     let measured = lab.measure();
-    lab.foreground.begin("taking away what was made", 1);
+    lab.foreground.begin("deleting the lab's objects", 1);
     let ended = lab.foreground.wait(lab.cluster.end());
     if let (Err(_), Err(left)) = (&measured, &ended) {
         lab.foreground.say(&format!("warning: {left}"))?;
@@ -96,7 +97,7 @@ struct Lab<'a> {
     options: &'a Options,
     /// The large mesh.
     plan: Plan,
-    /// leno-control's binary.
+    /// The binary of leno-control.
     control: PathBuf,
     output: Output,
     foreground: Foreground,
@@ -104,7 +105,7 @@ struct Lab<'a> {
     records: Vec<Record>,
 }
 
-/// A mesh that is there, with its control plane and its simulated proxies.
+/// A mesh in the cluster, with its control plane and its simulated proxies.
 struct Mesh {
     plan: Plan,
     control: Control,
@@ -137,7 +138,7 @@ impl Lab<'_> {
         self.foreground.wait(adding)
     }
 
-    /// Measures what was asked for of a mesh, all of whose Services are there.
+    /// Measures the requested parts for a mesh whose Services all exist.
     fn measure_mesh(&mut self, name: &'static str, plan: Plan, cluster_ips: &[Ipv4Addr]) -> Result<()> {
         let mut mesh = self.gather(name, plan, cluster_ips)?;
         if self.options.measures(Part::Memory) {
@@ -161,7 +162,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Starts the control plane, and simulated proxies that have everything when this returns.
+    /// Starts the control plane and the simulated proxies; returns once these have received everything.
     fn gather(&mut self, name: &'static str, plan: Plan, cluster_ips: &[Ipv4Addr]) -> Result<Mesh> {
         let log = format!("leno-control-{name}");
         let mut control = Control::start(&self.control, &self.options.kubeconfig, &log, &self.output.logs())?;
@@ -180,7 +181,7 @@ impl Lab<'_> {
                     return Ok(());
                 }
                 if Instant::now() > end {
-                    let why = format!("{ready} have after {} s", GATHER_TIMEOUT.as_secs());
+                    let why = format!("{ready} proxies have everything after {} s", GATHER_TIMEOUT.as_secs());
                     return Err(Error::Cluster {
                         what: format!("not all of {} proxies have everything", plan.proxies),
                         why,
@@ -210,7 +211,7 @@ impl Lab<'_> {
         self.record_changes(mesh, Load::Steady { per_s: changes_per_s }, &before, &outcome)
     }
 
-    /// Records what came of a load that has just ended.
+    /// Records the result of a load that has just ended.
     fn record_changes(&mut self, mesh: &Mesh, load: Load, before: &Usage, outcome: &(Sent, Judged)) -> Result<()> {
         let used = Usage::read(&mesh.control)?.since(before);
         let (sent, judged) = outcome;

@@ -1,4 +1,4 @@
-//! The objects that the lab makes, all labelled as its own.
+//! The lab's objects, all with its label.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -11,10 +11,10 @@ use leno_install::names::MANAGED_BY_LABEL;
 use super::plan::{CALLED, NAMESPACE, PORT, Plan, TARGET_PORT, name};
 
 const PORT_NAME: &str = "grpc";
-/// Whose certificate the endpoints' proxies would show.
+/// The identity of the endpoints' proxies.
 const ENDPOINT_IDENTITY: &str = "ns/leno-lab/sa/server";
 
-/// A namespace whose workloads are told whom to trust.
+/// A namespace whose workloads get the trust bundle.
 pub(super) fn namespace(name: &str) -> Namespace {
     let mut metadata = metadata(name);
     metadata.annotations = Some([(INJECT.to_owned(), "enabled".to_owned())].into());
@@ -26,7 +26,7 @@ pub(super) fn account(name: &str) -> ServiceAccount {
     ServiceAccount { metadata: metadata(name), ..Default::default() }
 }
 
-/// A Service without a selector, so that nobody but the lab writes its endpoints.
+/// A Service without a selector, so that only the lab writes its endpoints.
 pub(super) fn service(number: u32) -> Service {
     let port = ServicePort {
         name: Some(PORT_NAME.to_owned()),
@@ -38,7 +38,7 @@ pub(super) fn service(number: u32) -> Service {
     Service { metadata: metadata(&name(number)), spec: Some(spec), ..Default::default() }
 }
 
-/// The endpoints of a Service, each with a proxy before it. Of those that are called the first is at `served`, without a
+/// The endpoints of a Service, each with a proxy. For called Services the first endpoint is at `served`, without a
 /// proxy, and the others are not ready.
 pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> EndpointSlice {
     let mut metadata = metadata(&name(number));
@@ -64,7 +64,7 @@ pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> E
     EndpointSlice { address_type: "IPv4".to_owned(), endpoints: Some(endpoints), metadata, ports: Some(vec![port]) }
 }
 
-/// Endpoints that are ready.
+/// Ready endpoints.
 pub(super) fn endpoints(addresses: &[Ipv4Addr]) -> Vec<Endpoint> {
     addresses.iter().map(|&address| endpoint(address, true)).collect()
 }

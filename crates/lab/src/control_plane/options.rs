@@ -9,28 +9,28 @@ use serde::Serialize;
 use super::plan::{Plan, SMALL};
 use crate::error::{Error, Result};
 
-/// What is measured.
+/// A part of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// Memory of leno-control: with 3 Services and 3 proxies, and with all
     Memory,
-    /// How soon changed endpoints reach the proxies: one change at a time, and many every second
+    /// Time until changed endpoints reach the proxies: with one change at a time, and with many every second
     Changes,
-    /// Memory of a real leno-proxy whose workload calls 2 Services: of 3, and of all
+    /// Memory of a real leno-proxy whose workload calls 2 Services: out of 3, and out of all
     ProxyMemory,
 }
 
 /// Options of `leno lab control-plane`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// What is measured [default: everything]
+    /// Parts to measure [default: all]
     #[arg(value_enum, value_name = "PART")]
     pub parts: Vec<Part>,
-    /// The cluster, on which Leno is not installed
+    /// Kubeconfig of the cluster, on which Leno must not be installed
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     pub kubeconfig: PathBuf,
-    /// Where runs.jsonl, summary.md and the programs' logs go
+    /// Directory for runs.jsonl, summary.md and the programs' logs
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Services of the large mesh
@@ -39,25 +39,25 @@ pub struct Options {
     /// Endpoints of each Service
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub endpoints: u32,
-    /// Proxies of the large mesh, simulated
+    /// Simulated proxies of the large mesh
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(i64::from(SMALL)..=10_000))]
     pub proxies: u32,
-    /// Services that each proxy subscribes to
+    /// Services to which each proxy subscribes
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub subscriptions: u32,
-    /// Changes of the Service that every proxy subscribes to, one at a time
+    /// Changes, one at a time, of the Service to which every proxy subscribes
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub single_changes: u32,
     /// Changes of random Services per second
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub changes_per_s: u32,
-    /// For how long these are made
+    /// Duration of these changes, in seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub duration_s: u32,
-    /// How long memory settles before it is read
+    /// Time for memory to settle before it is read, in seconds
     #[arg(long, value_name = "S", default_value_t = 15, value_parser = clap::value_parser!(u32).range(0..=600))]
     pub settle_s: u32,
-    /// What is random is so again with the same seed
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// The leno-control binary [default: beside this program]
@@ -69,7 +69,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether this part is measured.
+    /// Whether to measure this part.
     pub(super) fn measures(&self, part: Part) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
     }
@@ -77,12 +77,12 @@ impl Options {
     /// The large mesh.
     ///
     /// # Errors
-    /// When proxies are to subscribe to more Services than there are.
+    /// If proxies would subscribe to more Services than exist.
     pub(super) fn plan(&self) -> Result<Plan> {
         let Self { services, endpoints, proxies, subscriptions, .. } = *self;
         if subscriptions > services {
             return Err(Error::Usage(format!(
-                "--subscriptions {subscriptions} of {services} Services cannot be; use at most {services}"
+                "--subscriptions {subscriptions} is more than the {services} Services; use at most {services}"
             )));
         }
         Ok(Plan { services, endpoints, proxies, subscriptions })

@@ -1,6 +1,6 @@
-//! Which Services, endpoints and proxies there are, and who subscribes to what.
+//! The Services, endpoints and proxies, and the proxies' subscriptions.
 //!
-//! The first endpoint of a Service says in its address which change was the last: that is how an arrival is recognized.
+//! The address of a Service's first endpoint encodes the number of its last change: arrivals are recognized by it.
 
 use std::net::Ipv4Addr;
 
@@ -16,29 +16,29 @@ pub(super) const CALLED: [u32; 2] = [0, 1];
 pub(super) const COMMON: u32 = 2;
 /// Every Service's port.
 pub(super) const PORT: u16 = 80;
-/// The port of endpoints that nobody calls.
+/// Port of endpoints that get no calls.
 pub(super) const TARGET_PORT: u16 = 8080;
 
-/// Where the addresses of endpoints begin: 10.64.0.0/10.
+/// Start of the range of endpoint addresses: 10.64.0.0/10.
 const ENDPOINTS: u32 = 10 << 24 | 64 << 16;
-/// Where those begin that tell of a change: 10.128.0.0/9.
+/// Start of the range of addresses that encode a change: 10.128.0.0/9.
 const MARKERS: u32 = 10 << 24 | 128 << 16;
 const MARKERS_MAX: u32 = 1 << 23;
 
-/// How large a mesh is. Numbers of Services, endpoints and proxies count from 0.
+/// The size of a mesh. Services, endpoints and proxies are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Plan {
     /// At least [`SMALL`].
     pub(super) services: u32,
-    /// Of each Service.
+    /// Number for each Service.
     pub(super) endpoints: u32,
     pub(super) proxies: u32,
-    /// Services that each proxy subscribes to: at least one, at most all.
+    /// Services to which each proxy subscribes: at least one, at most all.
     pub(super) subscriptions: u32,
 }
 
 impl Plan {
-    /// The part of it that is a small mesh.
+    /// The small mesh, a part of this one.
     pub(super) fn small(&self) -> Self {
         Self { services: SMALL, proxies: SMALL, subscriptions: self.subscriptions.min(2), ..*self }
     }
@@ -49,7 +49,7 @@ impl Plan {
         (first..first + self.endpoints).map(Ipv4Addr::from).collect()
     }
 
-    /// Those after a change.
+    /// The addresses after a change.
     pub(super) fn changed_addresses(&self, service: u32, serial: u32) -> Vec<Ipv4Addr> {
         let mut addresses = self.addresses(service);
         if let Some(first) = addresses.first_mut() {
@@ -58,12 +58,12 @@ impl Plan {
         addresses
     }
 
-    /// What a proxy subscribes to: [`COMMON`], and others in turns, so that all have as many subscribers.
+    /// A proxy's subscriptions: [`COMMON`], and others in rotation, so that all have equally many subscribers.
     pub(super) fn subscriptions_of(&self, proxy: u32) -> Vec<u32> {
         let others = u64::from(self.services - 1);
         let own = u64::from(self.subscriptions - 1);
         let nth = |n: u64| {
-            // Below the number of Services.
+            // Less than the number of Services.
             let index = ((u64::from(proxy) * own + n) % others) as u32;
             if index < COMMON { index } else { index + 1 }
         };
@@ -87,17 +87,17 @@ pub(super) fn name(service: u32) -> String {
     format!("service-{service}")
 }
 
-/// Its cluster's, as xDS has it.
+/// The name of its cluster in xDS.
 pub(super) fn cluster(service: u32) -> String {
     format!("{}.{NAMESPACE}:{PORT}", name(service))
 }
 
-/// The Service of such a name.
+/// The Service of such a cluster name.
 pub(super) fn service_of(cluster: &str) -> Option<u32> {
     cluster.strip_prefix("service-")?.split_once('.')?.0.parse().ok()
 }
 
-/// Which change an endpoint's address tells of, if it does.
+/// The change that an endpoint's address encodes, if any.
 pub(super) fn serial_of(address: Ipv4Addr) -> Option<u32> {
     u32::from(address).checked_sub(MARKERS).filter(|&serial| serial < MARKERS_MAX)
 }

@@ -1,8 +1,8 @@
-//! Simulated proxies: each a connection over mutual TLS and a stream of incremental xDS, on one thread for all.
+//! Simulated proxies: each has a connection over mutual TLS and a stream of incremental xDS. All share one thread.
 //!
-//! They ask as leno-proxy does whose connections are redirected to it: for its inbound policies and for the addresses
-//! that were dialled, then for what these lead to; they acknowledge each response. What comes is not made a mesh of: of
-//! endpoints each version is decoded once for all proxies, for the change that it tells of.
+//! They send the requests of a leno-proxy with redirected connections: for its inbound policies and for the dialled
+//! addresses, then for the resources to which these lead. They acknowledge each response. They do not build a mesh from
+//! the responses. Each version of endpoints is decoded once for all proxies, to find the change that it encodes.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -28,23 +28,23 @@ use super::plan::{NAMESPACE, PORT, Plan, cluster, serial_of, service_of};
 use crate::error::{Error, Result, io};
 
 const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
-/// So that no listen queue overflows.
+/// Limits concurrent handshakes, so that no listen queue overflows.
 const CONNECTING_AT_A_TIME: usize = 64;
 
-/// What the proxies are told of the world.
+/// The environment of the proxies.
 pub(super) struct World {
     pub(super) plan: Plan,
-    /// By Service.
+    /// Address of each Service.
     pub(super) cluster_ips: Vec<Ipv4Addr>,
     pub(super) xds: Server,
-    /// One certificate serves all.
+    /// All proxies share one certificate.
     pub(super) tls: Arc<ClientConfig>,
 }
 
-/// Running proxies; dropping it ends them.
+/// Running proxies. Dropping them ends them.
 pub(super) struct Proxies {
     shared: Arc<Shared>,
-    /// Dropped to end them.
+    /// Dropping it ends the proxies.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -54,17 +54,17 @@ struct Shared {
     connecting: Semaphore,
     ready: AtomicU32,
     arrivals: Mutex<Vec<Arrival>>,
-    /// The last version of each Service's endpoints, and the change that it tells of.
+    /// The last version of each Service's endpoints, and the change that it encodes.
     versions: Mutex<HashMap<u32, (String, Option<u32>)>>,
-    /// Why the first proxy ended.
+    /// Why the first failed proxy ended.
     failure: Mutex<Option<String>>,
 }
 
 impl Proxies {
-    /// Starts as many as the plan says; they connect some at a time.
+    /// Starts the planned number; they connect a few at a time.
     ///
     /// # Errors
-    /// When there is no thread for them.
+    /// If the thread cannot be started.
     pub(super) fn start(world: World) -> Result<Self> {
         let shared = Arc::new(Shared {
             world,
@@ -92,10 +92,10 @@ impl Proxies {
         Ok(proxies)
     }
 
-    /// How many have everything that they asked for.
+    /// Number of proxies that have received everything they asked for.
     ///
     /// # Errors
-    /// When one has lost its stream: the figures would be worth nothing.
+    /// If one has lost its stream, because the figures would be useless.
     pub(super) fn ready(&self) -> Result<u32> {
         match lock(&self.shared.failure).as_ref() {
             Some(why) => Err(failed(why.clone())),
@@ -103,12 +103,12 @@ impl Proxies {
         }
     }
 
-    /// How many changed endpoints have come since the last [`Proxies::take_arrivals`].
+    /// Number of changed endpoints received since the last [`Proxies::take_arrivals`].
     pub(super) fn arrived(&self) -> usize {
         lock(&self.shared.arrivals).len()
     }
 
-    /// What has come so far.
+    /// The arrivals so far.
     pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
         std::mem::take(&mut *lock(&self.shared.arrivals))
     }
@@ -118,7 +118,7 @@ impl Drop for Proxies {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was shown already.
+            // A panic there was reported already.
             thread.join().ok();
         }
     }
@@ -134,7 +134,7 @@ async fn run_all(shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
             }
         });
     }
-    // Ends with an error, as the sender is only ever dropped.
+    // Ends with an error, because the sender is only ever dropped.
     stopped.await.ok();
 }
 
@@ -148,7 +148,7 @@ async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String
     let clusters: Vec<String> = services.iter().copied().map(cluster).collect();
     let mut missing = 4 * services.len() + 1;
 
-    // Given back when this proxy has everything.
+    // Released once this proxy has received everything.
     let mut connecting = Some(shared.connecting.acquire().await.map_err(|error| error.to_string())?);
     let first = DeltaDiscoveryRequest { node: Some(node(number)), ..subscribe(Kind::Listener, dialled) };
     let mut stream = open(xds, Arc::clone(tls), PATH, &first).await?;
@@ -186,10 +186,10 @@ async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String
 }
 
 impl Shared {
-    /// Notes the arrival of a Service's endpoints, if they tell of a change.
+    /// Records the arrival of a Service's endpoints, if they encode a change.
     fn take(&self, proxy: u32, resource: &Resource, at: Instant) -> std::result::Result<(), String> {
         let Some(service) = service_of(&resource.name) else {
-            return Err(format!("nobody asked for the endpoints of {}", resource.name.escape_debug()));
+            return Err(format!("unrequested endpoints of {}", resource.name.escape_debug()));
         };
         if let Some(serial) = self.serial(service, resource)? {
             lock(&self.arrivals).push(Arrival { proxy, service, serial, at });
@@ -216,7 +216,7 @@ impl Shared {
     }
 }
 
-/// Who it says it is, as leno-proxy does.
+/// The node id, in the form of leno-proxy's.
 fn node(number: u32) -> Node {
     Node {
         id: format!("proxy-{number}"),

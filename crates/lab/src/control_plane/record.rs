@@ -1,4 +1,4 @@
-//! What was measured: a line each in `runs.jsonl`.
+//! The measurements: one line each in `runs.jsonl`.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::experiment::record::Machine;
 use crate::load::Latency;
 use crate::procfs::Memory;
 
-/// Above this part of what the simulated proxies' thread or the machine could do, a figure says more of the lab.
+/// Above this fraction of the capacity of the simulated proxies' thread, or of the machine, a figure measures the lab
+/// rather than the control plane.
 const NEAR: f64 = 0.8;
 
-/// What was run where: `lab.json`.
+/// The circumstances of a run: `lab.json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Experiment {
     pub(super) scenario: &'static str,
@@ -24,7 +25,7 @@ pub(super) struct Experiment {
     pub(super) started: String,
     pub(super) plan: Plan,
     pub(super) machine: Machine,
-    /// As the programs say it.
+    /// As the programs report it.
     pub(super) version: &'static str,
 }
 
@@ -32,59 +33,59 @@ pub(super) struct Experiment {
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub(super) enum Record {
-    /// Memory of leno-control when every proxy had everything and nothing changed.
+    /// Memory of leno-control after every proxy had received everything and nothing changed.
     ControlMemory { mesh: Plan, memory: Memory },
     /// Memory of a real leno-proxy after calls to two Services.
     ProxyMemory { mesh: Plan, memory: Memory },
-    /// How changed endpoints reached proxies.
+    /// The delivery of changed endpoints to proxies.
     Changes(Changes),
 }
 
-/// How many changes are on their way at a time.
+/// The number of changes in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Load {
-    /// One, of the Service that every proxy subscribes to.
+    /// One, of the Service to which every proxy subscribes.
     Single,
-    /// As many as come at a fixed rate, of random Services.
+    /// As many as result from a fixed rate, of random Services.
     Steady { per_s: u32 },
 }
 
-/// How changed endpoints reached proxies.
+/// The delivery of changed endpoints to proxies.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Changes {
     pub(super) mesh: Plan,
     pub(super) load: Load,
     pub(super) changes: u64,
     pub(super) took_s: f64,
-    /// Changes that were sent over 10 ms after their time.
+    /// Changes that were sent more than 10 ms after their time.
     pub(super) late: u64,
-    /// Deliveries that there had to be: one change at one proxy.
+    /// Expected deliveries: one change at one proxy.
     pub(super) deliveries: u64,
-    /// Of these, those for which a newer change of the same Service arrived.
+    /// Deliveries for which a newer change of the same Service arrived.
     pub(super) coalesced: u64,
-    /// And those for which nothing did.
+    /// Deliveries for which no change arrived.
     pub(super) lost: u64,
-    /// From just before each change was sent to the API server.
+    /// Latency from just before each request to the API server.
     pub(super) since_sent: Latency,
-    /// From the API server's answer.
+    /// Latency from the API server's answer.
     pub(super) since_acknowledged: Latency,
-    /// CPUs that leno-control kept busy.
+    /// CPUs used by leno-control.
     pub(super) control_cpus: f64,
     pub(super) control_cpu_ms_per_change: f64,
-    /// CPUs that the lab kept busy, nearly all of it the simulated proxies.
+    /// CPUs used by the lab, almost entirely by the simulated proxies.
     pub(super) lab_cpus: f64,
     pub(super) lab_cpu_ms_per_change: f64,
-    /// CPUs that all others kept busy: the API server, etcd, and whatever else ran.
+    /// CPUs used by all other programs, such as the API server and etcd.
     pub(super) other_cpus: f64,
-    /// Whether the lab itself or the machine was near what it can do.
+    /// Whether the lab itself or the machine was near its capacity.
     pub(super) at_ceiling: bool,
-    /// leno-control's at the end.
+    /// Memory of leno-control at the end.
     pub(super) memory: Memory,
 }
 
 impl Changes {
-    /// Puts together what was found.
+    /// Combines the measurements.
     pub(super) fn new(mesh: Plan, load: Load, sent: &Sent, judged: &Judged, used: &Used, memory: Memory) -> Self {
         let per_change = |time: Duration| time.as_secs_f64() * 1_000.0 / (sent.changes.max(1) as f64);
         Self {
@@ -114,16 +115,16 @@ impl Changes {
     }
 }
 
-/// What was sent.
+/// The changes that were sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) changes: u64,
-    /// From the first to the end of the last one's time.
+    /// From the first change to the end of the last one's interval.
     pub(super) took: Duration,
     pub(super) late: u64,
 }
 
-/// The lab's one thread counts by the time in which something was on its way, the machine by all the time.
+/// The lab's single thread is rated by the time in which changes were in flight, the machine by the whole time.
 fn is_at_ceiling(judged: &Judged, used: &Used) -> bool {
     let lab = used.lab.as_secs_f64() / judged.busy.as_secs_f64().max(f64::MIN_POSITIVE);
     let machine = used.cpus(used.control + used.lab + used.others) / f64::from(used.machine_cpus.max(1));

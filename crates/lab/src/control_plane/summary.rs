@@ -1,4 +1,4 @@
-//! What came of it, in words: every figure, and what the goals make of it.
+//! The result in words: every figure, and whether it meets the goals.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ const SMALL_MB_MAX: f64 = 25.0;
 const LARGE_MB_MAX: f64 = 100.0;
 const P99_MS_MAX: f64 = 100.0;
 const CHANGES_PER_S_MIN: f64 = 50.0;
-/// What a fixed rate may fall short of what was asked for, by the length of the last change.
+/// Allowed shortfall of a fixed rate, because of the length of the last change.
 const RATE_TOLERANCE: f64 = 0.99;
 const PROXY_MB_MORE_MAX: f64 = 1.0;
-/// The mesh that the goals are about.
+/// The mesh to which the goals apply.
 const GOAL: Plan = Plan { services: 1_000, endpoints: 10, proxies: 1_000, subscriptions: 1 };
 
-/// A goal, what was measured, and whether that keeps it.
+/// A goal, the measured figure, and whether the figure meets it.
 #[derive(Debug)]
 struct Finding {
     goal: String,
@@ -25,7 +25,7 @@ struct Finding {
     verdict: Verdict,
 }
 
-/// All of it in Markdown, which reads well on a terminal too.
+/// The whole report in Markdown, which is readable on a terminal too.
 pub(super) fn text(records: &[Record]) -> String {
     let mut text = String::from("| goal | measured | |\n|---|---|---|\n");
     for Finding { goal, figure, verdict } in findings(records) {
@@ -40,7 +40,7 @@ pub(super) fn text(records: &[Record]) -> String {
     text
 }
 
-/// A line on one measurement.
+/// A line about one measurement.
 pub(super) fn line(record: &Record) -> String {
     match record {
         Record::ControlMemory { mesh, memory } => {
@@ -128,7 +128,8 @@ fn proxies_compared(records: &[Record]) -> Option<Finding> {
     })
 }
 
-/// A smaller mesh than the goal's can miss it and not reach it; what is missed at the lab's own ceiling is not known.
+/// A mesh smaller than the goal's can miss the goal but not reach it. A goal missed at the lab's own capacity is
+/// undecided.
 fn verdict(is_kept: bool, is_large_enough: bool, at_ceiling: bool) -> Verdict {
     match (is_kept, is_large_enough) {
         (true, true) => Verdict::Reached,
@@ -142,7 +143,7 @@ fn is_of_goal(mesh: &Plan) -> bool {
     mesh.services >= GOAL.services && mesh.proxies >= GOAL.proxies && endpoints(mesh) >= endpoints(&GOAL)
 }
 
-/// Everything that is known of a load.
+/// Everything known about a load.
 fn details(changes: &Changes) -> String {
     let Changes { since_sent, since_acknowledged, .. } = changes;
     let mut text = format!(

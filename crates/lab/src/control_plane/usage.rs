@@ -1,4 +1,4 @@
-//! CPU time that is used while changes are made: by leno-control, by the lab, and by all others.
+//! CPU time during changes: of leno-control, of the lab, and of all others.
 
 use std::time::{Duration, Instant};
 
@@ -17,20 +17,19 @@ pub(super) struct Usage {
 /// CPU time between two moments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Used {
-    /// Between the two.
     pub(super) time: Duration,
     pub(super) control: Duration,
     pub(super) lab: Duration,
-    /// The API server and etcd among them.
+    /// Includes the API server and etcd.
     pub(super) others: Duration,
     pub(super) machine_cpus: u32,
 }
 
 impl Usage {
-    /// Reads them now.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// When leno-control has ended.
+    /// If leno-control has ended.
     pub(super) fn read(control: &Control) -> Result<Self> {
         Ok(Self {
             at: Instant::now(),
@@ -40,11 +39,12 @@ impl Usage {
         })
     }
 
-    /// What was used since an earlier moment.
+    /// The use since an earlier reading.
     pub(super) fn since(&self, earlier: &Self) -> Used {
         let control = self.control.saturating_sub(earlier.control);
         let lab = self.lab.saturating_sub(earlier.lab);
-        // The kernel counts the machine's time and the programs' in different ways.
+        // The kernel counts the machine's time and the programs' times in different ways, so the difference may be
+        // negative.
         let others = self.machine.saturating_sub(earlier.machine).saturating_sub(control + lab);
         let machine_cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         Used { time: self.at - earlier.at, control, lab, others, machine_cpus }
@@ -52,7 +52,7 @@ impl Usage {
 }
 
 impl Used {
-    /// So much CPU time as a number of CPUs that were busy all the time.
+    /// CPU time as a number of fully busy CPUs.
     pub(super) fn cpus(&self, time: Duration) -> f64 {
         time.as_secs_f64() / self.time.as_secs_f64().max(f64::MIN_POSITIVE)
     }

@@ -15,22 +15,22 @@ use crate::load::{Client, Exchange, Load, Pattern, Plan as Calls};
 use crate::procfs::{self, Memory};
 use crate::targets::leno::{self, Program};
 
-/// What the server answers with.
+/// The server's name in its answers.
 const NAME: &str = "called";
 const IN_FLIGHT: u32 = 20;
 const CALLS: Duration = Duration::from_secs(3);
 
-/// The server that both Services lead to; dropping it ends it.
+/// The server behind both Services. Dropping it ends it.
 pub(super) struct Called {
     _server: Child,
     pub(super) address: SocketAddrV4,
 }
 
 impl Called {
-    /// Starts it on an address that an endpoint may have: the API server takes no loopback addresses.
+    /// Starts it on an address that an endpoint may have: the API server accepts no loopback addresses.
     ///
     /// # Errors
-    /// When this machine has no other.
+    /// If this machine has no other address.
     pub(super) fn start(logs: &Path) -> Result<Self> {
         let ip = own_address()?;
         let address = SocketAddrV4::new(ip, free_address()?.port());
@@ -40,7 +40,7 @@ impl Called {
     }
 }
 
-/// The address that packets to others leave from; none is sent.
+/// The source address of packets to other machines; no packet is sent.
 fn own_address() -> Result<Ipv4Addr> {
     const DOCUMENTATION: (&str, u16) = ("198.51.100.1", 9);
     let found = UdpSocket::bind("0.0.0.0:0")
@@ -55,17 +55,17 @@ fn own_address() -> Result<Ipv4Addr> {
     }
 }
 
-/// A running leno-proxy; dropping it kills it.
+/// A running leno-proxy. Dropping it kills the process.
 pub(super) struct Proxy {
     child: Child,
     outbound: SocketAddr,
 }
 
 impl Proxy {
-    /// Starts one beside the control plane, with a certificate of its own.
+    /// Starts one beside the control plane, with its own certificate.
     ///
     /// # Errors
-    /// When it is not built, or not ready in time.
+    /// If it is not built, or not ready in time.
     pub(super) fn start(
         program: Option<&Path>,
         control: &Control,
@@ -103,7 +103,7 @@ impl Proxy {
     /// Calls both Services for some seconds.
     ///
     /// # Errors
-    /// When any call fails: then the proxy does not know what it should.
+    /// If any call fails: the proxy then lacks information, and its memory is not comparable.
     pub(super) fn call(&mut self) -> Result<()> {
         let client = |service| Client { address: self.outbound, authority: cluster(service) };
         let load = Load::start(Calls {
@@ -125,7 +125,6 @@ impl Proxy {
         Err(Error::CallsFailed { target: "leno-proxy".to_owned(), failed, calls, why })
     }
 
-    /// Its memory now.
     pub(super) fn memory(&self) -> Result<Memory> {
         procfs::memory(self.child.pid())
     }

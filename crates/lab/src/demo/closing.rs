@@ -1,4 +1,4 @@
-//! The demo's last words: the table, and where to go next.
+//! The end of the demo: the table, and next steps.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::row::{HEADER, Row};
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
-/// A load held up for longer than this says more of its machine than of the servers.
+/// If the load was delayed for longer than this, its figures describe the machine rather than the servers.
 const HELD_UP: Duration = Duration::from_millis(100);
 
-/// The table of all ways, with explanations; `held_up` is how long the load itself could not run.
+/// The table of all balancing modes, with explanations; `held_up` is how long the load itself could not run.
 pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: bool) -> String {
     let (bold, plain) = if colours { (BOLD, PLAIN) } else { ("", "") };
     let (rate, slow_ms) = (options.rate, options.slow_ms);

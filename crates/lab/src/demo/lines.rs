@@ -1,4 +1,4 @@
-//! The demo on something that is not a terminal: a line now and then.
+//! The demo's output if it is not a terminal: a line every few seconds.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use super::{Moment, WARM_UP};
 /// Seconds between two lines.
 const EVERY_S: u64 = 2;
 
-/// What was said so far.
+/// The lines written so far.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     way: Option<Way>,
@@ -17,7 +17,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Writes what is new.
+    /// Writes new lines.
     pub(super) fn show(&mut self, moment: &Moment<'_>, out: &mut impl Write) -> io::Result<()> {
         let (way, snapshot) = (moment.way, moment.snapshot);
         if self.way != Some(way) {

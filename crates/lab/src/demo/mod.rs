@@ -1,4 +1,4 @@
-//! The demo: five real gRPC servers, one of them slow, and what three ways of balancing make of it.
+//! The demo: five real gRPC servers, one of them slow, and the results of three balancing modes.
 
 mod closing;
 mod lines;
@@ -19,27 +19,27 @@ use screen::Screen;
 use stage::Stage;
 use way::Way;
 
-/// Time of each way before anything is counted: connections open, balancers learn.
+/// Time for each mode before counting begins: connections open, balancers learn.
 const WARM_UP: Duration = Duration::from_secs(2);
-/// How often the view is drawn.
+/// Interval between two frames.
 const REFRESH: Duration = Duration::from_millis(100);
 
 /// Options of `leno demo`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Measured time of each way of balancing
+    /// Measured time of each balancing mode, in seconds
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub seconds_per_phase: u32,
-    /// How much slower than the others the slow server is, in ms
+    /// Additional latency of the slow server, in ms
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
     pub slow_ms: u32,
-    /// Calls per second, sent whether or not earlier ones were answered
+    /// Calls per second, sent whether or not earlier calls were answered
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     pub rate: u32,
-    /// Calls that may wait for an answer; one more is not sent and counts as failed
+    /// Most calls in flight; a further call is not sent and counts as failed
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: u32,
-    /// Plain lines also on a terminal
+    /// Print plain lines, also on a terminal
     #[arg(long)]
     pub plain: bool,
 }
@@ -50,34 +50,34 @@ impl Options {
     }
 }
 
-/// What a view shows at one moment.
+/// The state that a view shows.
 struct Moment<'a> {
     options: &'a Options,
-    /// The way that runs.
+    /// The current mode.
     way: Way,
     /// Its numbers so far.
     snapshot: &'a Snapshot,
-    /// The rows of the ways before it.
+    /// The rows of earlier modes.
     done: &'a [Row],
-    /// Until the last way ends.
+    /// Time until the last mode ends.
     time_left: Duration,
 }
 
-/// How the run is shown.
+/// The form of the output.
 enum View {
     Screen(Screen),
     Lines(Lines),
 }
 
 impl View {
-    /// The live screen where there is one.
+    /// The live screen on a terminal, else lines.
     fn open(options: &Options) -> Self {
         let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if options.plain || !terminal || dumb {
             return Self::Lines(Lines::default());
         }
-        // A terminal that cannot say where its cursor is still shows lines.
+        // Some terminals cannot report the cursor position; use lines there.
         Screen::open().map_or_else(|_| Self::Lines(Lines::default()), Self::Screen)
     }
 
@@ -88,7 +88,7 @@ impl View {
         }
     }
 
-    /// Whether the person at the terminal wants to leave.
+    /// Whether the user asked to quit.
     fn is_left(&self) -> io::Result<bool> {
         match self {
             Self::Screen(screen) => screen.is_left(),
@@ -100,7 +100,7 @@ impl View {
 /// Runs the demo on the terminal.
 ///
 /// # Errors
-/// When anything that it started fails, and when any call failed.
+/// If a started process fails, or any call failed.
 pub fn run(options: &Options) -> Result<()> {
     let mut stage = Stage::set_up(options)?;
     let mut view = View::open(options);
@@ -122,7 +122,7 @@ pub fn run(options: &Options) -> Result<()> {
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// One way's numbers; none when the person at the terminal left.
+/// The numbers of one mode; `None` if the user quit.
 fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done: &[Row]) -> Result<Option<Snapshot>> {
     let load = Load::start(Plan {
         clients: stage.clients(way),

@@ -8,19 +8,19 @@ use crate::load::{Latency, Snapshot};
 pub(super) const HEADER: &str =
     "way                        calls/s      p50 ms      p99 ms    p99.9 ms     to s5   failed";
 
-/// What one way of balancing gave.
+/// The result of one balancing mode.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) label: String,
     pub(super) calls_per_second: f64,
     pub(super) latency: Latency,
-    /// Part of the calls that the slow server answered, 0 to 1.
+    /// Fraction of the calls that the slow server answered, 0 to 1.
     pub(super) slow_share: f64,
     pub(super) failed: u64,
 }
 
 impl Row {
-    /// What all clients together saw.
+    /// The result of all clients together.
     pub(super) fn of_all(label: String, snapshot: &Snapshot) -> Self {
         Self {
             label,
@@ -31,7 +31,7 @@ impl Row {
         }
     }
 
-    /// What the client saw that is pinned to the server of this index.
+    /// The result of the client that is pinned to the server with this index.
     pub(super) fn of_server(label: String, snapshot: &Snapshot, index: usize) -> Self {
         let share = snapshot.shares().get(index).copied().unwrap_or_default();
         let is_slow = index + 1 == snapshot.servers.len();

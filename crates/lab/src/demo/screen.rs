@@ -1,7 +1,6 @@
-//! The demo on a terminal: rows of what was measured, bars of where the calls go.
+//! The demo on a terminal: rows of measurements, and a bar for each server's share of calls.
 //!
-//! It draws below the prompt instead of on a screen of its own, so that the closing table stays in
-//! the scrollback.
+//! It draws below the prompt, not on the alternate screen, so that the closing table stays in the scrollback.
 
 use std::io;
 use std::time::Duration;
@@ -19,27 +18,26 @@ use super::row::{HEADER, Row};
 use super::way::Way;
 use crate::load::Latency;
 
-/// Lines that are drawn: head, table, bars.
+/// Number of lines drawn: head, table, bars.
 const HEIGHT: u16 = 17;
-/// Columns of a bar at 100 %; a server's fair fifth is then a fifth of it.
+/// Columns of a bar at 100 %; a fair share of 20 % fills a fifth of it.
 const BAR_COLUMNS: usize = 40;
-/// Before this, the slow server's first answers are still on their way and shares would mislead.
+/// Earlier, the slow server's first answers are still missing, and shares would mislead.
 const FIRST_NUMBERS: Duration = Duration::from_millis(500);
 
-/// The part of the terminal that is drawn on; dropping it gives the terminal back.
+/// The part of the terminal that is drawn on. Dropping it restores the terminal.
 pub(super) struct Screen {
     terminal: DefaultTerminal,
 }
 
 impl Screen {
-    /// Takes the terminal: no echo, no line editing, and back again also after a panic.
+    /// Takes over the terminal: no echo, no line editing. A panic restores it too.
     pub(super) fn open() -> io::Result<Self> {
         let viewport = Viewport::Inline(HEIGHT);
         let terminal = ratatui::try_init_with_options(TerminalOptions { viewport })?;
         Ok(Self { terminal })
     }
 
-    /// Draws the moment.
     pub(super) fn show(&mut self, moment: &Moment<'_>) -> io::Result<()> {
         self.terminal.draw(|frame| draw(moment, frame)).map(|_| ())
     }
@@ -62,16 +60,16 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing more can be done for a terminal that is gone.
+        // If the terminal is gone, there is nothing else to do.
         let _ = self.give_back();
     }
 }
 
 impl Screen {
-    /// Leaves the cursor where the drawing began, so that what comes next replaces it.
+    /// Leaves the cursor where the drawing began, so that later output replaces it.
     ///
-    /// Not `ratatui::restore`: that also leaves the alternate screen, which was never entered, and
-    /// some terminals then put the cursor elsewhere.
+    /// `ratatui::restore` is unsuitable: it also leaves the alternate screen, which was never entered, and some
+    /// terminals then move the cursor.
     fn give_back(&mut self) -> io::Result<()> {
         self.terminal.clear()?;
         let start = self.terminal.get_frame().area().as_position();
@@ -120,7 +118,7 @@ fn later_ways(way: Way) -> impl Iterator<Item = Way> {
     Way::ALL.into_iter().skip_while(move |&w| w != way).skip(1)
 }
 
-/// A bar for each server: which part of the calls it answered, and how fast.
+/// A bar for each server: the fraction of calls that it answered, and its latency.
 fn bars(moment: &Moment<'_>) -> Vec<Line<'static>> {
     let shares = moment.snapshot.shares();
     let servers = shares.iter().zip(&moment.snapshot.servers);

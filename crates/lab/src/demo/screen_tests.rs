@@ -5,7 +5,7 @@ use super::*;
 use crate::demo::Options;
 use crate::load::Snapshot;
 
-/// What a terminal of 100 columns shows.
+/// The content of a terminal with 100 columns.
 fn drawn(way: Way, snapshot: &Snapshot, done: &[Row]) -> String {
     let options = Options { seconds_per_phase: 7, slow_ms: 50, rate: 2000, concurrency: 1000, plain: false };
     let moment = Moment { options: &options, way, snapshot, done, time_left: Duration::from_secs(12) };

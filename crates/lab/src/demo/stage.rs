@@ -12,16 +12,16 @@ use crate::load::Client;
 use crate::manifest::{Endpoint, Service};
 
 const SERVERS: usize = 5;
-/// What a call takes on a healthy server, and the random part on top.
+/// Service time of a healthy server in ms, and its random part.
 const WORK_MS: u32 = 1;
 const SPREAD_MS: u32 = 1;
-/// The port of the Services, which nothing listens on: they are called by name.
+/// The Services' port. Nothing listens on it: they are called by name.
 const SERVICE_PORT: u16 = 50051;
 /// Name and balancer of the Services, which have the same endpoints.
 const ROUND_ROBIN: (&str, &str) = ("echo-round-robin", "round-robin");
 const LATENCY: (&str, &str) = ("echo", "latency");
 
-/// The running processes; dropping it ends them.
+/// The running processes. Dropping them ends them.
 pub(super) struct Stage {
     servers: Vec<SocketAddr>,
     outbound: SocketAddr,
@@ -30,7 +30,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers, of which the last is slow, and the proxy in front of them.
+    /// Starts the servers, the last of which is slow, and the proxy in front of them.
     pub(super) fn set_up(options: &Options) -> Result<Self> {
         let dir = tempfile::tempdir().map_err(io("making a temporary directory"))?;
         let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
@@ -50,12 +50,12 @@ impl Stage {
         Ok(Self { servers, outbound, children, _dir: dir })
     }
 
-    /// The names that the servers answer with.
+    /// The names in the servers' answers.
     pub(super) fn server_names(&self) -> Vec<String> {
         (1..=self.servers.len()).map(server_name).collect()
     }
 
-    /// The client connections of a way.
+    /// The client connections of a mode.
     pub(super) fn clients(&self, way: Way) -> Vec<Client> {
         let through_proxy =
             |(name, _)| Client { address: self.outbound, authority: format!("{name}.default:{SERVICE_PORT}") };
@@ -66,7 +66,7 @@ impl Stage {
         }
     }
 
-    /// Fails when any process has ended.
+    /// Fails if a process has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.children.iter_mut().try_for_each(Child::ensure_running)
     }

@@ -1,26 +1,26 @@
-//! The ways of balancing that the demo compares.
+//! The balancing modes that the demo compares.
 
 use std::fmt;
 
 use super::row::Row;
 use crate::load::Snapshot;
 
-/// A way to spread calls over servers.
+/// A way to distribute calls over servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Five clients, each with one connection to one server, as kube-proxy spreads them.
+    /// Five clients, each with one connection to one server, as with kube-proxy.
     Pinned,
     /// One client through leno-proxy, each call to the next server.
     RoundRobin,
-    /// One client through leno-proxy as it comes.
+    /// One client through leno-proxy with its default balancer.
     Leno,
 }
 
 impl Way {
-    /// In the order of the demo.
+    /// All modes in the demo's order.
     pub(super) const ALL: [Self; 3] = [Self::Pinned, Self::RoundRobin, Self::Leno];
 
-    /// How many ways run from this one on, itself included.
+    /// Number of modes from this one on, including it.
     pub(super) fn and_later(self) -> u32 {
         match self {
             Self::Pinned => 3,
@@ -29,7 +29,7 @@ impl Way {
         }
     }
 
-    /// What happens, in one line.
+    /// A one-line explanation.
     pub(super) fn explanation(self) -> &'static str {
         match self {
             Self::Pinned => "5 clients, 1 connection each, spread by connection as kube-proxy does",
@@ -38,7 +38,7 @@ impl Way {
         }
     }
 
-    /// The numbers as rows: two for `Pinned`, because there it depends on who you are.
+    /// The numbers as rows: two for `Pinned`, whose clients differ.
     pub(super) fn rows(self, snapshot: &Snapshot) -> Vec<Row> {
         if self != Self::Pinned {
             return vec![Row::of_all(self.to_string(), snapshot)];
@@ -48,7 +48,7 @@ impl Way {
         let (Some((best, _)), Some((worst, _))) = (p99().min_by(by_p99), p99().max_by(by_p99)) else {
             return Vec::new();
         };
-        // Client n has its connection to server n, so the server's latencies are the client's.
+        // Client n is connected to server n, so the server's latencies are the client's.
         let row = |index: usize, which: &str| {
             let label = format!("{self}, {which} client (s{})", index + 1);
             Row::of_server(label, snapshot, index)

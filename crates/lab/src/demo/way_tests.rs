@@ -7,7 +7,7 @@ fn server(calls: u64, p99_ms: f64) -> Latency {
     Latency { calls, p50_ms: p99_ms / 2.0, p99_ms, p999_ms: p99_ms, ..Latency::default() }
 }
 
-/// A second in which s2 was fastest and s5 slow.
+/// A second in which s2 was the fastest server and s5 slow.
 fn snapshot() -> Snapshot {
     Snapshot {
         measured: Duration::from_secs(1),

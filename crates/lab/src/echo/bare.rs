@@ -1,5 +1,5 @@
-//! A gRPC backend with nothing in it: it answers every unary call with the same bytes, on the `h2` crate
-//! alone. What a load reaches against it is the load's own limit.
+//! A minimal gRPC backend: it answers every unary call with the same bytes, directly on the `h2` crate. The rate that a
+//! load reaches against it is the load's own limit.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use super::proto::EchoResponse;
 use crate::load::framed;
 
 const PATH: &str = "/leno.echo.v1.Echo/Unary";
-/// Never the reason why a call waits.
+/// So high that no call waits for it.
 const MAX_CONCURRENT_STREAMS: u32 = 100_000;
 const WINDOW_BYTES: u32 = 16 << 20;
-/// Calls that are answered with one write.
+/// Calls answered with one write.
 const ANSWERS_AT_A_TIME: usize = 16;
 
 type Connection = server::Connection<TcpStream, Bytes>;
 
-/// What every call is answered with, encoded once.
+/// The answer to every call, encoded once.
 #[derive(Debug)]
 struct Answer {
     head: Response<()>,
     message: Bytes,
     trailers: HeaderMap,
-    /// To calls of any other method.
+    /// For calls of any other method.
     unimplemented: Response<()>,
 }
 
@@ -50,21 +50,21 @@ impl Answer {
     }
 }
 
-/// Answers with `name` for as long as it is polled.
+/// Answers with `name` while it is polled.
 pub(super) async fn serve(listener: TcpListener, name: String) {
     let answer = Arc::new(Answer::new(name));
     loop {
-        // A connection that was gone before it was accepted is the client's affair.
+        // A connection that closed before it was accepted concerns only its client.
         if let Ok((stream, _)) = listener.accept().await {
             let answer = Arc::clone(&answer);
-            // So is one that ends with an error: its client has seen it too.
+            // Connection errors concern only the client, which sees them too.
             tokio::spawn(async move { answer_all(stream, &answer).await });
         }
     }
 }
 
 async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error> {
-    // Without it answers only come later.
+    // If this fails, answers are only later.
     let _ = stream.set_nodelay(true);
     let mut connection = server::Builder::new()
         .initial_window_size(WINDOW_BYTES)
@@ -76,8 +76,8 @@ async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error>
     poll_fn(|cx| answer_ready(&mut connection, &mut calls, answer, cx)).await
 }
 
-/// Takes in some calls, then answers them: so many answers leave in one write, and the client is busy with
-/// them while the next are made.
+/// Reads several calls, then answers them together: the answers share a write, and the client processes them while the
+/// next calls arrive.
 fn answer_ready(
     connection: &mut Connection,
     calls: &mut Vec<Call>,
@@ -101,7 +101,7 @@ fn answer_ready(
     }
 }
 
-/// A call whose request is not all there yet.
+/// A call whose request is incomplete.
 struct Call {
     is_unary: bool,
     body: RecvStream,
@@ -113,7 +113,7 @@ impl Call {
         Self { is_unary: request.uri().path() == PATH, body: request.into_body(), respond }
     }
 
-    /// Answers when the request has ended. A call that fails is one that its client has given up.
+    /// Answers after the end of the request. An error means that the client cancelled.
     fn poll(&mut self, answer: &Answer, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(chunk) = ready!(self.body.poll_data(cx)) {
             let released = chunk.and_then(|chunk| self.body.flow_control().release_capacity(chunk.len()));

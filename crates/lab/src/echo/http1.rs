@@ -1,5 +1,5 @@
-//! The echo server in HTTP/1.1: whatever is sent comes back, after the time of a call, with the server's name in a
-//! field.
+//! The echo server for HTTP/1.1: returns the request's content after the time of a call, with the server's name in a
+//! header field.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use super::MAX_PAYLOAD_BYTES;
 use super::work::Work;
 use crate::load::http1::SERVER;
 
-/// Answers as the server `name` for as long as it is polled.
+/// Answers as the server `name` while it is polled.
 pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) {
-    // A name that no field can hold is answered without.
+    // Omit a name that is not a valid field value.
     let name = HeaderValue::from_str(&name).unwrap_or(HeaderValue::from_static(""));
     loop {
-        // A connection that was gone before it was accepted is the client's affair.
+        // A connection that closed before it was accepted concerns only its client.
         if let Ok((stream, _)) = listener.accept().await {
             let (name, work) = (name.clone(), Arc::clone(&work));
-            // So is one that ends with an error: its client has seen it too.
+            // Connection errors concern only the client, which sees them too.
             tokio::spawn(async move { answer_all(stream, name, work).await });
         }
     }
 }
 
 async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), hyper::Error> {
-    // Without it answers only come later.
+    // If this fails, answers are only later.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| answer(request, &name, &work));
     Builder::new().serve_connection(TokioIo::new(stream), service).await

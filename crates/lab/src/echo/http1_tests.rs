@@ -12,7 +12,7 @@ async fn start(work: &Arc<Work>) -> SocketAddr {
     address
 }
 
-/// The answer to two requests on one connection, of which the second is the last.
+/// The answers to two requests on one connection, which closes after the second.
 async fn answers(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     let request =

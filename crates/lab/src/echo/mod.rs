@@ -1,5 +1,5 @@
-//! A gRPC echo server, as `leno echo` runs it: all four kinds of streaming, reflection, and a delay
-//! that can be changed while it runs.
+//! The gRPC echo server of `leno echo`: all four kinds of streaming, reflection, and a delay that can change while it
+//! runs.
 
 mod bare;
 mod http1;
@@ -27,32 +27,32 @@ pub mod proto {
     pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/echo_descriptors.bin"));
 }
 
-/// The longest request message that a server takes, and the longest payload that it makes.
+/// Longest request message that a server accepts, and longest payload that it creates.
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
-/// Room for the other fields of a message with the longest payload.
+/// Size limit of a message: the longest payload, and room for the other fields.
 const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
-/// Calls in flight on one connection; hyper's 200 would hold back a load whose one server is slow.
+/// Most calls in flight on one connection. hyper's default of 200 would slow down a load with one slow server.
 const MAX_CONCURRENT_STREAMS: u32 = 10_000;
 
 /// Options of `leno echo`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Where to serve; port 0 takes a free one
+    /// Address to serve on; port 0 selects a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:50061")]
     pub listen: SocketAddr,
-    /// The name in its answers [default: the address]
+    /// Name in the answers [default: the address]
     #[arg(long)]
     pub name: Option<String>,
-    /// What each call takes, in ms; the SetDelay call changes it
+    /// Duration of each call, in ms; the SetDelay call changes it
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub delay_ms: u32,
-    /// A random part on top of the delay: 0 to this, in ms
+    /// Random addition to the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
-    /// Echo HTTP/1.1 requests as well, at this address; they take as long as calls
+    /// Also echo HTTP/1.1 requests, at this address; they take as long as calls
     #[arg(long, value_name = "ADDR", conflicts_with = "bare")]
     pub http1: Option<SocketAddr>,
-    /// Only answer unary calls, all with the same bytes, at once: to learn what a load itself can do at most
+    /// Only answer unary calls, at once and all with the same bytes: to measure the maximum of a load itself
     #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms"])]
     pub bare: bool,
 }
@@ -61,10 +61,10 @@ fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=i64::from(work::MAX_DELAY_MS))
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes the calls that it has; a bare server ends at once.
+/// Serves until SIGTERM or SIGINT, then finishes its open calls; a bare server ends at once.
 ///
 /// # Errors
-/// When the address cannot be listened on.
+/// If it cannot listen on the address.
 pub fn run(options: &Options) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("starting the echo server"))?;
@@ -102,7 +102,7 @@ async fn serve_on(listener: TcpListener, name: String, work: Arc<Work>, stop: im
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .add_service(echo)
         .add_service(reflection().build_v1().map_err(reflection_error)?)
-        // Older grpcurl asks for this one.
+        // Older versions of grpcurl use this one.
         .add_service(reflection().build_v1alpha().map_err(reflection_error)?)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
         .await

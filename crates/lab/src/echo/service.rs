@@ -1,4 +1,4 @@
-//! What each method of the echo server does.
+//! The methods of the echo server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ struct Server {
 }
 
 impl EchoService {
-    /// A server that answers with `name`.
+    /// A server with this name in its answers.
     pub(super) fn new(name: String, work: Arc<Work>) -> Self {
         Self { server: Arc::new(Server { name, work }) }
     }
 }
 
 impl Server {
-    /// The response to one request message, after the time that it takes.
+    /// The response to one request message, after its delay.
     async fn respond(&self, request: &EchoRequest, number: u32) -> EchoResponse {
         self.work.take(request.delay_ms).await;
         let payload = match request.response_bytes {
@@ -77,7 +77,7 @@ impl Echo for EchoService {
             let messages = request.messages.max(1);
             let item = match number {
                 number if number < messages => {
-                    // Each message is sent on its own, as by a server that waits for data.
+                    // Send each message separately, like a server that waits for data.
                     tokio::task::yield_now().await;
                     Ok(server.respond(&request, number).await)
                 }

@@ -1,19 +1,19 @@
-//! The work that an echo server pretends to do.
+//! The simulated work of an echo server.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tonic::{Code, Status};
 
-/// The longest delay of one call, in ms.
+/// Longest delay of one call, in ms.
 pub(super) const MAX_DELAY_MS: u32 = 60_000;
 
-/// How long each call takes, and whether it fails; changed while calls run.
+/// The duration of calls, and whether they fail; may change while calls run.
 #[derive(Debug)]
 pub(super) struct Work {
     delay_ms: AtomicU32,
     spread_ms: AtomicU32,
-    /// A gRPC status code; 0 while calls do not fail.
+    /// A gRPC status code; 0 if calls succeed.
     failure: AtomicU32,
     calls: AtomicU64,
 }
@@ -29,18 +29,18 @@ impl Work {
         }
     }
 
-    /// Changes what calls take from now on.
+    /// Changes the duration of later calls.
     pub(super) fn set(&self, delay_ms: u32, spread_ms: u32) {
         self.delay_ms.store(delay_ms, Ordering::Relaxed);
         self.spread_ms.store(spread_ms, Ordering::Relaxed);
     }
 
-    /// Makes calls fail with this gRPC status code from now on; 0 lets them succeed.
+    /// Makes later calls fail with this gRPC status code; 0 makes them succeed.
     pub(super) fn set_failure(&self, code: u32) {
         self.failure.store(code, Ordering::Relaxed);
     }
 
-    /// Counts a call, and fails it if calls fail now.
+    /// Counts a call; an error if calls fail now.
     pub(super) fn begin(&self) -> Result<(), Status> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match self.failure.load(Ordering::Relaxed) {
@@ -49,12 +49,12 @@ impl Work {
         }
     }
 
-    /// The calls that began so far.
+    /// Number of calls so far.
     pub(super) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Takes the time of one call, and `extra_ms` more.
+    /// Waits for the duration of one call, plus `extra_ms`.
     pub(super) async fn take(&self, extra_ms: u32) {
         let duration = self.one_call() + Duration::from_millis(extra_ms.into());
         if !duration.is_zero() {

@@ -1,4 +1,4 @@
-//! The scenario `tcp`: bytes go up for half of the time, and down for the other half.
+//! The scenario `tcp`: bytes flow up for half of the time, and down for the other half.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::load::Snapshot;
 use crate::load::bulk::{Bulk, BulkServer, Direction};
 
-/// Of these MB are.
+/// MB are units of 10^6 bytes.
 const BYTES_PER_MB: f64 = 1e6;
 
 /// One direction.
@@ -21,10 +21,10 @@ struct Flow {
 }
 
 impl Stage<'_> {
-    /// Lets bytes through the target to `server` and back.
+    /// Sends bytes through the target to `server` and back.
     ///
     /// # Errors
-    /// When a program ends early, or a connection is cut off or gets stuck.
+    /// If a program ends early, or a connection breaks or stalls.
     pub(super) fn measure_bytes(&mut self, turn: &Turn, server: &BulkServer) -> Result<Run> {
         let mut random = fastrand::Rng::with_seed(turn.seed);
         let clients = self.target.clients(turn.case.connections, &mut random);
@@ -37,7 +37,7 @@ impl Stage<'_> {
         let numbers = Snapshot { measured: self.settings.measured, ..Snapshot::default() };
         let run = self.record(turn, numbers, (&before, &after), &[])?;
         Ok(Run {
-            // Each connection was there once in each direction.
+            // Each connection was opened once for each direction.
             calls: u64::from(turn.case.connections) * 2,
             throughput: Some(Throughput {
                 up_mb_per_s: up.mb_per_s,
@@ -67,7 +67,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Lets bytes go on for so long.
+    /// Lets bytes flow for `time`.
     fn watch(&mut self, bulk: &Bulk, time: Duration) -> Result<()> {
         thread::sleep(time);
         self.ensure_running()?;

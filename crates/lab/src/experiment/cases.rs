@@ -1,4 +1,4 @@
-//! The cases of an experiment, and which combinations of options cannot be.
+//! The cases of an experiment, and the combinations of options that are impossible.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use super::options::{Options, Rate, USUAL_DURATION_S, refuse};
 use super::record::{Protocol, Scenario, TargetKind};
 use crate::error::{Error, Result};
 
-/// One load on one state of the backends; every target meets each case in each repeat.
+/// One load with one state of the backends; every target gets each case in each repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Case {
-    /// How much later one backend answers than the others.
+    /// Additional latency of one backend.
     pub(super) skew_ms: u32,
     /// Client connections.
     pub(super) connections: u32,
-    /// Calls in flight, of all connections together.
+    /// Calls in flight, all connections together.
     pub(super) concurrency: u32,
-    /// Calls per second of an open loop; none for a closed one.
+    /// Calls per second of an open loop; `None` for a closed loop.
     pub(super) rate_per_s: Option<u32>,
 }
 
 /// Scenario `recover`: how long the backend stays slow while calls are counted.
 pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
-/// Scenario `recover`: the shortest measured time. What is left shows whether the backend has its fair share again
+/// Scenario `recover`: shortest measured time. The rest of it shows whether the backend gets its fair share again
 /// within 5 s, and keeps it.
 const LEAST_RECOVER_S: u32 = 10;
 /// Scenario `memory`: calls in flight on each connection in the burst.
 pub(super) const BURST_CALLS: u32 = 10;
-/// Most calls in flight in an open loop when nothing is said: a target that leaves more unanswered fails.
+/// Default for the calls in flight in an open loop: a target that leaves more unanswered fails.
 const OPEN_CONCURRENCY: u32 = 1000;
 const CLOSED_CONCURRENCY: u32 = 200;
-/// Calls in flight where none are made.
+/// Calls in flight in scenarios without calls.
 const NO_CALLS: u32 = 0;
 
 /// All cases: each skew with each number of connections and each rate.
@@ -91,7 +91,7 @@ fn usual_connections(scenario: Scenario, protocol: Protocol) -> &'static [u32] {
     }
 }
 
-/// Fails when the options ask for something that cannot be, or that would be measured for nothing.
+/// Fails if the options request something impossible or meaningless.
 pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--targets", options.targets.as_deref())?;
     refuse_doubles("--skew-ms", options.skew_ms.as_deref())?;
@@ -103,8 +103,8 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     }
     match options.scenario {
         Scenario::SlowPod | Scenario::Connections => Ok(()),
-        Scenario::Tcp => refuse_calls(options, "it has bytes and no calls"),
-        Scenario::Handshakes => refuse_calls(options, "it has connections and no calls"),
+        Scenario::Tcp => refuse_calls(options, "it sends bytes, not calls"),
+        Scenario::Handshakes => refuse_calls(options, "it makes connections, not calls"),
         Scenario::FastFail => {
             let why = "the failing backend is not slow but fails at once";
             refuse(options.skew_ms.is_some(), "--skew-ms", options.scenario, why)
@@ -120,7 +120,7 @@ fn refuse_doubles<T: PartialEq + std::fmt::Debug>(flag: &str, values: Option<&[T
     if doubled { Err(Error::Usage(format!("{flag} names something twice; name it once"))) } else { Ok(()) }
 }
 
-/// A tunnel does not balance, and only what speaks TLS has handshakes.
+/// A tunnel does not balance, and only targets with TLS have handshakes.
 fn refuse_wrong_targets(options: &Options) -> Result<()> {
     let scenario = options.scenario;
     let fits = |kind: TargetKind| match scenario {
@@ -151,7 +151,7 @@ fn refuse_impossible_http1(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// For the scenarios in which no calls are made.
+/// For the scenarios without calls.
 fn refuse_calls(options: &Options, why: &str) -> Result<()> {
     for (given, flag) in [
         (options.skew_ms.is_some(), "--skew-ms"),

@@ -1,4 +1,4 @@
-//! What the load reaches without any proxy: figures near it say more of the lab than of the target.
+//! The maximum of the load without a proxy: figures near it measure the lab rather than the target.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::child::free_address;
 use crate::error::Result;
 use crate::load::{Client, Load, Pattern, Plan};
 
-/// A figure above this part of the ceiling is marked.
+/// Figures above this fraction of the ceiling are marked.
 const NEAR: f64 = 0.8;
 const WARM_UP: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(3);
@@ -31,19 +31,19 @@ impl fmt::Display for Ceiling {
 }
 
 impl Ceiling {
-    /// Measures it, for a few seconds.
+    /// Measures the ceiling for a few seconds.
     pub(super) fn measure(settings: &Settings, backends: &Backends, logs: &Path) -> Result<Self> {
         backends.set(0, Trouble::Slow(0))?;
         Ok(Self { load_rps: load_rps(settings, logs)?, backends_rps: backends_rps(settings, backends)? })
     }
 
-    /// Whether a closed loop's figure is within 20 % of what could be reached at most.
+    /// Whether a closed loop's figure is within 20 % of the ceiling.
     pub(super) fn is_near(&self, rps: f64) -> bool {
         rps >= self.load_rps.min(self.backends_rps) * NEAR
     }
 }
 
-/// The load on one CPU and a backend that does next to nothing on another, where there are two.
+/// The load on one CPU, and a minimal backend on another if the machine has two.
 fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let pinned = |cpu| if cpus < 2 { Vec::new() } else { vec![cpu] };
@@ -57,13 +57,13 @@ fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     rps(Plan { cpus: pinned(0), ..plan(settings, &[called], vec![BARE.to_owned()]) })
 }
 
-/// One connection to each backend, which take turns.
+/// Connections that take turns in calling each backend.
 fn backends_rps(settings: &Settings, backends: &Backends) -> Result<f64> {
     rps(plan(settings, backends.addresses(), backends.names()))
 }
 
 fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> Plan {
-    // HTTP/1.1 has one request at a time on each connection.
+    // An HTTP/1.1 connection has one request at a time.
     let connections = match settings.protocol {
         Protocol::Http1 => IN_FLIGHT as usize,
         Protocol::Grpc | Protocol::Tcp => addresses.len(),

@@ -5,13 +5,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::options::Settings;
 use crate::error::{Error, Result, io};
 
-/// What the lab and a proxy have open beside their connections.
+/// Files that the lab and a proxy need besides connections.
 const OTHER_FILES: u64 = 200;
 
-/// Raises the limit of open files as far as it goes; every program of the experiment inherits it.
+/// Raises the limit of open files as far as possible; every program of the experiment inherits it.
 ///
 /// # Errors
-/// When that is too little for the connections asked for.
+/// If that is too little for the requested connections.
 pub(super) fn ensure_open_files(settings: &Settings) -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })

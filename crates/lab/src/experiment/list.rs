@@ -1,4 +1,4 @@
-//! `leno lab list`: what can be measured here.
+//! `leno lab list`: the possible measurements on this machine.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ pub struct ListOptions {
     pub leno_proxy: Option<PathBuf>,
 }
 
-/// Prints the scenarios, and the targets with what each needs and whether it is here.
+/// Prints the scenarios, and the targets with their requirements and whether this machine fulfils them.
 ///
 /// # Errors
-/// When `out` cannot be written to.
+/// If `out` cannot be written to.
 pub fn list(options: &ListOptions, out: &mut dyn Write) -> Result<()> {
     let version = |kind| targets::version(kind, options.leno_proxy.as_deref()).map_err(|error| error.to_string());
     let rows: Vec<_> = TargetKind::ALL.into_iter().map(|kind| (kind, version(kind))).collect();

@@ -4,13 +4,13 @@ use std::fs;
 
 use super::record::Machine;
 
-/// When an experiment starts: now, in UTC.
+/// The current time in UTC, as the start of an experiment.
 pub(crate) fn started() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 impl Machine {
-    /// This machine. What the kernel does not say is left empty or zero.
+    /// This machine. Unknown values are empty or zero.
     pub(crate) fn here() -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32),

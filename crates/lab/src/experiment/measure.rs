@@ -14,26 +14,26 @@ use crate::error::Result;
 use crate::load::{Exchange, Load, NAMELESS, Pattern, Plan, SLICE, Snapshot};
 use crate::targets::Target;
 
-/// How often programs are looked after while calls are made.
+/// How often the lab checks that programs still run during calls.
 const WATCH: Duration = Duration::from_millis(200);
-/// How exactly the end of the warm-up is noticed.
+/// Precision with which the end of the warm-up is noticed.
 const NOTICE: Duration = Duration::from_millis(1);
 
-/// What a run works with.
+/// The parts of a run.
 pub(super) struct Stage<'a> {
     pub(super) settings: &'a Settings,
     pub(super) backends: &'a mut Backends,
     /// Freshly started for this run.
     pub(super) target: Target,
-    /// What clients do.
+    /// The kind of exchange that clients make.
     pub(super) exchange: Exchange,
 }
 
 impl Stage<'_> {
-    /// Makes the calls of a turn and measures what they cost.
+    /// Makes the calls of a turn and measures their cost.
     ///
     /// # Errors
-    /// When a program ends early or the target cannot be connected to. Calls that fail are counted.
+    /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
     pub(super) fn measure(&mut self, turn: &Turn) -> Result<Run> {
         self.backends.set(turn.troubled, trouble(self.settings.scenario, turn.case))?;
         let load = Load::start(self.plan(turn));
@@ -75,7 +75,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits until `end`, or until the load ends early, as it does when it cannot connect.
+    /// Waits until `end`, or until the load ends early because it cannot connect.
     fn stay(&mut self, load: &Load, end: Instant) -> Result<()> {
         while !load.is_finished() {
             self.ensure_running()?;
@@ -87,18 +87,17 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Fails when the target or a backend has ended.
+    /// Fails if the target or a backend has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.target.ensure_running()?;
         self.backends.ensure_running()
     }
 
-    /// The CPU time so far.
     pub(super) fn meter(&self) -> Result<Meter> {
         Meter::read(&self.target, self.backends)
     }
 
-    /// Puts together what was measured. `reached` are the calls that reached each backend.
+    /// Combines the measurements. `reached` is the number of calls that reached each backend.
     pub(super) fn record(
         &self,
         turn: &Turn,
@@ -148,14 +147,14 @@ impl Stage<'_> {
             },
             throughput: None,
             proxy_rss_before_bytes: None,
-            // One of the warm-up alone is none of the errors that are counted.
+            // Errors of the warm-up are not counted, so their reason does not belong here.
             first_error: numbers.first_failure.filter(|_| errors > 0),
             curve: numbers.curve,
         })
     }
 }
 
-/// What is wrong with one backend when the run begins.
+/// The fault of one backend at the beginning of the run.
 fn trouble(scenario: Scenario, case: Case) -> Trouble {
     match scenario {
         Scenario::FastFail => Trouble::Failing,
@@ -168,8 +167,8 @@ pub(super) fn since(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     later.iter().zip(earlier).map(|(later, earlier)| later.saturating_sub(*earlier)).collect()
 }
 
-/// The part of the calls that reached one backend, as the backends themselves counted them. A proxy may hide where a
-/// call failed, or try it again elsewhere; a call that it sent twice counts twice.
+/// The fraction of the calls that reached one backend, as the backends themselves counted. A proxy may hide where a
+/// call failed, or retry it elsewhere; a call that it sent twice counts twice.
 fn share(reached: &[u64], backend: usize) -> f64 {
     let all: u64 = reached.iter().sum();
     reached[backend] as f64 / all.max(1) as f64

@@ -1,4 +1,5 @@
-//! The scenario `memory`: what thousands of connections cost a proxy, and what of it stays when they have left.
+//! The scenario `memory`: the memory that thousands of connections cost a proxy, and the rest that remains after they
+//! close.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,18 +12,19 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 
-/// How long the proxy has to give memory back after its start and after the clients have left.
+/// Time for the proxy to return memory after its start, and after the clients have disconnected.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {
     /// Opens the connections of a turn, makes a burst of calls on them, closes them, and waits.
     ///
     /// # Errors
-    /// When a program ends early or a connection cannot be opened. Calls that fail are counted.
+    /// If a program ends early or a connection cannot be opened. Failed calls are counted instead.
     pub(super) fn measure_memory(&mut self, turn: &Turn) -> Result<Run> {
         self.backends.set(turn.troubled, Trouble::Slow(0))?;
         let client = self.target.client();
-        // One that comes, calls and leaves: what the proxy keeps from it is no cost of the crowd.
+        // A first client that connects, calls and disconnects: memory that the proxy keeps afterwards is not a cost of
+        // the crowd.
         let first = Crowd::gather(&client, 1)?;
         first.burst(1)?;
         first.leave();

@@ -1,4 +1,4 @@
-//! CPU time at one moment: of the proxy, of everything that belongs to the experiment, and of the whole machine.
+//! CPU time at one moment: of the proxy, of all programs of the experiment, and of the whole machine.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Reads them now.
+    /// Reads all counters.
     pub(super) fn read(target: &Target, backends: &Backends) -> Result<Self> {
         let proxy = target.cpu_time()?;
         let mut ours = procfs::cpu_time(std::process::id())? + proxy.unwrap_or_default();
@@ -31,20 +31,21 @@ impl Meter {
         Ok(Self { at: Instant::now(), proxy, server_proxy, ours, machine: procfs::machine_cpu_time()? })
     }
 
-    /// CPU time that the proxy has used since; none without a proxy.
+    /// CPU time of the proxy since an earlier reading; `None` without a proxy.
     pub(super) fn proxy_since(&self, earlier: &Self) -> Option<Duration> {
         Some(self.proxy?.saturating_sub(earlier.proxy?))
     }
 
-    /// The part of it of a mesh's proxies in front of the backends; none without a mesh.
+    /// The part of a mesh's proxies in front of the backends; `None` without a mesh.
     pub(super) fn server_proxy_since(&self, earlier: &Self) -> Option<Duration> {
         Some(self.server_proxy?.saturating_sub(earlier.server_proxy?))
     }
 
-    /// The CPUs that programs outside the experiment have kept busy since.
+    /// CPUs that programs outside the experiment have used since an earlier reading.
     pub(super) fn foreign_since(&self, earlier: &Self) -> f64 {
         let ours = self.ours.saturating_sub(earlier.ours);
-        // The kernel counts the machine's time and the programs' in different ways: nothing may come out below zero.
+        // The kernel counts the machine's time and the programs' times in different ways, so avoid a negative
+        // difference.
         let foreign = self.machine.saturating_sub(earlier.machine).saturating_sub(ours);
         foreign.as_secs_f64() / (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE)
     }

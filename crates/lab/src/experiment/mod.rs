@@ -1,4 +1,4 @@
-//! Experiments: real proxies between a load and real servers, run after run, and what came of them.
+//! Experiments: real proxies between a load and real servers, run after run, and their records.
 
 mod bytes;
 mod cases;

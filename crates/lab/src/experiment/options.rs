@@ -1,4 +1,4 @@
-//! The options of `leno lab run`, and what they come to.
+//! The options of `leno lab run`, and the settings that follow from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,49 +13,52 @@ use crate::load::Exchange;
 /// Options of `leno lab run`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// What happens to the backends
+    /// Scenario: the fault of the backends
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// What clients and backends speak: gRPC, or HTTP/1.1 with one request at a time on each connection
+    /// Protocol of clients and backends: gRPC, or HTTP/1.1 with one request at a time on each connection
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Protocol::Grpc)]
     pub protocol: Protocol,
-    /// What the calls go through [default: those without TLS; in memory the proxies; in tcp and handshakes those with TLS]
+    /// Targets that the calls pass [default: those without TLS; in memory the proxies; in tcp and handshakes those with
+    /// TLS]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub targets: Option<Vec<TargetKind>>,
-    /// How much later one backend answers, in ms [default: 0,50,200; in connections and recover 50]
+    /// Additional latency of one backend, in ms [default: 0,50,200; in connections and recover 50]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub skew_ms: Option<Vec<u32>>,
-    /// Client connections [default: 1, and of HTTP/1.1 200; in connections 1,2,4,8; in memory 10000; in handshakes 16]
+    /// Client connections [default: 1, and 200 for HTTP/1.1; in connections 1,2,4,8; in memory 10000; in handshakes 16]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: Option<Vec<u32>>,
-    /// Calls in flight, of all connections together [default: 200, and of HTTP/1.1 one each; with --rate at most 1000]
+    /// Calls in flight, all connections together [default: 200, and one per connection for HTTP/1.1; with --rate at
+    /// most 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: Option<u32>,
-    /// Calls per second, whether or not earlier ones were answered; max calls as fast as it is answered [default: max]
+    /// Calls per second, whether or not earlier calls were answered; max sends the next call after each answer
+    /// [default: max]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
     pub rate: Option<Vec<Rate>>,
     /// Measured time of each run, in s [default: 10]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub duration_s: Option<u32>,
-    /// Time of each run before anything is counted, in s [default: 3]
+    /// Time of each run before counting begins, in s [default: 3]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
     pub warm_up_s: Option<u32>,
-    /// How often everything is measured
+    /// Number of repeats of the whole measurement
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// What a call takes on a healthy backend, in ms, beside the backend's own work
+    /// Service time of a healthy backend, in ms, beside the backend's own work
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub work_ms: u32,
-    /// A random part on top of it: 0 to this, in ms
+    /// Random addition to it: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub spread_ms: u32,
-    /// Where the results go; a new or empty directory [default: lab-SCENARIO]
+    /// Directory for the results, new or empty [default: lab-SCENARIO]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Chooses the order of the runs and the slow backends [default: another each time]
+    /// Seed for the order of the runs and for the slow backends [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Give the proxy CPU 0 for itself, and the load and the backends the others
+    /// Reserve CPU 0 for the proxy; the load and the backends use the others
     #[arg(long)]
     pub pin: bool,
     /// The leno-proxy binary [default: beside this program]
@@ -63,21 +66,21 @@ pub struct Options {
     pub leno_proxy: Option<PathBuf>,
 }
 
-/// How calls are paced.
+/// The pace of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// As fast as they are answered: a closed loop.
+    /// The next call follows each answer: a closed loop.
     Max,
-    /// So many each second, answered or not: an open loop.
+    /// Calls per second, answered or not: an open loop.
     PerSecond(u32),
 }
 
-/// What the options come to.
+/// The settings that follow from the options.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) scenario: Scenario,
     pub(super) protocol: Protocol,
-    /// In the order asked for.
+    /// In the requested order.
     pub(super) targets: Vec<TargetKind>,
     pub(super) cases: Vec<Case>,
     pub(super) repeat: u32,
@@ -91,7 +94,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// What clients do with calls.
+    /// The exchange for calls.
     pub(super) fn exchange(&self) -> Exchange {
         match self.protocol {
             Protocol::Http1 => Exchange::Http1,
@@ -101,10 +104,10 @@ impl Settings {
 }
 
 impl Options {
-    /// Checks the options and fills in what they leave open.
+    /// Checks the options and fills in defaults.
     ///
     /// # Errors
-    /// In one line that names the option, when together they ask for something that cannot be.
+    /// One line that names the option, if the combination is impossible.
     pub(super) fn settings(&self) -> Result<Settings> {
         cases::refuse_impossible(self)?;
         Ok(Settings {
@@ -124,7 +127,7 @@ impl Options {
     }
 }
 
-/// Measured seconds of a run, when nothing is said.
+/// Default for the measured seconds of a run.
 pub(super) const USUAL_DURATION_S: u32 = 10;
 
 fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
@@ -148,7 +151,7 @@ fn parse_rate(text: &str) -> std::result::Result<Rate, String> {
     }
 }
 
-/// Fails when an option was given that means nothing in the scenario.
+/// Fails if an option was given that has no meaning in the scenario.
 pub(super) fn refuse(given: bool, flag: &str, scenario: Scenario, why: &str) -> Result<()> {
     if given { Err(Error::Usage(format!("{flag} means nothing in {scenario}: {why}; leave it out"))) } else { Ok(()) }
 }

@@ -19,10 +19,10 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Makes the directory ready.
+    /// Prepares the directory.
     ///
     /// # Errors
-    /// When it already holds runs, which would be mixed up with others or lost.
+    /// If it already holds runs, which would be mixed up or lost.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         let runs = dir.join(RUNS);
         if fs::metadata(&runs).is_ok_and(|runs| runs.len() > 0) {
@@ -34,12 +34,12 @@ impl Output {
         Ok(Self { dir: dir.to_owned(), runs })
     }
 
-    /// Where programs log and have their configuration.
+    /// Directory for the programs' logs and configuration.
     pub(crate) fn logs(&self) -> PathBuf {
         self.dir.join(LOGS)
     }
 
-    /// Appends a run: in one write, so that the file has whole lines whenever the lab ends.
+    /// Appends a run in one write, so that the file has only whole lines whenever the lab ends.
     pub(crate) fn append(&mut self, run: &impl Serialize) -> Result<()> {
         let mut write = || -> io::Result<()> {
             let mut line = serde_json::to_vec(run)?;
@@ -50,7 +50,7 @@ impl Output {
         write().map_err(cannot_write(&self.dir.join(RUNS)))
     }
 
-    /// Writes what was run, in place of what was said of it before.
+    /// Writes the description of the experiment, and replaces an earlier one.
     pub(crate) fn describe(&self, experiment: &impl Serialize) -> Result<()> {
         let path = self.dir.join(EXPERIMENT);
         let unfinished = path.with_extension("json.new");

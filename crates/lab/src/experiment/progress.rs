@@ -1,4 +1,4 @@
-//! What the person at the terminal sees while an experiment runs: a line for each run, and a bar on a terminal.
+//! Progress on the terminal during an experiment: a line for each run, and a bar.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::record::{Run, Scenario, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
-/// Less than this of one CPU, used by other programs, is not worth a word.
+/// If other programs use less than this of one CPU, the line does not mention it.
 const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 
@@ -17,12 +17,12 @@ const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 pub(super) struct Progress {
     bar: ProgressBar,
     begun: Instant,
-    /// What a run takes, until one has shown it.
+    /// Expected duration of a run, until the first run has been measured.
     guess: Duration,
 }
 
 impl Progress {
-    /// For so many runs.
+    /// Progress for `runs` runs.
     pub(super) fn new(runs: usize, guess: Duration) -> Self {
         let bar = ProgressBar::new(runs as u64);
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -31,20 +31,20 @@ impl Progress {
         Self { bar, begun: Instant::now(), guess }
     }
 
-    /// Shows what is run now.
+    /// Shows the current run.
     pub(super) fn begin(&self, turn: &Turn) {
         let left = HumanDuration(self.time_left());
         self.bar.set_message(format!("now {} at {} ms, about {left} left", turn.target, turn.case.skew_ms));
     }
 
-    /// Shows what came of it, in one line.
+    /// Shows the result of a run in one line.
     pub(super) fn end(&self, run: &Run) -> Result<()> {
         self.bar.inc(1);
         let (number, of) = (self.bar.position(), self.bar.length().unwrap_or_default());
         self.say(&format!("{number:>4}/{of}  {}", line(run)))
     }
 
-    /// Passes over a run that is not made.
+    /// Skips a run.
     pub(super) fn pass(&self) {
         self.bar.inc(1);
     }
@@ -54,7 +54,7 @@ impl Progress {
         self.bar.suspend(|| writeln!(io::stdout(), "{text}")).map_err(io_error("writing to the terminal"))
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
     }

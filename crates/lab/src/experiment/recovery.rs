@@ -1,19 +1,20 @@
-//! When a backend that was slow has its fair share of the calls again.
+//! The time until a slow backend has its fair share of the calls again.
 
 use crate::load::Slice;
 
-/// Slices in which a share is taken: 1 s.
+/// Number of slices over which a share is taken: 1 s.
 const WINDOW: usize = 10;
-/// How long the share must stay fair, in slices: 1 s.
+/// Number of slices for which the share must stay fair: 1 s.
 const STAYS: usize = 10;
-/// What is fair enough: this part of an equal share.
+/// A share is fair above this fraction of an equal share.
 const FAIR: f64 = 0.8;
 const SLICE_S: f64 = 0.1;
 
 /// Seconds from the recovery, at the beginning of slice `recovered`, until the share of `server` over the last second
-/// is 80 % of an equal share and stays so for a second; none when that never was.
+/// is 80 % of an equal share and stays so for a second; `None` if that never happens.
 ///
-/// The seconds before the recovery count for targets that never took calls away from the server: they have 0.
+/// The seconds before the recovery are included, so the result is 0 for targets that never took calls away from the
+/// server.
 pub(super) fn recovered_after_s(timeline: &[Slice], server: usize, recovered: usize) -> Option<f64> {
     let is_fair = |end: usize| is_fair(&timeline[end - WINDOW..end], server);
     let last = timeline.len().checked_sub(STAYS)?;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Slices of 100 calls to five servers, of which the last has these.
+/// Slices of 100 calls to five servers; the last server gets these.
 fn timeline(calls_of_last: impl IntoIterator<Item = u64>) -> Vec<Slice> {
     let slice = |last| {
         let others = (100 - last) / 4;

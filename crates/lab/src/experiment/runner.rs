@@ -1,7 +1,7 @@
 //! `leno lab run`: from the options to the last line of `runs.jsonl`.
 //!
-//! The backends are the same processes for the whole experiment; every run has a proxy of its own, freshly started,
-//! so that none profits or suffers from what the last run taught it, and its peak of memory is its own.
+//! The backends are the same processes for the whole experiment. Every run starts a new proxy, so that no state of an
+//! earlier run affects it, and its memory peak is its own.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,16 +24,16 @@ use crate::targets::{self, ServerSide, Setting, Target, l4};
 use crate::tls::{SERVER, client_config};
 
 const BACKENDS: usize = 5;
-/// What starting and ending the programs of a run takes, about.
+/// Approximate time to start and end the programs of a run.
 const AROUND_A_RUN: Duration = Duration::from_secs(1);
 
 /// Runs an experiment and writes its files, run by run. Progress goes to the terminal.
 ///
-/// For netfilter rules this process first becomes itself again in a network namespace of its own.
+/// For netfilter rules this process first restarts itself in a separate network namespace.
 ///
 /// # Errors
-/// When the options ask for something that cannot be, when none of the targets is installed, or when a backend
-/// ends. A target that is missing or fails is left out and named in `lab.json`; calls that fail are counted.
+/// If the options request something impossible, if no target is installed, or if a backend ends. A target that is
+/// missing or fails is skipped and named in `lab.json`; failed calls are counted.
 pub fn run(options: &Options) -> Result<()> {
     let settings = options.settings()?;
     limits::ensure_open_files(&settings)?;
@@ -65,7 +65,7 @@ fn look_for_targets(settings: &Settings) -> Result<(Vec<Version>, Vec<Skipped>)>
     }
 }
 
-/// An experiment that runs.
+/// A running experiment.
 struct Runner {
     settings: Settings,
     output: Output,
@@ -181,7 +181,7 @@ impl Runner {
         self.experiment.skipped.iter().any(|skipped| skipped.target == target)
     }
 
-    /// Goes on without a target that failed, unless a backend did, without which nothing can be measured.
+    /// Continues without a failed target, unless a backend failed, without which nothing can be measured.
     fn give_up(&mut self, turn: &Turn, error: &Error) -> Result<()> {
         self.backends.ensure_running()?;
         let why = format!("given up in repeat {}: {error}", turn.repeat);
@@ -199,7 +199,7 @@ fn usual_length(settings: &Settings) -> Duration {
     }
 }
 
-/// What makes the figures worth less than they could be.
+/// Warns about circumstances that reduce the value of the figures.
 fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
     for Skipped { target, why } in skipped {
         progress.say(&format!("warning: {target} is skipped: {why}"))?;
@@ -210,7 +210,7 @@ fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
     Ok(())
 }
 
-/// The command line, with the seed that was chosen.
+/// The command line, including the chosen seed.
 fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
     let mut words: Vec<String> = args.collect();
     if let Some(program) = words.first_mut() {

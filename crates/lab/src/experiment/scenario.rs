@@ -14,7 +14,7 @@ impl Scenario {
         !matches!(self, Self::Tcp | Self::Handshakes)
     }
 
-    /// What happens in it, in one line.
+    /// A one-line description.
     pub fn what(self) -> &'static str {
         match self {
             Self::SlowPod => "one backend answers every call later than the others: who notices?",

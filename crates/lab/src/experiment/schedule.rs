@@ -9,19 +9,19 @@ use super::record::TargetKind;
 pub(super) struct Turn {
     /// Number of the repeat, from 1.
     pub(super) repeat: u32,
-    /// What is done.
+    /// The case.
     pub(super) case: Case,
-    /// To which target.
+    /// The target.
     pub(super) target: TargetKind,
-    /// Index of the backend that is slow or fails, the same for all targets of one case in one repeat.
+    /// Index of the slow or failing backend, the same for all targets of one case in one repeat.
     pub(super) troubled: usize,
-    /// Chooses the backends of connections that choose.
+    /// Seed for connections that choose a backend.
     pub(super) seed: u64,
 }
 
-/// Every repeat goes through all cases, and every case through all targets: a noisy minute of the machine hits all
-/// of them. The targets come in another order each time, so that none always follows the same one; the troubled
-/// backend is another each time, because some balancers like the first of a list.
+/// Every repeat runs all cases, and every case all targets, so that a noisy minute of the machine affects all of them.
+/// The order of the targets changes, so that none always follows the same one. The faulty backend changes too, because
+/// some balancers prefer the first of a list.
 pub(super) fn turns(settings: &Settings, targets: &[TargetKind], backends: usize) -> Vec<Turn> {
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut turns = Vec::new();

@@ -1,6 +1,6 @@
-//! Bytes without any meaning, as fast as they go: a server that takes or makes them, and clients.
+//! Arbitrary bytes at full speed: a server that receives or sends them, and clients.
 //!
-//! A client's first byte says which; it begins no protocol that a proxy could take it for.
+//! A client's first byte selects the direction; no protocol that a proxy could detect begins with it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use crate::child::{free_address, pin};
 use crate::error::{Error, Result, io as io_error};
 
-/// Written and read at a time.
+/// Bytes per read or write.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Nothing comes for so long: the target is stuck.
+/// Longest time without a byte; longer means that the target stalls.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From the client.
@@ -35,10 +35,9 @@ impl Direction {
     }
 }
 
-/// A server that takes or makes bytes, on threads of this process that end with it.
+/// A server that receives or sends bytes, on threads of this process that end with it.
 #[derive(Debug)]
 pub(crate) struct BulkServer {
-    /// Where it serves.
     pub(crate) address: SocketAddr,
     taken: Arc<AtomicU64>,
 }
@@ -53,7 +52,7 @@ impl BulkServer {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (cpus, counter) = (cpus.clone(), Arc::clone(&counter));
-                // How a connection ends is the client's affair.
+                // The end of a connection concerns only its client.
                 thread::spawn(move || pin(&cpus).and_then(|()| serve(stream, &counter)));
             }
         });
@@ -70,7 +69,7 @@ fn serve(mut stream: TcpStream, taken: &AtomicU64) -> io::Result<()> {
     take(&mut stream, taken)
 }
 
-/// Reads until the end.
+/// Reads until the end of the stream.
 fn take(stream: &mut TcpStream, taken: &AtomicU64) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
@@ -81,7 +80,7 @@ fn take(stream: &mut TcpStream, taken: &AtomicU64) -> io::Result<()> {
     }
 }
 
-/// Writes until the far side has gone, or it is told to stop.
+/// Writes until the peer has closed, or `stop` is set.
 fn make(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<()> {
     let chunk = vec![b'x'; CHUNK_BYTES];
     while !stop.load(Ordering::Relaxed) {
@@ -90,7 +89,7 @@ fn make(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// Clients of a [`BulkServer`], at work until it is dropped.
+/// Clients of a [`BulkServer`]; they run until it is dropped.
 pub(crate) struct Bulk {
     received: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -102,7 +101,7 @@ impl Bulk {
     /// Opens a connection to each of the addresses, through which `server` is reached.
     ///
     /// # Errors
-    /// When a connection cannot be opened.
+    /// If a connection cannot be opened.
     pub(crate) fn start(
         addresses: &[SocketAddr],
         server: &BulkServer,
@@ -143,7 +142,7 @@ impl Bulk {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Whether a connection has come to an end, which none should.
+    /// Whether a connection has ended, which is a failure here.
     pub(crate) fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }

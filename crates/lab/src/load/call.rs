@@ -1,4 +1,4 @@
-//! One call: the request as it goes out, the answer as it comes in, and whether it is what gRPC says.
+//! One call: sends the request, receives the answer, and checks it against the gRPC protocol.
 
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
@@ -17,10 +17,10 @@ const PATH: &str = "/leno.echo.v1.Echo/Unary";
 const PAYLOAD_BYTES: usize = 50;
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC: &str = "application/grpc";
-/// A gRPC message's prefix: a flag that says whether it is compressed, and its length.
+/// Length of a gRPC message's prefix: the compression flag and the message's length.
 const PREFIX_BYTES: usize = 5;
 
-/// The request of every call of a client, encoded once.
+/// The request for every call of a client, encoded once.
 #[derive(Debug, Clone)]
 pub(super) struct CallRequest {
     head: Request<()>,
@@ -28,10 +28,10 @@ pub(super) struct CallRequest {
 }
 
 impl CallRequest {
-    /// A unary call of the echo service of `authority`.
+    /// A unary call of the echo service at `authority`.
     ///
     /// # Errors
-    /// When `authority` cannot be one.
+    /// If `authority` is invalid.
     pub(super) fn new(authority: &str) -> Result<Self, http::Error> {
         let uri = Uri::builder().scheme("http").authority(authority).path_and_query(PATH).build()?;
         let head = Request::post(uri)
@@ -43,10 +43,10 @@ impl CallRequest {
         Ok(Self { head, body: framed(&message.encode_to_vec()) })
     }
 
-    /// Sends it; the call counts from `since`.
+    /// Sends the request; the call is timed from `since`.
     ///
     /// # Errors
-    /// When the connection takes no more calls.
+    /// If the connection accepts no more calls.
     pub(super) fn send(&self, sender: &mut SendRequest<Bytes>, since: Instant) -> Result<Call, h2::Error> {
         let (answer, mut body) = sender.send_request(self.head.clone(), false)?;
         body.send_data(self.body.clone(), true)?;
@@ -54,7 +54,7 @@ impl CallRequest {
     }
 }
 
-/// A message of less than 4 GiB behind its gRPC prefix: not compressed, length.
+/// Adds the gRPC prefix to a message of less than 4 GiB: uncompressed, and its length.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     frame.put_u8(0);
@@ -63,9 +63,9 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// A call that waits for its answer.
+/// A call without an answer.
 pub(super) struct Call {
-    /// From when it is timed.
+    /// Start of the measured time.
     pub(super) since: Instant,
     stage: Stage,
 }
@@ -79,7 +79,7 @@ enum Stage {
 pub(super) type Answer = Result<Bytes, String>;
 
 impl Call {
-    /// Takes in what came of the answer.
+    /// Processes the received part of the answer.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         loop {
             match &mut self.stage {
@@ -106,7 +106,7 @@ impl Call {
     }
 }
 
-/// The next part of the body; its flow control credit goes back at once.
+/// The next part of the body; returns its flow-control credit at once.
 fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, h2::Error>> {
     let chunk = match ready!(body.poll_data(cx)) {
         Some(chunk) => chunk?,
@@ -116,7 +116,7 @@ fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option
     Poll::Ready(Ok(Some(chunk)))
 }
 
-/// Adds a part of the body to those before it; as a rule it is the only one.
+/// Appends a part of the body; usually the first is the only one.
 fn join(message: &mut Bytes, chunk: Bytes) {
     if message.is_empty() {
         *message = chunk;
@@ -125,9 +125,9 @@ fn join(message: &mut Bytes, chunk: Bytes) {
     }
 }
 
-/// Whether an answer may be a good one; its trailers have the last word.
+/// Checks the header section; the trailers decide finally.
 pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), String> {
-    // Also a failure's answer may be nothing but trailers, and then they are here.
+    // An answer that consists only of trailers has the status here.
     if response.headers().contains_key(GRPC_STATUS) {
         check_status(response.headers())?;
     }
@@ -141,7 +141,7 @@ pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), String> 
     }
 }
 
-/// Whether trailers say OK.
+/// Whether the trailers report OK.
 pub(crate) fn check_status(trailers: &HeaderMap) -> Result<(), String> {
     match trailers.get(GRPC_STATUS) {
         Some(status) if status == "0" => Ok(()),
@@ -160,7 +160,7 @@ fn finish(trailers: Result<Option<HeaderMap>, h2::Error>, message: &Bytes) -> An
     server_name(message)
 }
 
-/// The part of `leno.echo.v1.EchoResponse` that the load looks at; the rest is skipped, not copied.
+/// The part of `leno.echo.v1.EchoResponse` that the load reads; the rest is skipped, not copied.
 #[derive(Message)]
 struct ServerName {
     #[prost(bytes = "bytes", tag = "1")]
@@ -174,7 +174,7 @@ fn server_name(body: &Bytes) -> Answer {
     };
     let [compressed, length @ ..] = *prefix;
     if compressed != 0 {
-        return Err("the answer's message is compressed, which nobody asked for".to_owned());
+        return Err("the answer's message is compressed, although compression was not negotiated".to_owned());
     }
     let length = u32::from_be_bytes(length) as usize;
     if message.len() != length {

@@ -1,4 +1,4 @@
-//! A client: one connection at a time, opened again when it is lost, and the calls on it.
+//! A client: one connection at a time, reopened after a loss, and the calls on it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,9 +16,9 @@ use super::open::{Driver, open};
 use super::ready::{Ready, ReadyQueue};
 use crate::error::{Error, Result};
 
-/// The least time between two connections, so that a server that closes all at once is not flooded.
+/// Shortest time between two connections, so that a server that closes connections at once is not flooded.
 const REOPEN_GAP: Duration = Duration::from_millis(10);
-/// The same after an attempt that failed.
+/// Shortest time after a failed attempt.
 const RETRY_GAP: Duration = Duration::from_millis(100);
 
 type Opening = Pin<Box<dyn Future<Output = std::result::Result<(SendRequest<Bytes>, Driver), String>> + Send>>;
@@ -31,11 +31,11 @@ pub(super) struct Channel {
     queue: Arc<ReadyQueue>,
     waker: Waker,
     link: Link,
-    /// The next connection is not opened before.
+    /// Earliest time for the next connection.
     reopen_from: Instant,
-    /// The open connection, and before it those that only wait for their last answers.
+    /// The open connection, and earlier ones that still wait for their last answers.
     drivers: Vec<Driver>,
-    /// From when each call is timed that waits for the connection, or for room on it.
+    /// Start times of the calls that wait for the connection, or for a free stream on it.
     waiting: VecDeque<Instant>,
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -47,19 +47,19 @@ enum Link {
     Down,
 }
 
-/// Room for one call at a time, with a waker of its own.
+/// Holds one call at a time, and has its own waker.
 struct Slot {
     waker: Waker,
     call: Option<Call>,
 }
 
-/// A call that came to its end.
+/// A call that has ended.
 pub(super) struct Ended {
     /// The index of its channel.
     pub(super) channel: usize,
-    /// From when it is timed.
+    /// Start of the measured time.
     pub(super) since: Instant,
-    /// What came of it.
+    /// Its result.
     pub(super) answer: Answer,
 }
 
@@ -67,13 +67,13 @@ impl Channel {
     /// Opens the first connection of `client`.
     ///
     /// # Errors
-    /// [`Error::Connect`] when it cannot be opened, or when the authority is none.
+    /// [`Error::Connect`] if it cannot be opened, or the authority is invalid.
     pub(super) async fn connect(client: &Client, index: usize, queue: &Arc<ReadyQueue>) -> Result<Self> {
         let cannot_connect = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
         let request = CallRequest::new(&client.authority).map_err(|error| cannot_connect(error.to_string()))?;
         let (sender, driver) = open(client.address).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
-        // Its socket knows only the waker of this task so far.
+        // The socket has registered only this task's waker so far.
         waker.wake_by_ref();
         Ok(Self {
             index,
@@ -90,7 +90,7 @@ impl Channel {
         })
     }
 
-    /// From when each call is timed that has no answer yet.
+    /// Start times of the unanswered calls.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = Instant> {
         let sent = self.slots.iter().filter_map(|slot| Some(slot.call.as_ref()?.since));
         self.waiting.iter().copied().chain(sent)
@@ -102,7 +102,7 @@ impl Channel {
         self.send_waiting(ended);
     }
 
-    /// Moves bytes between the sockets and the calls, and opens the connection when calls need it.
+    /// Moves bytes between the sockets and the calls, and opens the connection if calls need it.
     pub(super) fn drive(&mut self, ended: &mut Vec<Ended>) {
         let mut cx = Context::from_waker(&self.waker);
         if let Link::Opening(opening) = &mut self.link {
@@ -121,13 +121,13 @@ impl Channel {
         }
         self.send_waiting(ended);
         let mut cx = Context::from_waker(&self.waker);
-        // What a connection ended with is what its calls ended with.
+        // The connection's error is reported by its calls too.
         self.drivers.retain_mut(|driver| Pin::new(driver).poll(&mut cx).is_pending());
     }
 
-    /// Takes in what came for the call in `slot`.
+    /// Processes data for the call in `slot`.
     pub(super) fn poll_call(&mut self, slot: usize, ended: &mut Vec<Ended>) {
-        // It may have been given up since it was woken.
+        // It may have been cancelled since it was woken.
         let Some(Slot { waker, call }) = self.slots.get_mut(slot) else { return };
         let Some(waiting) = call else { return };
         if let Poll::Ready(answer) = waiting.poll(&mut Context::from_waker(waker)) {
@@ -137,7 +137,7 @@ impl Channel {
         }
     }
 
-    /// Gives up all calls: those that were sent are reset.
+    /// Cancels all calls, and resets those that were sent.
     pub(super) fn give_up(&mut self) {
         self.waiting.clear();
         self.slots.clear();
@@ -145,13 +145,13 @@ impl Channel {
         self.waker.wake_by_ref();
     }
 
-    /// Begins to close its connection, which is done when it is driven.
+    /// Begins to close its connection; driving the channel completes this.
     pub(super) fn close(&mut self) {
         self.link = Link::Down;
         self.waker.wake_by_ref();
     }
 
-    /// Whether it has no connection any more.
+    /// Whether it has no connection.
     pub(super) fn is_closed(&self) -> bool {
         self.drivers.is_empty()
     }
@@ -183,7 +183,7 @@ impl Channel {
         }
     }
 
-    /// Puts a call that was just sent into a slot, whose waker is woken by what comes for it.
+    /// Puts a call that was just sent into a slot, whose waker its answer wakes.
     fn start(&mut self, call: Call, ended: &mut Vec<Ended>) {
         let slot = self.free.pop().unwrap_or_else(|| {
             let waker = self.queue.waker(Ready::Call(self.index, self.slots.len()));

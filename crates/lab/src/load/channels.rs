@@ -12,10 +12,10 @@ use super::ready::{Ready, ReadyQueue};
 use super::{CONNECTING_AT_A_TIME, Client};
 use crate::error::Result;
 
-/// How long closing connections may take.
+/// Longest time for connections to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Channels, and what is ready of them.
+/// Channels, and the queue of those that are ready.
 pub(super) struct Channels {
     all: Vec<Channel>,
     queue: Arc<ReadyQueue>,
@@ -26,7 +26,7 @@ impl Channels {
     /// Connects every client.
     ///
     /// # Errors
-    /// That of the first that cannot connect.
+    /// The error of the first client that cannot connect.
     pub(super) async fn connect(clients: &[Client]) -> Result<Self> {
         let queue = Arc::new(ReadyQueue::default());
         let opening = clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, &queue));
@@ -39,22 +39,22 @@ impl Channels {
         self.all.len()
     }
 
-    /// Calls that have no answer yet.
+    /// Number of unanswered calls.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// From when each of them is timed.
+    /// Start times of the unanswered calls.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = Instant> {
         self.all.iter().flat_map(Channel::unanswered)
     }
 
-    /// A waker that makes [`Channels::step`] give [`Ready::Timer`].
+    /// A waker that makes [`Channels::step`] return [`Ready::Timer`].
     pub(super) fn timer_waker(&self) -> Waker {
         self.queue.waker(Ready::Timer)
     }
 
-    /// Makes a call on the channel with this index, timed from `since`; `ended` is added to as by a step.
+    /// Makes a call on the channel with this index, timed from `since`; adds ended calls to `ended`, as a step does.
     pub(super) fn send(&mut self, channel: usize, since: Instant, ended: &mut Vec<Ended>) {
         self.in_flight += 1;
         let before = ended.len();
@@ -62,8 +62,8 @@ impl Channels {
         self.in_flight -= ended.len() - before;
     }
 
-    /// Polls what is first in line, and adds the calls that ended to `ended`; none when nothing is ready,
-    /// and then the task of `cx` is woken when something is.
+    /// Polls the first ready item, and adds ended calls to `ended`. Returns `None` if nothing is ready, and wakes the
+    /// task of `cx` later.
     pub(super) fn step(&mut self, cx: &Context<'_>, ended: &mut Vec<Ended>) -> Option<Ready> {
         let Some(ready) = self.queue.next() else {
             self.queue.wake_when_ready(cx.waker());
@@ -79,13 +79,13 @@ impl Channels {
         Some(ready)
     }
 
-    /// Gives up all calls that have no answer; returns how many these were.
+    /// Cancels all unanswered calls; returns their number.
     pub(super) fn give_up(&mut self) -> usize {
         self.all.iter_mut().for_each(Channel::give_up);
         std::mem::take(&mut self.in_flight)
     }
 
-    /// Closes all connections as HTTP/2 says, and waits until that is done, for some seconds at most.
+    /// Closes all connections cleanly, and waits for that some seconds at most.
     pub(super) async fn close(mut self) {
         self.give_up();
         self.all.iter_mut().for_each(Channel::close);
@@ -93,7 +93,7 @@ impl Channels {
             while self.step(cx, &mut Vec::new()).is_some() {}
             if self.all.iter().all(Channel::is_closed) { Poll::Ready(()) } else { Poll::Pending }
         });
-        // A server that reads nothing any more is left alone.
+        // A server that stops reading must not delay the end.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Thousands of connections that come, make a burst of calls, and leave.
+//! Thousands of connections that open, make a burst of calls, and close.
 
 use std::future::poll_fn;
 use std::sync::mpsc;
@@ -14,28 +14,28 @@ use super::channels::Channels;
 use super::{Client, runtime};
 use crate::error::{Error, Result, io};
 
-/// How long a burst may take; calls that are not answered by then failed.
+/// Longest time for a burst; later answers count as failures.
 const BURST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Open files of a process beside its connections.
+/// Open files of a process besides its connections.
 const OTHER_FILES: u64 = 256;
 
-/// Connections that stay open until it is dropped, and then are closed as HTTP/2 says: after a GOAWAY.
+/// Connections that stay open until the crowd is dropped; then each closes cleanly, after a GOAWAY.
 ///
-/// They are all served by one thread, also between bursts: a server that pings them gets its answer.
+/// One thread serves all of them, also between bursts, so that a server's PING gets its answer.
 pub struct Crowd {
-    /// None once it leaves.
+    /// `None` while it closes.
     bursts: Option<UnboundedSender<Burst>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// What came of a burst.
+/// The result of a burst.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CrowdReport {
-    /// Calls that were answered with OK, whatever the server's name.
+    /// Calls that were answered with OK, by any server.
     pub calls: u64,
-    /// Calls that were not.
+    /// Other calls.
     pub failed: u64,
-    /// Why the first of them failed.
+    /// Why the first of the other calls failed.
     pub first_failure: Option<String>,
 }
 
@@ -45,10 +45,10 @@ struct Burst {
 }
 
 impl Crowd {
-    /// Opens so many connections to `target`, some at a time, and returns when all are open.
+    /// Opens connections to `target`, a few at a time, and returns once all are open.
     ///
     /// # Errors
-    /// When one cannot be opened, or so many files must not be open.
+    /// If one cannot be opened, or the limit of open files is too low.
     pub fn gather(target: &Client, connections: u32) -> Result<Self> {
         allow_open_files(u64::from(connections) + OTHER_FILES)?;
         let clients = vec![target.clone(); connections as usize];
@@ -56,7 +56,7 @@ impl Crowd {
         let (gathered, result) = mpsc::channel();
         let thread = thread::spawn(move || match runtime() {
             Ok(runtime) => runtime.block_on(tokio::task::unconstrained(stay(&clients, received, &gathered))),
-            // Somebody waits for it below.
+            // The caller waits for it below.
             Err(error) => drop(gathered.send(Err(error))),
         });
         let crowd = Self { bursts: Some(bursts), thread: Some(thread) };
@@ -67,7 +67,7 @@ impl Crowd {
     /// Makes `calls_each` calls on every connection, all at once, and waits for their answers.
     ///
     /// # Errors
-    /// When the crowd's thread has ended. Calls that fail are counted instead.
+    /// If the crowd's thread has ended. Failed calls are counted instead.
     pub fn burst(&self, calls_each: u32) -> Result<CrowdReport> {
         let (report, result) = mpsc::channel();
         let bursts = self.bursts.as_ref().ok_or_else(thread_ended)?;
@@ -75,7 +75,7 @@ impl Crowd {
         result.recv().map_err(|_| thread_ended())
     }
 
-    /// Closes all connections and returns when they are closed; dropping it does the same.
+    /// Closes all connections and waits for that; dropping does the same.
     pub fn leave(self) {}
 }
 
@@ -83,7 +83,7 @@ impl Drop for Crowd {
     fn drop(&mut self) {
         self.bursts = None;
         if let Some(thread) = self.thread.take() {
-            // It panicked, and said so.
+            // If it panicked, it has reported that.
             let _ = thread.join();
         }
     }
@@ -93,7 +93,7 @@ fn thread_ended() -> Error {
     Error::Usage("the crowd's thread ended early".to_owned())
 }
 
-/// Raises the limit of this process, and of those that it starts, as far as needed and allowed.
+/// Raises the limit of open files of this process and its children, as far as needed and allowed.
 pub(crate) fn allow_open_files(needed: u64) -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {
@@ -107,18 +107,18 @@ pub(crate) fn allow_open_files(needed: u64) -> Result<()> {
     setrlimit(Resource::Nofile, raised).map_err(|error| io("raising the limit of open files")(error.into()))
 }
 
-/// The thread: connects, serves the connections and makes bursts until nobody asks for another.
+/// The thread: connects, serves the connections, and makes bursts until the sender is dropped.
 async fn stay(clients: &[Client], mut bursts: UnboundedReceiver<Burst>, gathered: &mpsc::Sender<Result<()>>) {
     let mut channels = match Channels::connect(clients).await {
         Ok(channels) => channels,
-        // Who gathers waits for it.
+        // The caller of `gather` waits for it.
         Err(error) => return drop(gathered.send(Err(error))),
     };
     if gathered.send(Ok(())).is_err() {
         return;
     }
     while let Some(Burst { calls_each, report }) = next_burst(&mut channels, &mut bursts).await {
-        // Who asked for it may be gone.
+        // The caller may have gone.
         let _ = report.send(burst(&mut channels, calls_each).await);
     }
     channels.close().await;
@@ -126,7 +126,7 @@ async fn stay(clients: &[Client], mut bursts: UnboundedReceiver<Burst>, gathered
 
 async fn next_burst(channels: &mut Channels, bursts: &mut UnboundedReceiver<Burst>) -> Option<Burst> {
     poll_fn(|cx| {
-        // Nothing is in flight: only the connections themselves have something to say.
+        // No call is in flight: only the connections' own frames need processing.
         while channels.step(cx, &mut Vec::new()).is_some() {}
         bursts.poll_recv(cx)
     })

@@ -1,4 +1,4 @@
-//! Connections with mutual TLS that are made and left again, each from nothing: no session is resumed.
+//! Connections with mutual TLS that open and close, without session resumption.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use super::Client;
 use super::call::Answer;
 use crate::error::{Error, Result};
 
-/// The name of every server, whose greeting has none.
+/// Stands for every server, because the greeting carries no name.
 pub const NAMELESS: &str = "server";
-/// How long one may take.
+/// Longest time for one exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// What an HTTP/2 client says first: its preface and empty SETTINGS (RFC 9113 section 3.4). The server answers with
-/// its own, which it does not before it has seen the client's certificate.
+/// The client's HTTP/2 preface and empty SETTINGS (RFC 9113 section 3.4). The server sends its own SETTINGS only after
+/// it has seen the client's certificate.
 const GREETING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// How a server is greeted.
+/// The parameters of a handshake.
 #[derive(Debug, Clone)]
 pub struct Hello {
-    /// The client's certificate, and whom it trusts.
+    /// The client's certificate, and its trust anchors.
     pub config: Arc<ClientConfig>,
-    /// Whom it asks for (SNI).
+    /// The server name (SNI).
     pub name: ServerName<'static>,
 }
 
 impl Hello {
-    /// A greeting to the server `name`.
+    /// A handshake with the server `name`.
     ///
     /// # Errors
-    /// When that is no name.
+    /// If the name is invalid.
     pub fn new(config: Arc<ClientConfig>, name: &str) -> Result<Self> {
         let parsed = ServerName::try_from(name.to_owned());
         let name = parsed.map_err(|error| Error::Tls { what: name.to_owned(), why: error.to_string() })?;
@@ -44,7 +44,7 @@ impl Hello {
     }
 }
 
-/// A client that connects again and again.
+/// A client that connects repeatedly.
 pub(super) struct Handshake {
     address: SocketAddr,
     connector: TlsConnector,
@@ -57,7 +57,7 @@ impl Handshake {
         Self { address: client.address, connector, name: hello.name.clone() }
     }
 
-    /// Connects, greets, waits for the server's greeting, and leaves.
+    /// Connects, sends the greeting, waits for the server's greeting, and closes.
     pub(super) async fn exchange(&mut self) -> Answer {
         match tokio::time::timeout(TIMEOUT, self.greet()).await {
             Ok(Ok(())) => Ok(Bytes::from_static(NAMELESS.as_bytes())),
@@ -69,7 +69,7 @@ impl Handshake {
     async fn greet(&self) -> std::io::Result<()> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        // Closed by a reset: ports that wait for late packets would run out.
+        // Close with a reset: otherwise ports in TIME_WAIT would run out.
         stream.set_zero_linger()?;
         let mut stream = self.connector.connect(self.name.clone(), stream).await?;
         stream.write_all(GREETING).await?;

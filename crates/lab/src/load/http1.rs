@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection at a time that stays open, with one request at a time on it.
+//! One persistent HTTP/1.1 connection, with one request at a time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use super::Client;
 use super::call::Answer;
 
 const PAYLOAD_BYTES: usize = 50;
-/// The field that names the server which answered.
+/// Header field with the name of the answering server.
 pub(crate) const SERVER: &str = "x-echo-server";
 const MAX_FIELDS: usize = 64;
-/// The longest answer that is read.
+/// Longest answer that is read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 4096;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client; it connects again when its connection is gone.
+/// A client; it reconnects after a loss.
 pub(super) struct Http1 {
     address: SocketAddr,
     request: Bytes,
@@ -27,10 +27,10 @@ pub(super) struct Http1 {
     answer: Vec<u8>,
 }
 
-/// The head of a whole answer.
+/// The header section of a complete answer.
 struct Head {
     server: Bytes,
-    /// Of head and body.
+    /// Length of header section and body.
     length: usize,
     closes: bool,
 }
@@ -46,9 +46,9 @@ impl Http1 {
         Self { address: client.address, request: request.into(), stream: None, answer: Vec::new() }
     }
 
-    /// Sends a request and reads its answer, on a new connection if need be.
+    /// Sends a request and reads its answer, on a new connection if necessary.
     pub(super) async fn exchange(&mut self) -> Answer {
-        // A connection is kept only after a whole answer.
+        // The connection is kept only after a complete answer.
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => connect(self.address).await?,
@@ -60,13 +60,13 @@ impl Http1 {
             let count = stream.read_buf(&mut self.answer).await.map_err(|error| error.to_string())?;
             let Some(Head { server, length, closes }) = head(&self.answer)? else {
                 match count {
-                    0 => return Err("closed before the answer was there".to_owned()),
+                    0 => return Err("closed before the answer arrived".to_owned()),
                     _ if self.answer.len() > MAX_ANSWER_BYTES => return Err("the answer is too long".to_owned()),
                     _ => continue,
                 }
             };
             if self.answer.len() > length {
-                return Err("more came than the answer".to_owned());
+                return Err("the server sent more than the answer".to_owned());
             }
             if self.answer.len() == length {
                 self.stream = (!closes).then_some(stream);
@@ -86,7 +86,7 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// The head of the answer, when it is all there.
+/// The header section of the answer, once it is complete.
 fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut fields);

@@ -11,7 +11,7 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
         exchange: Exchange::Grpc,
-        // More than are ever due, so that a machine with other things to do makes calls late and none fail.
+        // More than are ever due, so that a busy machine delays calls but makes none fail.
         pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 1_000 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
@@ -69,7 +69,7 @@ fn a_client_that_cannot_connect_ends_the_load_with_its_address() {
     assert!(text.contains("echo.default:50051"), "{text}");
 }
 
-/// The reason of the first failure of a load on a server that does this with each call.
+/// The reason of the first failure of a load, with a server that treats each call this way.
 async fn failure_of(behave: impl Fn(h2::server::SendResponse<bytes::Bytes>) + Clone + Send + 'static) -> String {
     let address = scripted::start(move |respond, _| {
         behave(respond);
@@ -77,7 +77,7 @@ async fn failure_of(behave: impl Fn(h2::server::SendResponse<bytes::Bytes>) + Cl
     });
     let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that listens");
     assert_eq!(snapshot.total.calls, 0, "{snapshot:?}");
-    // 110 calls: the failures of the warm-up count too.
+    // 110 calls: failures during the warm-up count too.
     assert_eq!(snapshot.failed, 110, "{snapshot:?}");
     snapshot.first_failure.unwrap_or_default()
 }
@@ -144,7 +144,7 @@ async fn calls_that_a_stalled_server_delays_are_timed_from_when_they_were_due() 
         true
     });
     let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that answers");
-    // At 200 calls/s forty of the hundred were due while it stalled, and half of these waited over 100 ms.
+    // At 200 calls/s forty of the hundred became due during the stall, and half of these waited over 100 ms.
     assert_eq!((snapshot.total.calls, snapshot.failed), (100, 0), "{snapshot:?}");
     assert!(snapshot.total.p90_ms > 90.0, "{snapshot:?}");
     assert!(snapshot.total.max_ms > 190.0, "{snapshot:?}");
@@ -178,11 +178,11 @@ async fn a_client_that_loses_its_connection_opens_another() {
         answer(&mut respond);
         number < 20
     });
-    // Slowly, so that few calls are on a connection when it is lost.
+    // A slow rate, so that few calls are on a connection when it is lost.
     let pattern = Pattern::Open { rate_per_s: 50, max_in_flight: 1_000 };
     let plan = Plan { pattern, measured: Duration::from_secs(2), ..plan(&[address.await], &["s1"]) };
     let snapshot = run_to_end(plan).await.expect("a server that listens");
-    // A connection answers twenty calls; what else is on it when it is lost fails, and the next have another.
+    // A connection answers twenty calls. Further calls on it fail when it closes; later calls get a new connection.
     assert!(snapshot.total.calls > 20, "{snapshot:?}");
     assert!(snapshot.failed > 0, "{snapshot:?}");
     assert!(snapshot.first_failure.is_some());

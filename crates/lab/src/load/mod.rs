@@ -1,12 +1,12 @@
-//! The load: unary gRPC calls over a few connections, HTTP/1.1 requests over many, or connections themselves, timed
+//! The load: unary gRPC calls over a few connections, HTTP/1.1 requests over many, or TLS connections themselves, timed
 //! by the load's own clock.
 //!
-//! In an open loop calls are sent at fixed times, as by clients that do not know of each other, and are
-//! timed from when they should have been sent: a target that stalls cannot slow the load down and so
-//! hide itself (coordinated omission). In a closed loop so many calls are in flight at any time.
+//! In an open loop calls are sent at fixed times, as if the clients did not know of each other. They are timed from
+//! their scheduled time, so a target that stalls cannot slow the load down and thereby hide the stall (coordinated
+//! omission). In a closed loop the number of calls in flight is constant.
 //!
-//! It runs on one thread of its own, on the `h2` crate, `httparse` and `rustls`; nothing of Leno's data plane is in
-//! it. One task polls all gRPC calls, and a call costs it no task, no channel and no timer.
+//! It runs on its own thread, on the `h2` crate, `httparse` and `rustls`, without any code of Leno's data plane. One
+//! task polls all gRPC calls: a call needs no task, no channel and no timer of its own.
 
 pub(crate) mod bulk;
 mod call;
@@ -49,68 +49,68 @@ pub(crate) use call::{check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
 pub(crate) use stats::{histogram, us};
 
-/// So that no server's listen queue overflows.
+/// Limits concurrent connects, so that no server's listen queue overflows.
 const CONNECTING_AT_A_TIME: usize = 64;
 
 /// One client connection.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Where it connects.
+    /// Address to connect to.
     pub address: SocketAddr,
-    /// Whom it asks for (`:authority`).
+    /// The `:authority` of its calls.
     pub authority: String,
 }
 
-/// What to send.
+/// The description of a load.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The clients, at least one; each sends an equal part. One that loses its connection opens another.
+    /// The clients, at least one; each sends an equal share. A client that loses its connection opens another.
     pub clients: Vec<Client>,
-    /// The names that the servers answer with.
+    /// The names in the servers' answers.
     pub servers: Vec<String>,
-    /// What a client does each time.
+    /// The exchange that clients repeat.
     pub exchange: Exchange,
     /// When calls are sent.
     pub pattern: Pattern,
-    /// Time before anything but failures is counted.
+    /// Time before counting begins; failures count from the start.
     pub warm_up: Duration,
-    /// Time in which sent calls are counted.
+    /// Time during which sent calls are counted.
     pub measured: Duration,
     /// The CPUs that the load's thread may use; empty for all.
     pub cpus: Vec<usize>,
 }
 
-/// What a client does again and again.
+/// The exchange that a client repeats.
 #[derive(Debug, Clone)]
 pub enum Exchange {
-    /// A unary gRPC call; as many at a time as the pattern says.
+    /// A unary gRPC call; as many at a time as the pattern allows.
     Grpc,
-    /// A request of HTTP/1.1; one at a time for each client.
+    /// An HTTP/1.1 request; one at a time for each client.
     Http1,
-    /// A connection with TLS that is made and left; one at a time for each client.
+    /// A TLS connection that opens and closes; one at a time for each client.
     Handshake(Hello),
 }
 
 /// When calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// So many calls in flight at any time, over all clients evenly: the next is sent when one is answered. Of
-    /// clients that have one at a time, each has one.
+    /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. Clients with
+    /// one exchange at a time have one each.
     Closed {
         /// Calls in flight, at least one.
         in_flight: u32,
     },
-    /// Calls at a fixed rate, whether or not earlier ones were answered; latency counts from the intended
-    /// time of sending.
+    /// Calls at a fixed rate, whether or not earlier calls were answered; latency counts from the scheduled time of
+    /// sending.
     Open {
         /// Calls per second of all clients together, at least one, evenly spaced.
         rate_per_s: u32,
-        /// Calls that may wait for an answer; one more is not sent and counts as failed.
+        /// Most calls in flight; a further call is not sent and counts as failed.
         max_in_flight: u32,
     },
 }
 
-/// A load that runs.
+/// A running load.
 pub struct Load {
     thread: thread::JoinHandle<Result<()>>,
     stats: Arc<Mutex<Stats>>,
@@ -124,12 +124,12 @@ impl Load {
         Self { thread: thread::spawn(move || run(&plan, &shared)), stats }
     }
 
-    /// Whether everything was sent, and answered or given up.
+    /// Whether every call was sent, and answered or cancelled.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// The numbers so far, without curve and timeline. The load does not wait while they are made.
+    /// The numbers so far, without curve and timeline. The load does not wait for this call.
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.stats).snapshot(Instant::now())
     }
@@ -137,8 +137,8 @@ impl Load {
     /// Waits for the end: the plan's time, and at most 5 s for the last answers.
     ///
     /// # Errors
-    /// When a client could not connect at the start, or the operating system refuses something. Calls
-    /// that fail are counted in the numbers instead.
+    /// If a client could not connect at the start, or the operating system refuses something. Failed calls are counted
+    /// in the numbers instead.
     pub fn finish(self) -> Result<Snapshot> {
         match self.thread.join() {
             Ok(result) => result?,
@@ -170,7 +170,7 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     })
 }
 
-/// Begins to count, and says from when until when.
+/// Starts counting; returns the start and the end of the counted time.
 fn begin(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> (Recorder, Instant, Instant) {
     let start = Instant::now();
     let measure_from = start + plan.warm_up;

@@ -1,4 +1,4 @@
-//! Opening a connection: TCP, and HTTP/2 up to the server's SETTINGS.
+//! Opens a connection: TCP, and HTTP/2 up to the server's SETTINGS.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -10,22 +10,22 @@ use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use tokio::net::TcpStream;
 
-/// How long opening a connection may take.
+/// Longest time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Never the reason why an answer waits.
+/// So large that no answer waits for it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Calls given up may be as many as these without the connection noticing.
+/// The connection tolerates as many cancelled calls.
 const MAX_RESET_STREAMS: usize = 100_000;
-/// Frames of small answers that may wait to be read: all that a connection has in flight.
+/// Largest total of small DATA frames that may wait to be read: everything in flight on a connection.
 const DATA_FRAME_BUDGET_BYTES: usize = 64 << 20;
 
 /// Drives a connection's socket.
 pub(super) type Driver = client::Connection<TcpStream, Bytes>;
 
-/// Opens a connection and waits until the server has said how many calls it takes at a time.
+/// Opens a connection and waits for the server's limit on concurrent calls.
 ///
 /// # Errors
-/// Why it cannot be opened, in words.
+/// The reason, in words.
 pub(super) async fn open(address: SocketAddr) -> Result<(SendRequest<Bytes>, Driver), String> {
     match tokio::time::timeout(CONNECT_TIMEOUT, handshake(address)).await {
         Ok(opened) => opened,
@@ -42,7 +42,7 @@ async fn handshake(address: SocketAddr) -> Result<(SendRequest<Bytes>, Driver), 
         .max_concurrent_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(None)
         .data_frame_budget(DATA_FRAME_BUDGET_BYTES)
-        // None until its SETTINGS are here: a call before them might be one more than it takes.
+        // Zero until its SETTINGS arrive: an earlier call might exceed the limit in them.
         .initial_max_send_streams(0)
         .handshake(stream)
         .await

@@ -1,4 +1,4 @@
-//! When calls are due.
+//! The schedule of calls.
 
 use std::time::{Duration, Instant};
 
@@ -19,17 +19,17 @@ impl Pace {
         Self { start, end, rate_per_s: rate_per_s.max(1), taken: 0 }
     }
 
-    /// When the next call is due; none when that was the last.
+    /// Time of the next call; `None` after the last.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let rate = u64::from(self.rate_per_s);
-        // Whole seconds apart, so that no product overflows and no rounding adds up.
+        // Compute whole seconds separately, so that no product overflows and no rounding error accumulates.
         let whole = Duration::from_secs(self.taken / rate);
         let part = Duration::from_nanos(self.taken % rate * NS_PER_S / rate);
         let due = self.start + whole + part;
         (due < self.end).then_some(due)
     }
 
-    /// Takes the next call when it is due by `now`.
+    /// Takes the next call if it is due by `now`.
     pub(super) fn take(&mut self, now: Instant) -> Option<Instant> {
         let due = self.next_due().filter(|&due| due <= now)?;
         self.taken += 1;

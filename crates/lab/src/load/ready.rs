@@ -1,29 +1,30 @@
-//! What is ready to be polled: one task polls thousands of calls, each only when something came for it.
+//! The queue of items that are ready to be polled: one task polls thousands of calls, each only after data arrived for
+//! it.
 //!
-//! A task for each call would cost an allocation and a turn of the scheduler for every call. Here a call
-//! has a waker for as long as its slot exists, and waking puts the slot in line.
+//! A task for each call would cost an allocation and a scheduler pass for every call. Here each slot has a permanent
+//! waker, and waking puts the slot into the queue.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Something that can be polled.
+/// An item to poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ready {
     /// The timer of an open loop.
     Timer,
     /// The connection of the channel with this index.
     Connection(usize),
-    /// A call: the channel's index, the slot's.
+    /// A call: the channel's index and the slot's.
     Call(usize, usize),
 }
 
-/// Calls that are polled before connections have their turn: their requests leave, and the far side works
-/// on them while the next calls are polled here.
+/// Calls that are polled before connections get their turn: their requests leave, and the server works on them while
+/// the next calls are polled here.
 const CALLS_IN_A_ROW: u32 = 16;
 
-/// The line of what is ready, first come first served; each thing is in it at most once.
+/// The queue of ready items, first come first served; each item is in it at most once.
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
     line: Mutex<Line>,
@@ -34,11 +35,11 @@ struct Line {
     calls: VecDeque<Arc<Source>>,
     others: VecDeque<Arc<Source>>,
     calls_in_a_row: u32,
-    /// Wakes the task that polls; none while it is awake.
+    /// Wakes the polling task; `None` while it is awake.
     task: Option<Waker>,
 }
 
-/// Where wakes of one thing arrive.
+/// Receives the wakes of one item.
 #[derive(Debug)]
 struct Source {
     queue: Arc<ReadyQueue>,
@@ -47,20 +48,20 @@ struct Source {
 }
 
 impl ReadyQueue {
-    /// A waker that puts `what` in line.
+    /// A waker that puts `what` into the queue.
     pub(super) fn waker(self: &Arc<Self>, what: Ready) -> Waker {
         Arc::new(Source { queue: Arc::clone(self), what, in_line: AtomicBool::new(false) }).into()
     }
 
-    /// Takes what is first in line.
+    /// Takes the first item of the queue.
     pub(super) fn next(&self) -> Option<Ready> {
         let source = self.line().next()?;
-        // From here on a wake puts it in line again, also one that comes while it is polled.
+        // Any later wake queues the item again, even one during its polling.
         source.in_line.store(false, Ordering::Relaxed);
         Some(source.what)
     }
 
-    /// Wakes `task` when something is put in line, or at once when something is there.
+    /// Wakes `task` when an item enters the queue, or at once if there is one.
     pub(super) fn wake_when_ready(&self, task: &Waker) {
         let mut line = self.line();
         if line.calls.is_empty() && line.others.is_empty() {
@@ -70,7 +71,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The line is whole also after a panic: each change is one operation.
+    /// The queue is consistent even after a panic: each change is one operation.
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

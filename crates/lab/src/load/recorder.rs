@@ -1,4 +1,4 @@
-//! The load's side of the numbers: it never waits for somebody who looks at them.
+//! The load's side of the numbers: it never waits for a reader.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::stats::Stats;
 pub(super) struct Recorder {
     servers: Vec<String>,
     shared: Arc<Mutex<Stats>>,
-    /// What was not handed over yet.
+    /// Events that were not handed over yet.
     kept: Vec<Event>,
 }
 
@@ -23,17 +23,17 @@ enum Event {
 }
 
 impl Recorder {
-    /// Writes to `shared` what servers of these names answer.
+    /// Writes the answers of servers with these names to `shared`.
     pub(super) fn new(servers: &[String], shared: &Arc<Mutex<Stats>>) -> Self {
         Self { servers: servers.to_vec(), shared: Arc::clone(shared), kept: Vec::new() }
     }
 
-    /// Notes a call that was due at `due` and is sent `now`.
+    /// Records a call that was due at `due` and is sent `now`.
     pub(super) fn sent(&mut self, due: Instant, now: Instant) {
         self.kept.push(Event::Sent { due, lateness: now.saturating_duration_since(due) });
     }
 
-    /// Notes what came of a call that is timed from `since`, and ended `now`.
+    /// Records the result of a call that is timed from `since` and ended `now`.
     pub(super) fn ended(&mut self, since: Instant, now: Instant, answer: Answer) {
         let by = |name: &[u8]| {
             let known = self.servers.iter().position(|server| server.as_bytes() == name);
@@ -48,12 +48,12 @@ impl Recorder {
         }
     }
 
-    /// Notes a call that failed, whether or not it was sent.
+    /// Records a failed call, sent or not.
     pub(super) fn failed(&mut self, since: Instant, why: String) {
         self.kept.push(Event::Failed { since, why });
     }
 
-    /// Hands over what it has, unless somebody is looking at the numbers: then with the next.
+    /// Hands over all events, unless a reader holds the lock: then they go with the next ones.
     pub(super) fn hand_over(&mut self) {
         if self.kept.is_empty() {
             return;
@@ -65,13 +65,13 @@ impl Recorder {
         }
     }
 
-    /// Hands over all that is left, when there is no hurry any more.
+    /// Hands over the remaining events; waits for the lock.
     pub(super) fn finish(mut self) {
         hand_over_to(&mut lock(&self.shared), &mut self.kept);
     }
 }
 
-/// Numbers stay whole whatever a thread that panicked was doing with them: each is one assignment.
+/// The numbers are consistent even if a thread panicked while holding the lock: each change is one assignment.
 pub(super) fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
     stats.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The load's loop: sends what is due, takes in what comes, and notes both.
+//! The load's loop: sends due calls, processes answers, and records both.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -13,27 +13,27 @@ use super::timer::Timer;
 use super::{Pattern, Plan};
 use crate::error::{Result, io};
 
-/// How long the last calls may take to be answered.
+/// Longest time for the last calls to be answered.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
-/// A load that is connected.
+/// A connected load.
 pub(super) struct Run {
     channels: Channels,
     feed: Feed,
     recorder: Recorder,
-    /// After this nothing is sent.
+    /// No call is sent after this.
     end: Instant,
-    /// When the last bytes were read: answers that they brought count as received then, and calls that
-    /// these answers let go out count from then, so that no time between two calls goes uncounted.
+    /// Time of the last read. Answers count as received then, and calls that they trigger count from then, so that no
+    /// time between two calls is lost.
     now: Instant,
     ended: Vec<Ended>,
 }
 
-/// When calls are sent.
+/// The trigger of calls.
 enum Feed {
-    /// On each answer the next call of the same channel.
+    /// Each answer triggers the next call on the same channel.
     Closed,
-    /// At its time, on one channel after the other.
+    /// The schedule triggers calls, on one channel after the other.
     Open { pace: Pace, timer: Timer, turn: usize, max_in_flight: usize },
 }
 
@@ -41,7 +41,7 @@ impl Run {
     /// A load from `start` until `end`.
     ///
     /// # Errors
-    /// When the kernel gives no timer.
+    /// If the kernel refuses a timer.
     pub(super) fn new(
         plan: &Plan,
         channels: Channels,
@@ -68,13 +68,13 @@ impl Run {
         Ok(run)
     }
 
-    /// Sends and receives until everything was sent, and answered or given up.
+    /// Runs until every call was sent, and answered or cancelled.
     ///
     /// # Errors
-    /// When the kernel's timer fails.
+    /// If the kernel's timer fails.
     pub(super) async fn finish(mut self) -> Result<()> {
         let give_up = self.end + LAST_ANSWERS;
-        // The loop gives way by itself: it returns when nothing is ready.
+        // The loop yields by itself: it returns when nothing is ready.
         let all = tokio::task::unconstrained(poll_fn(|cx| self.poll(cx)));
         let ended = tokio::time::timeout_at(give_up.into(), all).await;
         if let Ok(result) = ended {
@@ -112,7 +112,7 @@ impl Run {
         self.is_over()
     }
 
-    /// Sends what is due in an open loop.
+    /// Sends the due calls of an open loop.
     fn send_due(&mut self) {
         let Feed::Open { pace, turn, max_in_flight, .. } = &mut self.feed else { return };
         while let Some(due) = pace.take(self.now) {
@@ -126,7 +126,7 @@ impl Run {
         }
     }
 
-    /// Notes the calls that ended, and lets the next ones go out in a closed loop.
+    /// Records the ended calls and, in a closed loop, sends the next ones.
     fn note_ended(&mut self) {
         while let Some(Ended { channel, since, answer }) = self.ended.pop() {
             self.recorder.ended(since, self.now, answer);
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// Whether nothing is left to do; if something is, it is woken when it is due.
+    /// Whether all work is done; otherwise arranges to be woken when more is due.
     fn is_over(&mut self) -> Poll<Result<()>> {
         let next_due = match &self.feed {
             Feed::Closed => (self.now < self.end).then_some(self.end),

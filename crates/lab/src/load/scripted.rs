@@ -1,4 +1,4 @@
-//! Servers for the tests, that do with each call what the test says.
+//! Servers for tests, with scripted behaviour.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,7 @@ use crate::echo::proto::EchoResponse;
 
 /// Starts a server that lives as long as the test's runtime; returns its address.
 ///
-/// `behave` has each call and its number on its connection, from 1; the connection is dropped when it returns
-/// false.
+/// `behave` gets each call and its number on its connection, from 1; the connection is dropped when it returns false.
 pub(super) async fn start(behave: impl Fn(SendResponse<Bytes>, u32) -> bool + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
@@ -37,14 +36,14 @@ async fn serve(stream: TcpStream, behave: impl Fn(SendResponse<Bytes>, u32) -> b
     }
 }
 
-/// A head with this HTTP status, content type, and, if it is one, gRPC status.
+/// A header section with this HTTP status, content type and optional gRPC status.
 pub(super) fn head(status: u16, content_type: &'static str, grpc_status: Option<u16>) -> Response<()> {
     let head = Response::builder().status(status).header("content-type", content_type);
     let head = grpc_status.into_iter().fold(head, |head, status| head.header("grpc-status", status));
     head.body(()).expect("a head that HTTP allows")
 }
 
-/// Answers with OK as the server `s1`. The client may be gone already.
+/// Answers with OK as the server `s1`. The client may have gone already.
 pub(super) fn answer(respond: &mut SendResponse<Bytes>) {
     let response = EchoResponse { server: "s1".to_owned(), ..EchoResponse::default() };
     let Ok(mut stream) = respond.send_response(head(200, "application/grpc", None), false) else { return };

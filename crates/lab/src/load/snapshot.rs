@@ -1,4 +1,4 @@
-//! The numbers of a load, as a report takes them.
+//! The numbers of a load, for reports.
 
 use std::time::Duration;
 
@@ -6,31 +6,30 @@ use hdrhistogram::Histogram;
 
 use crate::experiment::record::CurvePoint;
 
-/// Points of a latency curve for each factor of ten that it comes closer to 1.
+/// Points of a latency curve for each factor of ten by which it approaches 1.
 const POINTS_PER_DECADE: u32 = 16;
-/// A curve ends at the longest call or here: at 1 - 10^-6.
+/// A curve ends at the longest call, or at 1 - 10^-6.
 const DECADES: u32 = 6;
 
 /// The numbers at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Time measured so far; zero while warming up.
+    /// Measured time so far; zero during the warm-up.
     pub measured: Duration,
-    /// Of all answered calls.
+    /// All answered calls.
     pub total: Latency,
-    /// Of each server, in the plan's order.
+    /// Each server, in the plan's order.
     pub servers: Vec<Latency>,
-    /// Calls that were not answered with OK, also those of the warm-up.
+    /// Calls that were not answered with OK, including those of the warm-up.
     pub failed: u64,
     /// Why the first of them failed.
     pub first_failure: Option<String>,
-    /// The longest time by which a measured call was sent late because the load itself could not run.
-    /// Always zero in a closed loop.
+    /// Longest delay of a measured call because the load itself could not run. Always zero in a closed loop.
     pub held_up: Duration,
-    /// Measured calls that were sent over 1 ms late for the same reason: that many latencies say more of
-    /// the machine of the load than of the target.
+    /// Measured calls that were sent over 1 ms late for that reason: their latencies describe the load's machine rather
+    /// than the target.
     pub late: u64,
-    /// By how much measured calls were sent late; without calls in a closed loop.
+    /// Delays of measured calls; empty in a closed loop.
     pub lateness: Latency,
     /// The latency curve of all answered calls, ascending, at most a hundred points, the last at 1.
     /// Empty until the load is finished.
@@ -40,7 +39,7 @@ pub struct Snapshot {
     pub timeline: Vec<Slice>,
 }
 
-/// What came of the calls sent, or due, in 100 ms.
+/// The results of calls that were sent or due within 100 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Calls that each server answered with OK, in the plan's order.
@@ -75,7 +74,7 @@ impl Snapshot {
         }
     }
 
-    /// The part of the answered calls that each server answered, 0 to 1.
+    /// The fraction of the answered calls that each server answered, 0 to 1.
     pub fn shares(&self) -> Vec<f64> {
         let all = self.total.calls.max(1) as f64;
         self.servers.iter().map(|server| server.calls as f64 / all).collect()
@@ -83,7 +82,7 @@ impl Snapshot {
 }
 
 impl Latency {
-    /// What a histogram of microseconds says.
+    /// Summarizes a histogram of microseconds.
     pub(crate) fn of(us: &Histogram<u64>) -> Self {
         Self {
             calls: us.len(),
@@ -96,13 +95,13 @@ impl Latency {
     }
 }
 
-/// The curve of a histogram of microseconds, each point closer to 1 by the same factor.
+/// The curve of a histogram of microseconds; each point is closer to 1 by the same factor.
 pub(super) fn curve(us: &Histogram<u64>) -> Vec<CurvePoint> {
     if us.is_empty() {
         return Vec::new();
     }
     let rest = |point: u32| 10f64.powf(-f64::from(point) / f64::from(POINTS_PER_DECADE));
-    // Beyond this every point is the longest call.
+    // Further points would all be the longest call.
     let one_call = 1.0 / us.len() as f64;
     let rests = (0..=POINTS_PER_DECADE * DECADES).map(rest).take_while(|&rest| rest > one_call);
     let point = |quantile| CurvePoint { quantile, ms: ms(us, quantile) };

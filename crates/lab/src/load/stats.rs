@@ -1,4 +1,4 @@
-//! What came of the calls: latencies of each server, and failures.
+//! The results of calls: latencies of each server, and failures.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use hdrhistogram::Histogram;
 
 use super::snapshot::{Latency, Slice, Snapshot, curve};
 
-/// Latencies above this are counted as this.
+/// Longer latencies are recorded as this.
 const MAX_LATENCY_US: u64 = 60_000_000;
-/// Keeps every latency to 0.1 %.
+/// Records every latency to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// The part of the measured time that one [`Slice`] is of.
+/// Length of one [`Slice`].
 pub const SLICE: Duration = Duration::from_millis(100);
-/// A call sent later than this after it was due says more of the load's machine than of the target.
+/// A call sent later than this after it was due describes the load's machine rather than the target.
 const LATE: Duration = Duration::from_millis(1);
 
 /// The numbers, while calls run.
@@ -29,7 +29,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    /// Numbers of so many servers; latencies count from [`Stats::measure`] on.
+    /// Statistics for `servers` servers; latencies count from [`Stats::measure`] on.
     pub(super) fn new(servers: usize) -> Self {
         Self {
             servers: vec![histogram(); servers],
@@ -59,7 +59,7 @@ impl Stats {
         }
     }
 
-    /// Counts a call that failed, also before measuring began: a failure is never warm-up.
+    /// Counts a failed call. Failures count before measuring begins too.
     pub(super) fn fail(&mut self, since: Instant, why: String) {
         if let Some(slice) = self.slice(since) {
             slice.failed += 1;
@@ -68,7 +68,7 @@ impl Stats {
         self.first_failure.get_or_insert(why);
     }
 
-    /// Notes how long after it was due a call was sent.
+    /// Records the delay of a call.
     pub(super) fn sent(&mut self, due: Instant, lateness: Duration) {
         if self.slice(due).is_some() {
             self.lateness.saturating_record(us(lateness));

@@ -1,6 +1,6 @@
-//! The loop of loads that have one exchange at a time on each connection: HTTP/1.1 requests, and handshakes.
+//! The loop of loads with one exchange at a time on each connection: HTTP/1.1 requests, and handshakes.
 //!
-//! Each client is a task. In an open loop what is due waits in one line for the first client that is free.
+//! Each client is a task. In an open loop due exchanges wait in one queue for the first free client.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,9 +21,9 @@ use super::timer::Timer;
 use super::{Client, Exchange, Pattern, Plan};
 use crate::error::{Error, Result, io};
 
-/// How long the last answers may take.
+/// Longest time for the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// The least time after an exchange that failed.
+/// Shortest time after a failed exchange.
 const RETRY_GAP: Duration = Duration::from_millis(100);
 
 /// A client that does one thing at a time.
@@ -36,7 +36,7 @@ impl Worker {
     /// Opens the client's first connection.
     ///
     /// # Errors
-    /// [`Error::Connect`] when that fails.
+    /// [`Error::Connect`] if that fails.
     pub(super) async fn connect(client: &Client, plan: &Plan) -> Result<Self> {
         let mut worker = match &plan.exchange {
             Exchange::Handshake(hello) => Self::Handshake(Handshake::new(client, hello)),
@@ -55,20 +55,20 @@ impl Worker {
     }
 }
 
-/// What all clients share.
+/// State that all clients share.
 struct Shared {
     recorder: RefCell<Recorder>,
-    /// When the exchanges were due that nobody has begun; only in an open loop.
+    /// Due times of exchanges that have not begun; only in an open loop.
     due: RefCell<VecDeque<Instant>>,
-    /// Something is due, or nothing will be any more.
+    /// An exchange is due, or none will be any more.
     news: Notify,
     end: Instant,
 }
 
-/// Lets all workers work until everything was done or given up.
+/// Runs all workers until every exchange has ended or was cancelled.
 ///
 /// # Errors
-/// When the kernel's timer fails.
+/// If the kernel's timer fails.
 pub(super) async fn run(
     workers: Vec<Worker>,
     pattern: Pattern,
@@ -105,7 +105,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The next exchange begins when one has ended.
+/// Begins the next exchange when one has ended.
 async fn closed(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let since = Instant::now();
@@ -116,7 +116,7 @@ async fn closed(mut worker: Worker, shared: Rc<Shared>) {
     }
 }
 
-/// The next exchange begins when one is due.
+/// Begins the next exchange when one is due.
 async fn open(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let due = shared.due.borrow_mut().pop_front();
@@ -149,7 +149,7 @@ impl Shared {
     }
 }
 
-/// Puts exchanges in line at their times; one more than may wait has failed.
+/// Queues exchanges at their times; beyond the limit they count as failed.
 async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()> {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     let mut timer = Timer::new(waker).map_err(io("making a timer"))?;

@@ -4,7 +4,7 @@ use super::super::{Load, Snapshot};
 use super::*;
 use crate::echo::tests::start_http1_server;
 
-/// Runs a load of so many clients to its end while the test's server runs.
+/// Runs a load with this many clients to its end, while the test's server runs.
 async fn run_to_end(address: SocketAddr, clients: usize, pattern: Pattern) -> Snapshot {
     let client = Client { address, authority: address.to_string() };
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! The five backends, cleartext, with one thread each.
+//! The five backends: unencrypted, with one thread each.
 
 use std::fs;
 use std::io;
@@ -12,25 +12,25 @@ use crate::echo::proto::{EchoRequest, EchoResponse};
 use crate::error::{Error, Result, io as io_error};
 use crate::load::framed;
 
-/// The path of unary calls. `nghttpd` takes the content type from the ending.
+/// Path of unary calls. `nghttpd` derives the content type from the ending.
 pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
 /// Size of a gRPC message's prefix.
 const PREFIX_BYTES: usize = 5;
 const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;
-/// More than one client connection through a proxy ever has in flight here.
+/// More than a client connection through a proxy ever has in flight here.
 const MAX_STREAMS: &str = "2000";
-/// Messages of a server stream, and what each carries.
+/// Number of messages in a server stream, and the payload of each.
 const STREAM_MESSAGES: u32 = 10_000;
 const STREAM_PAYLOAD_BYTES: usize = 50;
-/// The name in every streaming backend's answers; one name, so that all answers have one size.
+/// The name in the answers of all streaming backends: equal names give all answers the same size.
 const STREAM_SERVER: &str = "backend";
 
-/// One call, as every client makes it.
+/// The call that every client makes.
 pub(super) struct Call {
     /// Its `:path`.
     pub(super) path: &'static str,
-    /// The file with the request's body: a gRPC-framed message.
+    /// File with the request's body: a gRPC message with its prefix.
     pub(super) request: PathBuf,
     /// Size of the response's body: its messages with their prefixes.
     pub(super) response_bytes: u64,
@@ -38,16 +38,15 @@ pub(super) struct Call {
 
 /// The running backends.
 pub(super) struct Backends {
-    /// Where they serve.
     pub(super) addresses: Vec<SocketAddr>,
-    /// What they answer.
+    /// The call that they answer.
     pub(super) call: Call,
     _children: Vec<Child>,
 }
 
 impl Backends {
-    /// Starts `nghttpd`, which answers every POST with the same message, and `grpc-status: 0` in
-    /// the trailers. Requests and responses have `body_bytes`.
+    /// Starts `nghttpd`, which answers every POST with the same message, and with `grpc-status: 0` in the trailers.
+    /// Requests and responses have `body_bytes`.
     pub(super) fn unary(body_bytes: u32, dir: &Path, cpus: &[usize]) -> Result<Self> {
         let program = find_program("nghttpd")
             .ok_or(Error::MissingProgram { program: "nghttpd", install: "apt-get install nghttp2-server" })?;
@@ -117,7 +116,7 @@ fn stream_message_bytes(number: u32) -> u64 {
     framed(&response.encode_to_vec()).len() as u64
 }
 
-/// Writes what `nghttpd` serves; the response is also every request's body.
+/// Writes the files that `nghttpd` serves; the response is also every request's body.
 fn write_files(body_bytes: u32, dir: &Path) -> io::Result<PathBuf> {
     let body = dir.join(UNARY_PATH.trim_start_matches('/'));
     fs::create_dir_all(body.parent().unwrap_or(dir))?;

@@ -1,4 +1,4 @@
-//! `h2load`: the load, and reading what it says.
+//! Runs `h2load` as the load, and parses its report.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
-/// Share of the calls that warm a target up, unmeasured.
+/// Fraction of the calls that warm up a target, unmeasured.
 const WARM_UP_DIVISOR: u64 = 10;
 
-/// What is sent in each round.
+/// The load of each round.
 pub(super) struct Load {
     program: PathBuf,
     /// Calls of all connections together.
@@ -23,7 +23,7 @@ pub(super) struct Load {
     pub(super) concurrency: u32,
 }
 
-/// What h2load says of one round.
+/// h2load's report of one round.
 #[derive(Debug, PartialEq)]
 struct LoadResult {
     calls_per_second: f64,
@@ -48,17 +48,17 @@ impl Load {
         Ok(load)
     }
 
-    /// Makes a part of the calls.
+    /// Makes a fraction of the calls.
     pub(super) fn warm_up(&self, target: &Target, stage: &Stage) -> Result<()> {
         let calls = (self.calls / WARM_UP_DIVISOR).max(u64::from(self.connections));
         self.make(calls, target, stage).map(|_| ())
     }
 
-    /// Makes all calls; returns how many were answered per second.
+    /// Makes all calls; returns the rate of answers per second.
     ///
     /// # Errors
-    /// When any call fails: a status other than 200, or a response without all its messages, as
-    /// gRPC answers errors.
+    /// If any call fails: a status other than 200, or a response without all its messages, which is how gRPC reports
+    /// errors.
     pub(super) fn run(&self, target: &Target, stage: &Stage) -> Result<f64> {
         self.make(self.calls, target, stage)
     }
@@ -96,7 +96,7 @@ impl LoadResult {
         }
         Err(Error::CallsFailed {
             target: target.to_string(),
-            // An error in gRPC is a 200 without a message.
+            // A gRPC error is a 200 without a message.
             failed: failed.max(lost_bytes.div_ceil(response_bytes)),
             calls,
             why: format!("{failed} without status 200, {lost_bytes} bytes of messages missing"),
@@ -104,7 +104,7 @@ impl LoadResult {
     }
 }
 
-/// Reads the lines `finished in`, `status codes:` and `traffic:` of h2load's report.
+/// Parses the lines `finished in`, `status codes:` and `traffic:` of h2load's report.
 fn parse(report: &str) -> Option<LoadResult> {
     let line = |start: &str| report.lines().find_map(|line| line.strip_prefix(start));
     let (_, rate) = line("finished in ")?.split_once(", ")?;

@@ -1,4 +1,4 @@
-//! What an idle client costs: thousands of connections that made one call each and then stay.
+//! The cost of idle clients: thousands of connections that made one call each and then stay open.
 
 use std::fmt;
 use std::io::Write;
@@ -18,11 +18,11 @@ use crate::procfs::{self, mb};
 use crate::targets::Target;
 
 const CONNECTIONS: u32 = 10_000;
-/// Connections that are opened at a time: fewer than a listener's backlog.
+/// Connections opened at a time: fewer than a listener's backlog.
 const OPENING_AT_ONCE: u32 = 100;
-/// How long the proxy has to give memory back after its start and after the clients have left.
+/// Time for the proxy to return memory after its start, and after the clients have disconnected.
 const RECOVERY: Duration = Duration::from_secs(10);
-/// Pause before memory is read, so that the last call is over for the proxy too.
+/// Pause before memory is read, so that the proxy has finished the last call.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// One target's memory.
@@ -30,10 +30,10 @@ const SETTLE: Duration = Duration::from_millis(500);
 struct IdleCost {
     target: TargetKind,
     connections: u32,
-    /// After one client has come, called and left.
+    /// After one client has connected, called and disconnected.
     before_kib: u64,
     connected_kib: u64,
-    /// [`RECOVERY`] after the clients have left.
+    /// [`RECOVERY`] after the clients have disconnected.
     after_kib: u64,
 }
 

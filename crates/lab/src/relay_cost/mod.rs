@@ -1,8 +1,8 @@
-//! What relaying one call costs: Leno's proxy beside HAProxy, under the same load.
+//! The cost of relaying one call: Leno's proxy beside HAProxy, under the same load.
 //!
-//! Everything is a process of its own: five backends, the proxy under test, and `h2load`.
-//! The rounds are interleaved, so that a noisy minute hits every target; the proxy has a CPU for
-//! itself where there are at least two, and the kernel says how much of it was used.
+//! Five backends, the proxy under test and `h2load` are separate processes. The rounds are interleaved, so that a noisy
+//! minute affects every target. On a machine with at least two CPUs the proxy has one for itself, and the kernel
+//! reports how much of it was used.
 
 mod backends;
 mod h2load;
@@ -23,24 +23,24 @@ use backends::Backends;
 use h2load::Load;
 use summary::Sample;
 
-/// What is measured when nothing is said.
+/// The default targets.
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 /// Pause between a target's start and its first measured call.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What is measured.
+/// The kind of measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
-    /// Unary calls, as fast as they go.
+    /// Unary calls at full speed
     Unary,
-    /// Server streams of 10,000 small messages, each sent on its own.
+    /// Server streams of 10,000 small messages, each sent separately
     ServerStream,
-    /// Memory of connections that made one call each and then stay open.
+    /// Memory of connections that made one call each and then stay open
     IdleConnections,
 }
 
 impl Scenario {
-    /// Calls of a round that takes a few seconds.
+    /// Number of calls for a round of a few seconds.
     fn usual_calls(self) -> u64 {
         match self {
             Self::Unary | Self::IdleConnections => 200_000,
@@ -59,10 +59,10 @@ impl Scenario {
 /// Options of `leno relay-cost`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// What is measured
+    /// Scenario
     #[arg(long, value_enum, default_value_t = Scenario::Unary)]
     pub scenario: Scenario,
-    /// What the calls go through; `direct` is one backend without a proxy
+    /// Targets of the calls; `direct` is one backend without a proxy
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = TARGETS)]
     pub targets: Vec<TargetKind>,
     /// Calls of each round [default: 200000, and 200 for server-stream]
@@ -80,16 +80,16 @@ pub struct Options {
     /// Size of each unary request and response, with the gRPC prefix of 5 bytes
     #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(5..=16 << 20))]
     pub body_bytes: u32,
-    /// CPU of the proxy; the load and the backends have the others
+    /// CPU of the proxy; the load and the backends use the others
     #[arg(long, default_value_t = 0)]
     pub proxy_cpu: usize,
-    /// Let the system choose CPUs
+    /// Let the system choose the CPUs
     #[arg(long)]
     pub no_pin: bool,
     /// The leno-proxy binary [default: beside this program]
     #[arg(long, value_name = "PATH")]
     pub leno_proxy: Option<PathBuf>,
-    /// Write every round as a line of JSON
+    /// File to which every round is written as a line of JSON
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -100,7 +100,7 @@ impl Options {
     }
 }
 
-/// Where the backends serve, what they answer, and where their files are.
+/// The backends' addresses, their answer, and the directory of their files.
 struct Stage {
     dir: tempfile::TempDir,
     cpus: Cpus,
@@ -122,8 +122,8 @@ impl Stage {
 /// Measures, and writes progress and tables to `out`.
 ///
 /// # Errors
-/// When a program that is needed is missing or ends, or when any call fails. A proxy that is not
-/// installed is no error: its row is skipped and says how to install it.
+/// If a required program is missing or ends, or any call fails. A missing proxy is no error: its row is skipped and
+/// shows how to install it.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     match options.scenario {
         Scenario::Unary | Scenario::ServerStream => run_calls(options, out),
@@ -202,7 +202,7 @@ fn print(out: &mut dyn Write, text: &str) -> Result<()> {
     writeln!(out, "{text}").map_err(io_error("writing to the terminal"))
 }
 
-/// The file of `--out`, if there is to be one.
+/// The file of `--out`, if given.
 struct JsonLines(Option<File>);
 
 impl JsonLines {

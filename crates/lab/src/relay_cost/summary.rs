@@ -1,4 +1,4 @@
-//! The rounds' numbers and the table that sums them up.
+//! The rounds' numbers, and the table that summarizes them.
 
 use std::fmt::{self, Write as _};
 
@@ -17,9 +17,9 @@ pub(super) struct Sample {
     /// Messages of one response, with their gRPC prefixes.
     pub(super) response_bytes: u64,
     pub(super) calls_per_second: f64,
-    /// CPU time of the proxy, in user and kernel mode; none without a proxy.
+    /// CPU time of the proxy, in user and kernel mode; `None` without a proxy.
     pub(super) cpu_us_per_call: Option<f64>,
-    /// Share of one CPU that the proxy used while the load ran.
+    /// Fraction of one CPU that the proxy used during the load.
     pub(super) cpu_busy: Option<f64>,
     pub(super) memory: Option<Memory>,
 }
@@ -36,7 +36,7 @@ impl fmt::Display for Sample {
     }
 }
 
-/// One row for each target that was measured, in the order of their first rounds.
+/// One row for each measured target, in the order of their first rounds.
 pub(super) fn table(samples: &[Sample]) -> String {
     let mut table = String::from(
         "\n\
@@ -72,13 +72,13 @@ fn write_row(table: &mut String, target: TargetKind, rounds: &[&Sample], all: &[
     writeln!(table, "{resident:>9.1} ({peak:.1})")
 }
 
-/// Whole calls per second, but for the few large ones.
+/// Whole calls per second, with one decimal below 100.
 fn rate(calls_per_second: f64) -> String {
     let decimals = if calls_per_second < 100.0 { 1 } else { 0 };
     format!("{calls_per_second:.decimals$}")
 }
 
-/// CPU time per call over HAProxy's of the same round.
+/// CPU time per call, relative to HAProxy's in the same round.
 fn ratio_to_haproxy(sample: &Sample, all: &[Sample]) -> Option<f64> {
     let haproxy = all.iter().find(|s| s.target == TargetKind::Haproxy && s.round == sample.round)?;
     Some(sample.cpu_us_per_call? / haproxy.cpu_us_per_call?)

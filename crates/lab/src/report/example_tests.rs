@@ -1,4 +1,4 @@
-//! Experiments as they could have come out, made from a seed.
+//! Simulated experiments for tests, made from a seed.
 
 use crate::experiment::record::{
     Ceiling, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
@@ -6,7 +6,7 @@ use crate::experiment::record::{
 
 use super::read::Recorded;
 
-/// One run with round figures, to change in tests.
+/// One run with round figures, which tests change.
 pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
     Run {
         scenario: Scenario::SlowPod,
@@ -42,7 +42,7 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
     }
 }
 
-/// Runs of Leno with these p99 at a skew of 0 and then of 50 ms, one of each for a repeat.
+/// Runs of Leno with these p99 values at skews of 0 and 50 ms, one pair for each repeat.
 pub(super) fn pairs(p99: &[(f64, f64)]) -> Vec<Run> {
     let pair = |(index, &(healthy, skewed)): (usize, &(f64, f64))| {
         let of = |skew_ms, p99_ms| Run { p99_ms, ..run(TargetKind::Leno, skew_ms, index as u32 + 1) };
@@ -82,8 +82,8 @@ pub(super) fn experiment(scenario: Scenario) -> Experiment {
     }
 }
 
-/// A whole experiment with the noise of a shared machine: every target at 0, 50 and 200 ms of skew, ten
-/// repeats, HAProxy skipped when `skip` says so.
+/// A complete experiment with the noise of a shared machine: every target at 0, 50 and 200 ms of skew, ten repeats.
+/// HAProxy is skipped if `skip` is true.
 pub(super) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut experiment = experiment(Scenario::SlowPod);
@@ -94,7 +94,7 @@ pub(super) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     }
     let mut runs = Vec::new();
     for repeat in 1..=10 {
-        // A slow minute hits all targets.
+        // A slow minute affects all targets.
         let minute = 1.0 + 0.15 * random.f64();
         for &target in &experiment.targets {
             for skew_ms in [0, 50, 200] {
@@ -105,7 +105,7 @@ pub(super) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     Recorded { experiment, runs, notes: Vec::new() }
 }
 
-/// What a target might do in a minute in which everything takes `noise` times as long.
+/// Plausible figures of a target in a minute in which everything takes `noise` times as long.
 fn noisy(target: TargetKind, skew_ms: u32, repeat: u32, noise: f64, random: &mut fastrand::Rng) -> Run {
     let (healthy_p50, cpu, memory, share) = match target {
         TargetKind::Direct => (5.1, None, None, f64::from(u8::from(random.f64() < 0.2))),

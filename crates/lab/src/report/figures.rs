@@ -1,11 +1,11 @@
-//! Which figures of a run are shown, in which unit, and how sure ones are written.
+//! Selects and formats the figures of a run, with their unit and their uncertainty.
 
 use crate::chart::number::{NONE, significant};
 use crate::experiment::record::Run;
 
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
 
-/// A figure of a run, where it has it.
+/// A figure of a run, if the run has it.
 pub(super) type Figure = fn(&Run) -> Option<f64>;
 
 pub(super) fn p50_ms(run: &Run) -> Option<f64> {
@@ -24,17 +24,17 @@ pub(super) fn cpu_us(run: &Run) -> Option<f64> {
     run.proxy_cpu_us_per_call
 }
 
-/// Of the largest proxy, where there are several.
+/// For several proxies: the largest one's.
 pub(super) fn peak_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes))
 }
 
-/// Of the part that a mesh's proxies in front of the backends have in CPU time.
+/// The share of CPU time that a mesh's proxies in front of the backends used.
 pub(super) fn server_cpu_us(run: &Run) -> Option<f64> {
     run.server_proxy_cpu_us_per_call
 }
 
-/// How often a second of CPU time would do it.
+/// How often one second of CPU time suffices.
 pub(super) fn per_cpu_s(run: &Run) -> Option<f64> {
     Some(1e6 / run.proxy_cpu_us_per_call?).filter(|often| often.is_finite())
 }
@@ -68,7 +68,7 @@ pub(super) fn share_percent(run: &Run) -> Option<f64> {
     Some(run.slow_share * 100.0)
 }
 
-/// Infinite where the backend never had its share again.
+/// Infinite if the backend never got its share again.
 pub(super) fn recovered_s(run: &Run) -> Option<f64> {
     Some(run.recovered_after_s.unwrap_or(f64::INFINITY))
 }
@@ -105,7 +105,7 @@ pub(super) fn with_range(spread: Option<Spread>) -> String {
     }
 }
 
-/// A ratio, with `≈` before it when the noise does not tell it from 1 and `?` behind it with too few repeats.
+/// A ratio. `≈` before it means that noise cannot distinguish it from 1; `?` after it means too few repeats.
 pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     match estimate {
         None => NONE.to_owned(),
@@ -117,5 +117,5 @@ pub(super) fn ratio(estimate: Option<Estimate>) -> String {
 
 /// What the signs of [`ratio`] mean.
 pub(super) fn ratio_signs() -> String {
-    format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, so nobody can say")
+    format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, too few to tell")
 }

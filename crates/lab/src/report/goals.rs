@@ -1,4 +1,4 @@
-//! What Leno is to reach, and whether the runs show it.
+//! Leno's goals, and whether the runs reach them.
 
 use crate::experiment::record::{Scenario, TargetKind};
 
@@ -9,20 +9,20 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// A ratio to the fewest connections that is less sure than this could hide anything.
+/// If the ratio to the fewest connections is less certain than this, it could hide anything.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
-/// A goal and what came of it.
+/// A goal and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Goal {
     pub(super) name: String,
     pub(super) load: Load,
     pub(super) verdict: Verdict,
-    /// The figure that decided, how sure it is, and where.
+    /// The deciding figure, its uncertainty, and its load.
     pub(super) figure: String,
 }
 
-/// The goals that `scenario` decides on, for Leno alone and as a mesh; none when it was not measured.
+/// The goals that `scenario` decides, for Leno alone and as a mesh; empty if it was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     let mut goals = of_target(results, scenario, TargetKind::Leno);
     let mut of_mesh = of_target(results, scenario, TargetKind::LenoMesh);
@@ -34,7 +34,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     goals
 }
 
-/// The goals that Leno has whether calls go through one proxy or two.
+/// Leno's goals both with one proxy and with two.
 fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<Goal> {
     if scenario == Scenario::Connections {
         return flat_over_connections(results, target);
@@ -82,20 +82,20 @@ fn sd_percent(group: &Group) -> Option<Estimate> {
     Some(Estimate { value: sd.value * 100.0, interval: sd.interval.map(percent), ..sd })
 }
 
-/// The goal of several figures: the worst decides.
+/// A goal on several figures: the worst figure decides.
 pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
     let order = |a: &Finding, b: &Finding| a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness));
     let Finding { verdict, text: figure, .. } = findings.into_iter().max_by(order)?;
     Some(Goal { name: name.to_owned(), load, verdict, figure })
 }
 
-/// More connections change neither p50 nor p99 by more than what the repeats differ anyway.
+/// More connections change p50 and p99 by no more than the repeats differ anyway.
 fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     let scenario = Scenario::Connections;
     let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == target).collect();
     let mut goals = Vec::new();
     for skew_ms in results.skews(scenario) {
-        // Ascending by connections, as loads are.
+        // In the order of loads: ascending by connections.
         let mut of_skew = groups.iter().filter(|group| group.skew_ms == skew_ms);
         let Some(fewest) = of_skew.next() else { continue };
         let more: Vec<&&Group> = of_skew.filter(|group| group.load.rate_per_s == fewest.load.rate_per_s).collect();
@@ -108,7 +108,7 @@ fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     goals
 }
 
-/// Whether a figure is within the spread that it has with the fewest connections.
+/// Whether a figure is within its spread over the fewest connections.
 fn flat(group: &Group, fewest: &Group, figure: Figure) -> Finding {
     let spreads = group.spread(figure).zip(fewest.spread(figure));
     let Some(((spread, base), ratio)) = spreads.zip(ratio(group, fewest, figure)) else {

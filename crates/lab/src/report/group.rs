@@ -5,13 +5,13 @@ use crate::experiment::record::{CurvePoint, Experiment, Run, Scenario, TargetKin
 use super::read::Recorded;
 use super::spread::Spread;
 
-/// Programs outside the experiment that use more CPUs than this make a run doubtful.
+/// If programs outside the experiment use more CPUs than this, the run is doubtful.
 pub(super) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 
-/// How calls are made.
+/// The load of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load {
-    /// None sorts first: as fast as they are answered.
+    /// `None` sorts first: each answer triggers the next call.
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
@@ -28,15 +28,15 @@ pub(super) struct Group<'a> {
     pub(super) runs: Vec<&'a Run>,
 }
 
-/// What makes a group's figures doubtful.
+/// Circumstances that make a group's figures doubtful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Marks {
     pub(super) runs: usize,
-    /// Runs near the most that the lab itself can do.
+    /// Runs near the lab's own maximum.
     pub(super) at_ceiling: usize,
-    /// Runs beside busy programs outside the experiment.
+    /// Runs during which other programs were busy.
     pub(super) disturbed: usize,
-    /// Runs in which no call was answered.
+    /// Runs without an answered call.
     pub(super) dead: usize,
     /// Calls that failed.
     pub(super) errors: u64,
@@ -54,7 +54,7 @@ impl<'a> Group<'a> {
         (scenario, load, skew_ms, target) == (self.scenario, self.load, self.skew_ms, self.target)
     }
 
-    /// The runs that answered calls: the others have no latency.
+    /// The runs with answered calls: the others have no latency.
     pub(super) fn alive(&self) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().copied().filter(|run| run.calls > 0)
     }
@@ -64,7 +64,7 @@ impl<'a> Group<'a> {
         Spread::of(self.alive().filter_map(figure))
     }
 
-    /// The runs' latency curves together: ms at each quantile that at least half of them have.
+    /// The runs' latency curves combined: ms at each quantile that at least half of the curves have.
     pub(super) fn curve(&self) -> Vec<(f64, Spread)> {
         let alive: Vec<&Run> = self.alive().collect();
         let mut points: Vec<CurvePoint> = alive.iter().flat_map(|run| run.curve.iter().copied()).collect();
@@ -88,12 +88,12 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Everything that was measured, in the order in which it is shown.
+/// All measurements, in the order of the report.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) notes: &'a [String],
-    /// Ascending by scenario, load and skew, then as the targets were asked for.
+    /// Ascending by scenario, load and skew, then in the requested order of targets.
     pub(super) groups: Vec<Group<'a>>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Results<'a> {
         Self { experiment, notes, groups }
     }
 
-    /// The scenarios that have runs; the experiment's own when nothing was run.
+    /// The scenarios with runs; the experiment's own if there are none.
     pub(super) fn scenarios(&self) -> Vec<Scenario> {
         let found = distinct(self.groups.iter().map(|group| group.scenario));
         if found.is_empty() { vec![self.experiment.scenario] } else { found }
@@ -137,7 +137,7 @@ impl<'a> Results<'a> {
         skews
     }
 
-    /// The targets that have runs, in the order asked for.
+    /// The targets with runs, in the requested order.
     pub(super) fn targets(&self, scenario: Scenario) -> Vec<TargetKind> {
         distinct(self.of(scenario).map(|group| group.target))
     }

@@ -1,7 +1,7 @@
-//! Whether a figure keeps a limit, and how that is said.
+//! Compares a figure with a limit, and describes the result.
 //!
-//! A limit is kept when the whole interval of the figure keeps it, broken when none of it does, and otherwise the
-//! repeats cannot tell.
+//! The limit is kept if the whole interval of the figure keeps it, and broken if no part of the interval keeps it.
+//! Otherwise the repeats cannot decide.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::ratio::ratio;
 use super::spread::{Estimate, LEAST_REPEATS};
 use super::words;
 
-/// Ascending by how much they decide among several figures of one goal.
+/// Ascending by precedence among several figures of one goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Reached,
@@ -32,7 +32,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// On which side of a limit a figure has to be, and what it counts.
+/// A limit: the allowed side, and the figure's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Limit {
     /// A ratio.
@@ -43,20 +43,20 @@ pub(super) enum Limit {
     SecondsAtMost(f64),
     MicrosecondsAtMost(f64),
     MegabytesAtMost(f64),
-    /// How often in a second.
+    /// Events per second.
     PerSecondAtLeast(f64),
 }
 
-/// One figure of a goal: what it says, and where it was found.
+/// One figure of a goal: its result, and its load.
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// How far the figure is from keeping the limit; larger is worse.
+    /// Distance from keeping the limit; larger is worse.
     pub(super) badness: f64,
     pub(super) text: String,
 }
 
 impl Limit {
-    /// Judges a group's figure over that of the same target's `healthy` group.
+    /// Compares a group's figure with that of the same target's `healthy` group.
     pub(super) fn judge_beside(self, healthy: Option<&Group>, group: &Group, figure: Figure) -> Finding {
         let Some(healthy) = healthy else {
             let text = "skew 0 was not measured".to_owned();
@@ -87,7 +87,7 @@ impl Limit {
             | Self::MegabytesAtMost(limit) => (limit, estimate.value),
             Self::RatioAtLeast(limit) | Self::PerSecondAtLeast(limit) => (limit, -estimate.value),
         };
-        // The better and the worse end.
+        // The better end and the worse end.
         let (kept, broken) = match (self, estimate.interval) {
             (_, None) => return (Verdict::CannotTell, badness),
             (Self::RatioAtLeast(_) | Self::PerSecondAtLeast(_), Some((least, most))) => (least >= limit, most < limit),
@@ -101,7 +101,7 @@ impl Limit {
         (verdict, badness)
     }
 
-    /// The figure in its unit, and how sure it is.
+    /// The figure in its unit, with its uncertainty.
     fn text(self, estimate: &Estimate, verdict: Verdict) -> String {
         let unit = match self {
             Self::RatioAtMost(_) | Self::RatioAtLeast(_) => "×",

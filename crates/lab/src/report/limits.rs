@@ -1,4 +1,4 @@
-//! What an experiment cannot tell, in honest words.
+//! The limitations of an experiment.
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Ceiling, Scenario, TargetKind};
@@ -6,7 +6,7 @@ use crate::experiment::record::{Ceiling, Scenario, TargetKind};
 use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
 use super::spread::LEAST_REPEATS;
 
-/// One paragraph for each limit.
+/// One paragraph for each limitation.
 pub(super) fn limits(results: &Results) -> Vec<String> {
     let experiment = results.experiment;
     let all = results.groups.iter().map(super::group::Group::marks);

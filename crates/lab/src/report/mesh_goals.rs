@@ -1,4 +1,4 @@
-//! What Leno is to reach as a mesh, beside another in the same run.
+//! Leno's goals as a mesh, compared with other meshes in the same run.
 
 use crate::experiment::record::{Scenario, TargetKind};
 
@@ -12,12 +12,12 @@ use super::ratio::ratio;
 const CPU_PER_CALL_US: f64 = 24.0;
 /// Memory of a proxy under load.
 const MEMORY_MB: f64 = 8.0;
-/// Of what a bare tunnel carries.
+/// Fraction of a bare tunnel's throughput.
 const OF_A_TUNNEL: f64 = 0.8;
-/// In each second of CPU time.
+/// Handshakes per second of CPU time.
 const HANDSHAKES_PER_CPU_S: f64 = 2000.0;
 
-/// The goals that only a mesh has in `scenario`.
+/// The goals of a mesh only in `scenario`.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     let of_load = |load: Load| {
         let of_it = results.of(scenario).filter(|group| group.target == TargetKind::LenoMesh && group.load == load);
@@ -69,13 +69,13 @@ impl Mesh<'_> {
         self.groups.iter().map(|group| limit.judge(estimate(group), group)).collect()
     }
 
-    /// While no backend is slow.
+    /// At a skew of 0.
     fn healthy(&self, limit: Limit, figure: Figure) -> Vec<Finding> {
         let groups = self.groups.iter().copied().filter(|group| group.skew_ms == 0).collect();
         Mesh { results: self.results, groups }.all(limit, figure)
     }
 
-    /// Beside another target in the same repeats, while no backend is slow.
+    /// Compared with another target in the same repeats, at a skew of 0.
     fn beside(&self, other: TargetKind, limit: Limit, figure: Figure) -> Vec<Finding> {
         let healthy = self.groups.iter().filter(|group| group.skew_ms == 0);
         let judge = |group: &&Group| match self.results.find(group.scenario, group.load, 0, other) {

@@ -1,5 +1,5 @@
-//! What people read of an experiment: `summary.md` and `report.html`, made from `lab.json` and
-//! `runs.jsonl` alone, so that they can be made again from the raw runs at any time.
+//! The reports of an experiment: `summary.md` and `report.html`, made from `lab.json` and `runs.jsonl` alone, so that
+//! they can be made again from the raw runs at any time.
 //!
 //! read -> group -> (spread, ratio) -> (table, judge -> goals, verdict) -> summary and page
 
@@ -33,7 +33,7 @@ pub(crate) use judge::Verdict;
 /// Options of `leno lab report`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The directory of an experiment: what `leno lab run --out` wrote
+    /// Directory of an experiment, as written by `leno lab run --out`
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }
@@ -43,15 +43,15 @@ pub struct Options {
 pub struct Written {
     /// Tables in Markdown.
     pub summary: PathBuf,
-    /// A page that needs nothing else.
+    /// A self-contained page.
     pub page: PathBuf,
 }
 
-/// Makes the report of the experiment in `dir`, replacing one that is there.
+/// Writes the report of the experiment in `dir`, and replaces an earlier one.
 ///
 /// # Errors
-/// When `lab.json` or `runs.jsonl` is missing or says something that cannot be read, but for a last line
-/// that was cut off; and when the report cannot be written.
+/// If `lab.json` or `runs.jsonl` is missing or cannot be parsed, except for a truncated last line; or if the report
+/// cannot be written.
 pub fn write(dir: &Path) -> Result<Written> {
     let recorded = read::read(dir)?;
     let results = Results::new(&recorded);
@@ -62,7 +62,7 @@ pub fn write(dir: &Path) -> Result<Written> {
     Ok(written)
 }
 
-/// Makes the report and says on standard output where it is.
+/// Writes the report, and prints its location on standard output.
 ///
 /// # Errors
 /// Those of [`write()`].

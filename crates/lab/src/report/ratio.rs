@@ -1,15 +1,15 @@
-//! One group's figure over another's.
+//! One group's figure relative to another's.
 //!
-//! The targets take turns within a repeat, so that a noisy minute hits both runs of a pair: the ratio within
-//! a repeat is surer than that of the medians, and is used wherever there are pairs.
+//! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
+//! repeat is therefore more certain than the ratio of the medians, and is used if there are pairs.
 
 use crate::experiment::record::Run;
 
 use super::group::Group;
 use super::spread::{Estimate, Spread};
 
-/// The median of the ratios of `figure` within each repeat. Without a repeat that both have, the ratio of
-/// the medians, which has no interval; none when that is not a number either.
+/// The median of the ratios of `figure` within each repeat. If the groups share no repeat: the ratio of the medians,
+/// without an interval. `None` if that is not a number either.
 pub(super) fn ratio(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
     let pairs = group.alive().filter_map(|run| {
         let other = base.alive().find(|other| other.repeat == run.repeat)?;

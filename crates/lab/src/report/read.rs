@@ -1,4 +1,4 @@
-//! Reading what an experiment left behind.
+//! Reads the files of an experiment.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use crate::experiment::record::{Experiment, Run};
 pub(super) struct Recorded {
     pub(super) experiment: Experiment,
     pub(super) runs: Vec<Run>,
-    /// What the reader of the report should know of the reading itself.
+    /// Remarks about the reading, for the report's reader.
     pub(super) notes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ fn text_of(path: &Path) -> Result<String> {
     })
 }
 
-/// The runs of `text`, and a note when its last line was cut off, as that of an interrupted experiment is.
+/// The runs in `text`, and a note if its last line is truncated, as after an interrupted experiment.
 fn runs(text: &str, path: &Path) -> Result<(Vec<Run>, Vec<String>)> {
     let mut runs = Vec::new();
     let mut notes = Vec::new();
@@ -53,7 +53,7 @@ fn runs(text: &str, path: &Path) -> Result<(Vec<Run>, Vec<String>)> {
                 notes.push(format!("The last line of runs.jsonl ({number}) was cut off and is left out."));
             }
             Err(error) => {
-                // The line is the file's, not the text's that was parsed.
+                // Replace the parser's line number by the file's.
                 let reason = error.to_string();
                 let reason = reason.split(" at line ").next().unwrap_or_default();
                 let (path, number, column) = (path.display(), index + 1, error.column());

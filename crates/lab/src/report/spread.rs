@@ -1,16 +1,16 @@
-//! How much a figure varies over the repeats, and how sure its median is.
+//! The spread of a figure over the repeats, and the uncertainty of its median.
 //!
-//! The interval of a median is exact and needs no assumption on how values are spread: each value lies
-//! below the true median with probability 1/2, so the number of those that do is binomial. The interval
-//! from the k-th smallest to the k-th largest value holds the true median in at least 95 of 100
-//! experiments when at most 2.5 % of the binomial lie below k. Fewer than [`LEAST_REPEATS`] have none.
+//! The interval of a median is exact and assumes no distribution. Each value lies below the true median with
+//! probability 1/2, so the number of values below it is binomial. The interval from the k-th smallest to the k-th
+//! largest value contains the true median in at least 95 of 100 experiments if at most 2.5 % of the binomial lie below
+//! k. With fewer than [`LEAST_REPEATS`] values there is no interval.
 
-/// Repeats that an interval of 95 % needs.
+/// Fewest repeats for an interval of 95 %.
 pub(super) const LEAST_REPEATS: usize = 6;
 
-/// The most that may lie on each side of an interval.
+/// Largest probability on each side of an interval.
 const TAIL: f64 = 0.025;
-/// How many standard deviations of a normal distribution that is.
+/// The corresponding number of standard deviations of a normal distribution.
 const TAIL_DEVIATIONS: f64 = 1.959_964;
 
 /// A figure over the repeats.
@@ -20,23 +20,23 @@ pub(super) struct Spread {
     pub(super) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Standard deviation (n - 1); of two finite values and more.
+    /// Standard deviation (n - 1); for at least two finite values.
     pub(super) sd: Option<f64>,
-    /// Of the median, 95 %.
+    /// 95 % interval of the median.
     pub(super) interval: Option<(f64, f64)>,
 }
 
-/// A figure and how sure it is.
+/// A figure and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
     pub(super) value: f64,
-    /// Of 95 %; none with too few repeats.
+    /// 95 % interval; `None` with too few repeats.
     pub(super) interval: Option<(f64, f64)>,
     pub(super) repeats: usize,
 }
 
 impl Spread {
-    /// The spread of `values`; infinite ones are allowed. None of none.
+    /// The spread of `values`, which may be infinite; `None` without values.
     pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
         values.sort_by(f64::total_cmp);
@@ -50,9 +50,9 @@ impl Spread {
         Estimate { value: self.median, interval: self.interval, repeats: self.count }
     }
 
-    /// The standard deviation as a part of the median.
+    /// The standard deviation as a fraction of the median.
     ///
-    /// Its interval is that of a normal distribution (chi-square), since none is known that holds for all.
+    /// Its interval assumes a normal distribution (chi-square), because no distribution-free interval is known.
     pub(super) fn relative_sd(&self) -> Option<Estimate> {
         let value = self.sd.filter(|_| self.median > 0.0)? / self.median;
         let freedom = (self.count - 1) as f64;
@@ -63,13 +63,13 @@ impl Spread {
 }
 
 impl Estimate {
-    /// Half of the interval as a part of the value.
+    /// Half of the interval as a fraction of the value.
     pub(super) fn plus_minus(&self) -> Option<f64> {
         let (least, most) = self.interval?;
         Some((most - least) / 2.0 / self.value).filter(|part| part.is_finite())
     }
 
-    /// Whether the interval holds `value`; true as well when there is none, for then anything may be.
+    /// Whether the interval contains `value`; also true without an interval, because then any value is possible.
     pub(super) fn may_be(&self, value: f64) -> bool {
         self.interval.is_none_or(|(least, most)| (least..=most).contains(&value))
     }
@@ -87,10 +87,10 @@ fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()).filter(|sd| sd.is_finite())
 }
 
-/// From which value of `count`, counted from 1 and from both ends, the interval of the median goes.
+/// The rank of the values at which the median's interval begins and ends, counted from 1 and from both ends.
 fn rank(count: usize) -> Option<usize> {
     let n = count as f64;
-    // In logarithms, for 2^-n is nothing in a float when n is large.
+    // Use logarithms, because 2^-n underflows a float for large n.
     let mut ln_probability = n * 0.5_f64.ln();
     let mut below = ln_probability.exp();
     let mut rank = 0;
@@ -102,8 +102,8 @@ fn rank(count: usize) -> Option<usize> {
     (rank > 0).then_some(rank)
 }
 
-/// The quantile of the chi-square distribution that lies so many `deviations` from the normal one's middle
-/// (Wilson and Hilferty's approximation, good to 1 % from 5 degrees of `freedom`).
+/// The quantile of the chi-square distribution at `deviations` of the normal distribution (Wilson and Hilferty's
+/// approximation, accurate to 1 % from 5 degrees of `freedom`).
 fn chi_square(freedom: f64, deviations: f64) -> f64 {
     let part = 2.0 / (9.0 * freedom);
     freedom * (1.0 - part + deviations * part.sqrt()).powi(3)

@@ -57,7 +57,7 @@ fn what_never_happened_counts_as_later_than_all_else() {
 
 #[test]
 fn a_deviations_interval_is_that_of_chi_square() {
-    // Ten repeats: from 0.688 to 1.826 of the deviation.
+    // Ten repeats: 0.688 to 1.826 times the deviation.
     let ten = [9.0, 9.2, 9.4, 9.6, 9.8, 10.2, 10.4, 10.6, 10.8, 11.0];
     let relative = spread(&ten).relative_sd().expect("a deviation");
     about(relative.value, 0.06992);

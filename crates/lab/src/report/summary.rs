@@ -1,4 +1,4 @@
-//! `summary.md`: tables that stand by themselves.
+//! `summary.md`: self-contained tables.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn text(results: &Results) -> String {
     text
 }
 
-/// What was run, where, and how to repeat it.
+/// The experiment, its machine, and the command to repeat it.
 fn about(results: &Results, scenario: Scenario) -> String {
     let experiment = results.experiment;
     let machine = &experiment.machine;
@@ -101,12 +101,12 @@ fn write_goals(text: &mut String, results: &Results, scenario: Scenario) {
     text.push('\n');
 }
 
-/// The load of a goal; that of the connections' varies within the goal.
+/// The load of a goal; in the scenario `connections` the number of connections varies within a goal.
 pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
     if scenario == Scenario::Connections { words::load_of_all(load) } else { words::load(load) }
 }
 
-/// Leno over each other target.
+/// Leno relative to each other target.
 fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
     let targets = results.targets(scenario);
     let others: Vec<TargetKind> = targets.iter().copied().filter(|target| !target.is_leno()).collect();
@@ -138,7 +138,7 @@ fn write_row(text: &mut String, cells: &[String]) {
     let _ = writeln!(text, "| {} |", cells.join(" | "));
 }
 
-/// Text that neither ends a table's cell nor is markup.
+/// Escapes text that would end a table's cell or is markup.
 fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The full table of a scenario, as text in cells, for Markdown and HTML alike.
+//! The full table of a scenario as text cells, for both Markdown and HTML.
 
 use crate::experiment::record::{Scenario, TargetKind};
 
@@ -11,10 +11,10 @@ use super::words;
 /// A table; every row has a cell for each column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Table {
-    /// Names with units. The first is that of the target.
+    /// Names with units. The first column names the target.
     pub(super) columns: Vec<String>,
     pub(super) sections: Vec<Section>,
-    /// Targets without figures, and why.
+    /// Targets without figures, and the reasons.
     pub(super) skipped: Vec<(TargetKind, String)>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Section {
     pub(super) rows: Vec<(TargetKind, Vec<String>)>,
 }
 
-/// A column's name and what it shows.
+/// A column's name and content.
 type Column<'a> = (String, Box<dyn Fn(&Group) -> String + 'a>);
 
 pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
@@ -83,7 +83,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
     columns
 }
 
-/// The columns where no calls are made.
+/// The columns for scenarios without calls.
 fn of_bytes<'a>() -> Vec<Column<'a>> {
     let with_range = |name: &str, figure: Figure| -> Column<'a> {
         (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread(figure))))
@@ -98,7 +98,7 @@ fn of_bytes<'a>() -> Vec<Column<'a>> {
     ]
 }
 
-/// The columns that only some scenarios have.
+/// The columns of some scenarios only.
 fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::FastFail => {
@@ -121,7 +121,7 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     }
 }
 
-/// With its range where that says more than the median: whoever balances connections has all or nothing.
+/// With its range if that is more informative than the median: targets that balance connections have all or nothing.
 fn share(spread: Option<Spread>) -> String {
     let wide = spread.is_some_and(|spread| spread.max - spread.min > 5.0);
     if wide { figures::with_range(spread) } else { figures::median(spread) }

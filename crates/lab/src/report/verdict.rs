@@ -1,4 +1,4 @@
-//! What an experiment says of each target, in a figure and in one sentence.
+//! The result of each target, as a figure and in one sentence.
 
 use crate::chart::number::significant;
 use crate::experiment::record::{Scenario, TargetKind};
@@ -9,34 +9,34 @@ use super::ratio::ratio;
 use super::spread::{Estimate, Spread};
 use super::words;
 
-/// How a target bears what the scenario does to it.
+/// How a target copes with the scenario's fault.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     /// Larger is worse.
     pub(super) value: f64,
     /// With its unit.
     pub(super) figure: String,
-    /// Where and from what.
+    /// The load and the basis of the figure.
     pub(super) detail: String,
     pub(super) certainty: Certainty,
 }
 
-/// What the noise allows to say of an outcome.
+/// The certainty of an outcome, given the noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Certainty {
-    /// What the figure says.
+    /// The figure is certain.
     Told,
-    /// It cannot be told from what it is compared with, which no backend or fewer connections disturb; so uncertain is it, as
-    /// a part of 1.
+    /// The outcome cannot be distinguished from its reference, in which there is no fault or only the fewest
+    /// connections; the uncertainty, as a fraction of 1.
     Same(f64),
-    /// Nothing, with so few repeats.
+    /// Undecided: too few repeats.
     TooFew,
 }
 
-/// Shares of the calls that differ by more from repeat to repeat are a matter of luck.
+/// If shares differ by more than this between repeats, they depend on luck.
 const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
 
-/// What [`outcome`] counts.
+/// The name of the figure in [`outcome`].
 pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
     match scenario {
         Scenario::SlowPod => "tail under failure",
@@ -49,7 +49,7 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
     }
 }
 
-/// The worst that `target` shows under `load`, or with any number of connections where that is what varies.
+/// The worst result of `target` under `load`, or with any number of connections if that is the varied parameter.
 pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> Option<Outcome> {
     let same_load = |group: &Group| match scenario {
         Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
@@ -92,7 +92,7 @@ impl Outcome {
         Some(Self::plain(spread, format!("{}\u{a0}µs", significant(spread.median)), "of all proxies together"))
     }
 
-    /// The p99 of `group` over that of `base`.
+    /// The p99 of `group` relative to that of `base`.
     fn of_p99(base: &Group, group: &Group, place: &str) -> Option<Self> {
         let ratio = ratio(group, base, figures::p99_ms)?;
         let [from, to] = [base, group].map(|group| figures::median(group.spread(figures::p99_ms)));
@@ -108,7 +108,7 @@ impl Outcome {
         })
     }
 
-    /// The median would only say that most connections are lucky.
+    /// The median would hide the unlucky connections, since most are lucky.
     fn share_by_luck(spread: Spread) -> Self {
         let [least, most] = [spread.min, spread.max].map(significant);
         Self {
@@ -120,7 +120,7 @@ impl Outcome {
     }
 }
 
-/// p99 beside the healthy one.
+/// p99 compared with the healthy one.
 fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     let healthy = results.healthy(group).filter(|_| group.skew_ms > 0)?;
     if is_request_level(results, group.target) == Some(false) {
@@ -129,7 +129,8 @@ fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(healthy, group, &format!("at {}\u{a0}ms", group.skew_ms))
 }
 
-/// p99 beside that over the fewest connections; none of who balances those, since where a few of them go is luck.
+/// p99 compared with that over the fewest connections; `None` for targets that balance connections, because the path of
+/// a few connections depends on luck.
 fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     let fewest = results.fewest_connections(group).filter(|fewest| fewest.load != group.load)?;
     let share = fewest.spread(figures::share_percent)?;
@@ -138,8 +139,7 @@ fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
 }
 
-/// p99 of who balances connections: the median would only say that most connections are lucky, so the
-/// unluckiest repeat counts.
+/// p99 of a target that balances connections: the worst repeat, because the median would hide the unlucky connections.
 fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
     let value = spread.max / base;
@@ -153,21 +153,21 @@ fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     .filter(|_| value.is_finite())
 }
 
-/// Whether a target spreads the calls of one connection over the backends, as its runs show; none when no run
-/// can show it: that needs one connection and backends that are all well.
+/// Whether a target distributes the calls of one connection over the backends, according to its runs. `None` if no run
+/// can show it: that needs one connection and healthy backends.
 pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
     let tells = |group: &&Group| {
         let well = matches!(group.scenario, Scenario::SlowPod | Scenario::Connections) && group.skew_ms == 0;
         group.target == target && group.load.connections == 1 && well
     };
     let group = results.groups.iter().find(tells)?;
-    // Of two backends and more, one that has all or nothing is chosen by connection.
+    // With two or more backends, a share of all or nothing means that the target chooses by connection.
     let spread = |share: f64| (0.01..0.99).contains(&share);
     group.alive().next()?;
     Some(group.alive().all(|run| spread(run.slow_share)))
 }
 
-/// The load that the headline is about: a closed loop before an open one, few connections before many.
+/// The load for the headline: a closed loop before an open one, few connections before many.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     results.loads(scenario).into_iter().next()
 }
@@ -221,12 +221,12 @@ fn connections(results: &Results) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
-/// Which of Leno's targets is of the same kind as another: a mesh beside what speaks TLS.
+/// Leno's target of the same kind as another: the mesh for targets with TLS.
 fn own_beside(other: TargetKind) -> TargetKind {
     if other.has_tls() { TargetKind::LenoMesh } else { TargetKind::Leno }
 }
 
-/// Leno's figure over another target's in the same repeats: `(what, ratio)`.
+/// Leno's figure relative to another target's in the same repeats: `(what, ratio)`.
 pub(super) fn beside(
     results: &Results,
     scenario: Scenario,

@@ -1,11 +1,11 @@
-//! The names of things, as the report writes them.
+//! The report's names for things.
 
 use crate::chart::{Color, Dash, Style, number};
 use crate::experiment::record::{Experiment, Scenario, TargetKind};
 
 use super::group::{Load, Marks};
 
-/// What a target is, in a few words.
+/// A target in a few words.
 pub(super) fn target_is(target: TargetKind) -> &'static str {
     match target {
         TargetKind::Direct => "no proxy",
@@ -20,7 +20,7 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
     }
 }
 
-/// The same look for a target in all charts.
+/// The style of a target, the same in all charts.
 pub(super) fn style(target: TargetKind) -> Style {
     let (color, dash) = match target {
         TargetKind::Leno => return Style { color: Color::Blue, dash: Dash::Solid, strong: true },
@@ -48,7 +48,7 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
     }
 }
 
-/// What happens, in one sentence.
+/// The scenario in one sentence.
 pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String {
     let backends = experiment.backends;
     match scenario {
@@ -66,7 +66,7 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
     }
 }
 
-/// What is counted by the second.
+/// The unit that is counted per second.
 pub(super) fn rate_name(scenario: Scenario) -> &'static str {
     if scenario == Scenario::Handshakes { "handshakes/s" } else { "calls/s" }
 }
@@ -89,7 +89,7 @@ pub(super) fn load(load: Load) -> String {
     }
 }
 
-/// Several loads, at once where they only differ in their connections.
+/// Several loads; combined if they differ only in their connections.
 pub(super) fn loads(loads: &[Load]) -> String {
     let Some((first, others)) = loads.split_first() else {
         return "no load".to_owned();
@@ -101,7 +101,7 @@ pub(super) fn loads(loads: &[Load]) -> String {
     format!("{} connections, {}", counts.join(", "), load_of_all(*first))
 }
 
-/// What tells a load from the others beside it.
+/// The parts of a load that distinguish it from the others beside it.
 pub(super) fn load_among(one: Load, loads: &[Load]) -> String {
     match one.rate_per_s {
         _ if vary_in_connections(loads) => number::grouped(one.connections.into()),
@@ -110,12 +110,12 @@ pub(super) fn load_among(one: Load, loads: &[Load]) -> String {
     }
 }
 
-/// Whether loads differ in nothing but their connections.
+/// Whether loads differ only in their connections.
 pub(super) fn vary_in_connections(loads: &[Load]) -> bool {
     loads.windows(2).all(|pair| (pair[0].rate_per_s, pair[0].concurrency) == (pair[1].rate_per_s, pair[1].concurrency))
 }
 
-/// What loads of any number of connections have in common.
+/// The common parts of loads with any number of connections.
 pub(super) fn load_of_all(load: Load) -> String {
     match load.rate_per_s {
         None => format!("{} calls in flight, closed loop", number::grouped(load.concurrency.into())),
@@ -123,7 +123,7 @@ pub(super) fn load_of_all(load: Load) -> String {
     }
 }
 
-/// What makes figures doubtful, in words: `ceiling 10/10`, `disturbed 2/10`, `12 errors`.
+/// The circumstances that make figures doubtful, in words: `ceiling 10/10`, `disturbed 2/10`, `12 errors`.
 pub(super) fn marks(marks: Marks) -> String {
     let Marks { runs, at_ceiling, disturbed, dead, errors } = marks;
     let of_runs = |count: usize, what: &str| (count > 0).then(|| format!("{what} {count}/{runs}"));
@@ -133,7 +133,7 @@ pub(super) fn marks(marks: Marks) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Where the pod's share of the calls is named.
+/// The name of the faulty pod in figures about its share.
 pub(super) fn pod(scenario: Scenario) -> &'static str {
     if scenario == Scenario::FastFail { "failing pod" } else { "slow pod" }
 }

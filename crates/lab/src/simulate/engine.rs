@@ -1,7 +1,7 @@
 //! A discrete-event simulation of clients, their balancers and the servers, in virtual time.
 //!
-//! Everything follows from one seed. Nothing happens between events, so seconds of simulated traffic
-//! take a fraction of one; what is kept does not grow with the number of calls.
+//! Everything follows from one seed. Nothing happens between events, so seconds of simulated traffic take a fraction of
+//! a second; memory does not grow with the number of calls.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ use super::service_time::exponential;
 use super::tally::Tally;
 use super::timeline::Timeline;
 
-/// How long a probe and its answer are on their way.
+/// Travel time of a probe and its answer together.
 const PROBE_NS: u64 = 200_000;
 
-/// What is simulated.
+/// The parameters of a simulation.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub(super) servers: Vec<Behaviour>,
     pub(super) methods: Vec<Method>,
     pub(super) load: Load,
     pub(super) balancer: Kind,
-    /// Proxies that share the servers, each with a balancer of its own and an equal part of the load.
+    /// Proxies that share the servers. Each has its own balancer and an equal share of the load.
     pub(super) clients: usize,
     pub(super) seed: u64,
 }
@@ -35,17 +35,17 @@ struct Call {
     client: u32,
     method: u32,
     started_ns: u64,
-    /// Calls that were open at its server when it came.
+    /// Calls that were open at its server when it arrived.
     found_open: u32,
     failed: bool,
     ticket: Ticket,
 }
 
-/// A simulation that stands still until it is told to run on.
+/// A simulation that is paused until it is told to continue.
 pub(super) struct Simulation {
-    /// To be changed while it stands still.
+    /// May be changed while the simulation is paused.
     pub(super) load: Load,
-    /// What came of the calls since the tally was last cleared.
+    /// The results of the calls since the tally was last cleared.
     pub(super) tally: Tally,
     pub(super) timeline: Timeline,
     servers: Vec<Server>,
@@ -83,7 +83,7 @@ impl Simulation {
         simulation
     }
 
-    /// Makes `servers` the endpoints of every client; there must be some, ascending.
+    /// Makes `servers` the endpoints of every client; they must be ascending, and at least one.
     pub(super) fn set_endpoints(&mut self, servers: &[usize]) {
         let now = self.now();
         for client in &mut self.clients {
@@ -91,17 +91,17 @@ impl Simulation {
         }
     }
 
-    /// What a server does with calls from now on.
+    /// A server's behaviour from now on.
     pub(super) fn behaviour(&mut self, server: usize) -> &mut Behaviour {
         &mut self.servers[server].behaviour
     }
 
-    /// What the first client's balancer thinks of a server.
+    /// The first client's view of a server.
     pub(super) fn state(&self, server: usize) -> &'static str {
         self.clients[0].state(self.now(), server)
     }
 
-    /// Calls and streams of each server that have not ended.
+    /// Open calls and streams of each server.
     pub(super) fn open(&self) -> impl Iterator<Item = u32> {
         self.servers.iter().map(|server| server.open)
     }
@@ -111,7 +111,7 @@ impl Simulation {
         self.now_ns as f64 / 1e9
     }
 
-    /// Clears the tally, runs, and so leaves what came of just this time.
+    /// Clears the tally and runs, so that the tally covers exactly this time.
     pub(super) fn measure_for(&mut self, seconds: f64) {
         self.tally.clear();
         self.run_for(seconds);
@@ -208,7 +208,7 @@ impl Simulation {
         self.now_ns + (ms * 1e6) as u64
     }
 
-    /// A worker begins with a call.
+    /// A worker begins a call.
     fn work(&mut self, key: u32) {
         let call = &self.calls[key as usize];
         let occupying_ms = self.servers[call.ticket.server].behaviour.occupying_ms;

@@ -1,4 +1,4 @@
-//! How Leno's policies fare against simulated servers. A failure names its seed.
+//! Leno's policies with simulated servers. A failure names its seed.
 
 use leno_model::balance::Policy;
 
@@ -15,7 +15,7 @@ fn setup(policy: Policy, servers: Vec<Behaviour>, load: Load, seed: u64) -> Setu
     Setup { servers, methods, load, balancer: Kind::Leno(policy), clients: 1, seed }
 }
 
-/// Five healthy servers, but for what `change` does to them.
+/// Five healthy servers, modified by `change`.
 fn five(change: impl FnOnce(&mut [Behaviour])) -> Vec<Behaviour> {
     let mut servers = vec![Behaviour::healthy(32); 5];
     change(&mut servers);
@@ -196,13 +196,13 @@ fn removed_endpoints_get_no_calls_and_those_in_flight_end() {
             for removed in 0..5 {
                 let others: Vec<usize> = (0..5).filter(|server| *server != removed).collect();
                 simulation.set_endpoints(&others);
-                // Longer than any call takes, so that all that ends later began after the removal.
+                // Longer than any call takes, so that all later ends belong to calls after the removal.
                 simulation.run_for(1.0);
                 simulation.measure_for(1.0);
                 let share = simulation.tally.shares()[removed];
                 assert!(share == 0.0, "{policy}, seed {seed}: {share}");
             }
-            // From a closed loop to an open one without arrivals: no new calls.
+            // Change from a closed loop to an open one without arrivals: no new calls.
             simulation.load = Load::Open { calls_per_s: 0.0 };
             simulation.run_for(10.0);
             assert!(simulation.open().all(|open| open == 0), "{policy}, seed {seed}");

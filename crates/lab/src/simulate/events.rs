@@ -1,24 +1,24 @@
-//! What happens next: events in the order of their times, and of their making where times are equal.
+//! The queue of events, ordered by time, and by creation at equal times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens at a moment. Calls are named by their key in the engine's slab.
+/// An event. Calls are named by their key in the engine's slab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// The next call of an open loop.
     Arrival,
-    /// A server's worker is done with a call.
+    /// A server's worker has finished a call.
     WorkDone { call: u32 },
-    /// A client has a call's answer, or the first of a stream's.
+    /// A client receives a call's answer, or the first answer of a stream.
     Answer { call: u32 },
-    /// A stream that has been answered ends.
+    /// An answered stream ends.
     StreamEnd { call: u32 },
-    /// A client has the answer to a probe.
+    /// A client receives the answer to a probe.
     ProbeAnswer { client: u32, server: u32 },
 }
 
-/// The events to come.
+/// The pending events.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -31,7 +31,7 @@ impl Events {
         self.heap.push(Reverse((at_ns, self.number, event)));
     }
 
-    /// Takes the next event, unless it comes after `end_ns`.
+    /// Takes the next event, unless it is after `end_ns`.
     pub(super) fn pop_until(&mut self, end_ns: u64) -> Option<(u64, Event)> {
         let Reverse((at_ns, _, _)) = self.heap.peek()?;
         if *at_ns > end_ns {

@@ -1,26 +1,26 @@
-//! Who calls, and what.
+//! The load: callers and methods.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::service_time::ServiceTime;
 
-/// Who calls.
+/// The pattern of calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Load {
-    /// So many callers, each with one call at a time.
+    /// This many callers, each with one call at a time.
     Closed { callers: usize },
-    /// Calls arrive by chance (Poisson), whether or not earlier ones have ended.
+    /// Calls arrive at random (Poisson), whether or not earlier calls have ended.
     Open { calls_per_s: f64 },
 }
 
-/// One kind of call.
+/// A method.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Method {
-    /// How often it is called, relative to the others.
+    /// Its frequency relative to the others.
     pub(super) weight: f64,
     pub(super) service: ServiceTime,
-    /// The mean time that a stream stays open after its first answer; none for a call of one answer.
+    /// Mean time that a stream stays open after its first answer; `None` for unary calls.
     pub(super) open_s: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Method {
     }
 }
 
-/// A load as people write it, possibly relative to what the healthy servers can do.
+/// A load as users write it, possibly relative to the capacity of the healthy servers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadSpec {
     /// `closed:200`: 200 callers, each with one call at a time.
@@ -39,12 +39,12 @@ pub enum LoadSpec {
         /// Callers, at least 1.
         callers: usize,
     },
-    /// `open:60%`: calls arrive by chance at this part of the healthy servers' capacity.
+    /// `open:60%`: calls arrive at random at this fraction of the healthy servers' capacity.
     Share {
         /// Above 0, below 100.
         percent: f64,
     },
-    /// `open:2000/s`: calls arrive by chance at this rate.
+    /// `open:2000/s`: calls arrive at random at this rate.
     Rate {
         /// Above 0.
         calls_per_s: f64,
@@ -52,7 +52,7 @@ pub enum LoadSpec {
 }
 
 impl LoadSpec {
-    /// The load on servers of which the healthy ones can answer `capacity_per_s` calls.
+    /// The load for healthy servers with a capacity of `capacity_per_s` calls.
     pub(super) fn load(self, capacity_per_s: f64) -> Load {
         match self {
             Self::Closed { callers } => Load::Closed { callers },
@@ -61,8 +61,8 @@ impl LoadSpec {
         }
     }
 
-    /// Workers for each server: in a closed loop all callers find room on the healthy ones, with a
-    /// quarter to spare; in an open loop few enough that queues form.
+    /// Workers of each server. In a closed loop all callers find room on the healthy servers, with a quarter to spare;
+    /// in an open loop there are few enough that queues form.
     pub(super) fn workers(self, healthy: usize) -> usize {
         match self {
             Self::Closed { callers } => (callers * 5).div_ceil(healthy * 4).max(2),

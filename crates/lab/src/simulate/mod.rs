@@ -1,17 +1,17 @@
 //! `leno lab simulate`: the balancers alone, in simulated time.
 //!
-//! The same decisions that the proxy makes, against servers that are made of random numbers. It
-//! takes seconds where the real programs take hours, and the same seed gives the same figures everywhere;
-//! what it cannot show is the cost of the proxy itself and the noise of real machines.
+//! Balancers make the same decisions as in the proxy, for servers with random service times. A simulation takes seconds
+//! instead of hours, and equal seeds give equal figures everywhere. It cannot show the cost of the proxy itself or the
+//! noise of real machines.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `engine`, `events` | clients, calls and what happens when |
-//! | `server`, `service_time`, `load` | who serves, for how long, who calls |
-//! | `balancers` | what is compared |
-//! | `tally`, `timeline` | what is counted |
-//! | `scenarios` | what the balancers are put through, and their goals |
-//! | `row`, `table`, `plots` | how it is shown |
+//! | `engine`, `events` | clients, calls and the order of events |
+//! | `server`, `service_time`, `load` | servers, their service times, and callers |
+//! | `balancers` | the balancers in comparison |
+//! | `tally`, `timeline` | the counted results |
+//! | `scenarios` | the scenarios and their goals |
+//! | `row`, `table`, `plots` | the output |
 
 mod balancers;
 mod engine;
@@ -44,54 +44,54 @@ use service_time::ServiceTime;
 /// Options of `leno lab simulate`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// What the balancers are put through
+    /// Scenarios to run
     #[arg(value_enum, required = true)]
     pub scenarios: Vec<Scenario>,
-    /// Balancers to compare: latency, p2c-peak-ewma (as Linkerd), p2c-least-request (as Envoy), prequal,
+    /// Balancers to compare: latency, p2c-peak-ewma (as in Linkerd), p2c-least-request (as in Envoy), prequal,
     /// least-request, round-robin, random [default: the first four and round-robin]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub balancers: Vec<Kind>,
     /// Median service times of the healthy endpoints
     #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "5", value_parser = positive)]
     pub median_ms: Vec<f64>,
-    /// How much slower the slow endpoint is
+    /// Additional latency of the slow endpoint
     #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "10,20,50,100,200,500", value_parser = positive)]
     pub skew_ms: Vec<f64>,
-    /// Where the slow endpoint loses its time
+    /// Part of the slow endpoint that loses the time
     #[arg(long, value_enum, default_value_t = SlowBy::Added)]
     pub slow_by: SlowBy,
-    /// Loads such as closed:200, open:60% (of what the healthy endpoints can do) or open:2000/s
+    /// Loads such as closed:200, open:60% (of the healthy endpoints' capacity) or open:2000/s
     #[arg(long, value_delimiter = ',', value_name = "LOADS")]
     pub load: Vec<LoadSpec>,
     /// Numbers of endpoints
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub endpoints: Vec<u32>,
-    /// Calls that an endpoint works on at a time [default: fits the load]
+    /// Calls that an endpoint processes at a time [default: fits the load]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub workers: Option<u32>,
     /// Runs of each case, with seeds 1 to N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
-    /// Simulated seconds that are measured
+    /// Simulated seconds to measure
     #[arg(long, value_name = "S", default_value = "5", value_parser = positive)]
     pub seconds: f64,
-    /// Service times from a file of lines `ms count`, in place of --median-ms
+    /// File of service times in lines `ms count`, instead of --median-ms
     #[arg(long, value_name = "FILE")]
     pub service_times: Option<PathBuf>,
-    /// Write results.jsonl, tables.md and plots into this directory
+    /// Directory for results.jsonl, tables.md and plots
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What was read from `service_times`.
+    /// The content of `service_times`.
     #[arg(skip)]
     read: Option<ServiceTime>,
 }
 
-/// Where a slow endpoint loses its time.
+/// The part of a slow endpoint that loses the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SlowBy {
-    /// After the worker is done, as behind a slow link: its capacity stays
+    /// After the worker has finished, as behind a slow link: the capacity stays
     Added,
-    /// In the worker, as on a slow processor: its capacity shrinks
+    /// In the worker, as on a slow processor: the capacity shrinks
     Occupying,
 }
 
@@ -118,7 +118,7 @@ impl Options {
         self.endpoints.iter().map(|endpoints| *endpoints as usize)
     }
 
-    /// A small, a middling and a large one of the skews asked for.
+    /// A small, a medium and a large one of the requested skews.
     fn few_skews(&self) -> Vec<f64> {
         let mut few = self.skew_ms.clone();
         let middle = few.len() / 2;
@@ -149,8 +149,8 @@ impl Options {
 /// Runs the scenarios, and writes a table for people to `out`.
 ///
 /// # Errors
-/// [`Usage`](crate::error::Error::Usage) when the service times make no sense,
-/// [`Io`](crate::error::Error::Io) when a file cannot be read or written.
+/// [`Usage`](crate::error::Error::Usage) if the service times are invalid, [`Io`](crate::error::Error::Io) if a file
+/// cannot be read or written.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let mut options = options.clone();
     if let Some(path) = &options.service_times {

@@ -5,22 +5,22 @@ use serde::Serialize;
 use super::balancers::Kind;
 use super::scenarios::Scenario;
 
-/// What came of one balancer in one case, all seeds together.
+/// The result of one balancer in one case, all seeds together.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     #[serde(serialize_with = "scenario_name")]
     pub(super) scenario: Scenario,
-    /// What the rows of one table have in common.
+    /// The common parameters of one table's rows.
     pub(super) setting: String,
-    /// What differs between its rows, besides the balancer.
+    /// The parameter that differs between rows, besides the balancer.
     pub(super) case: String,
-    /// The case as a number: how much slower, or how many calls; 0 where there is no such number.
+    /// The case as a number: the skew, or the number of calls; 0 if there is no such number.
     pub(super) x: f64,
     #[serde(serialize_with = "balancer_name")]
     pub(super) balancer: Kind,
     pub(super) figures: Vec<Figure>,
     pub(super) goals: Vec<Goal>,
-    /// The part of the calls that the server in question got in each tenth of a second.
+    /// Fraction of the calls that the server in question got, in each tenth of a second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) share_by_100ms: Vec<f64>,
 }
@@ -29,11 +29,11 @@ pub(super) struct Row {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Figure {
     pub(super) name: &'static str,
-    /// None where there is no such number, as the time to a recovery that did not come.
+    /// `None` if there is no value, such as the time to a recovery that did not happen.
     pub(super) value: Option<f64>,
 }
 
-/// What a balancer should reach, and whether it did.
+/// A goal of a balancer, and whether it was reached.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Goal {
     pub(super) what: String,
@@ -46,7 +46,7 @@ impl Row {
         Self { scenario, setting, case, x: 0.0, balancer, figures, goals, share_by_100ms }
     }
 
-    /// The case as a number.
+    /// Sets the case as a number.
     pub(super) fn at(self, x: f64) -> Self {
         Self { x, ..self }
     }
@@ -61,7 +61,7 @@ impl Row {
         self
     }
 
-    /// The number of that name.
+    /// The figure with this name.
     pub(super) fn value(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|figure| figure.name == name).and_then(|figure| figure.value)
     }

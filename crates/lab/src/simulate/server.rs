@@ -1,30 +1,30 @@
-//! A simulated server: workers, a queue before them, and what is wrong with it.
+//! A simulated server: workers, a queue in front of them, and its fault.
 
 use std::collections::VecDeque;
 
 use super::balancers::Report;
 
-/// How long a failing call takes to fail.
+/// Time until a failing call fails.
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
-/// The latest answers that a server remembers, to tell probes of them.
+/// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// Of these, at most so many that found about as many calls as there are now make up what a probe is told.
+/// Most remembered answers, with about as many calls as now, on which a probe's report is based.
 const REPORTED_ANSWERS: usize = 9;
-/// Answers older than this say nothing to probes.
+/// Older answers are not reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
 
-/// What a server does with calls. May be changed while the simulation stands still.
+/// A server's behaviour. May be changed while the simulation is paused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Behaviour {
-    /// Calls that it works on at a time; the others wait in a queue.
+    /// Calls that it processes at a time; others wait in a queue.
     pub(super) workers: usize,
-    /// Time added to every answer after the worker is done, as a slow link or disk does.
+    /// Time added to every answer after the worker has finished, as by a slow link or disk.
     pub(super) added_ms: f64,
-    /// Time added to every call while it occupies its worker, as a slow processor does.
+    /// Time added to every call while it occupies its worker, as by a slow processor.
     pub(super) occupying_ms: f64,
-    /// The part of the calls that fail at once, 0 to 1.
+    /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,
-    /// How long its failures ask not to be called.
+    /// Pushback in its failures.
     pub(super) pushback_ms: Option<f64>,
 }
 
@@ -34,13 +34,13 @@ impl Behaviour {
     }
 }
 
-/// A server and the calls that are with it.
+/// A server and its calls.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) behaviour: Behaviour,
     busy: usize,
     queue: VecDeque<u32>,
-    /// Calls and streams sent to it that have not ended.
+    /// Open calls and streams.
     pub(super) open: u32,
     /// Its latest answers; the oldest is overwritten.
     answers: [Answer; REMEMBERED_ANSWERS],
@@ -51,7 +51,7 @@ pub(super) struct Server {
 struct Answer {
     at_ns: u64,
     latency_ms: f64,
-    /// Calls that were open when its call came.
+    /// Open calls when this call arrived.
     found_open: u32,
 }
 
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// A worker for `call`, or a place in the queue.
+    /// Gives `call` a worker, or a place in the queue.
     pub(super) fn take(&mut self, call: u32) -> bool {
         let free = self.busy < self.behaviour.workers;
         if free {
@@ -78,7 +78,7 @@ impl Server {
         free
     }
 
-    /// A worker is free; returns the call that it goes on with.
+    /// Frees a worker; returns the call that it takes next.
     pub(super) fn work_done(&mut self) -> Option<u32> {
         let next = self.queue.pop_front();
         if next.is_none() {
@@ -87,13 +87,13 @@ impl Server {
         next
     }
 
-    /// Remembers an answer to a call that found `found_open` others.
+    /// Records the answer to a call that found `found_open` others.
     pub(super) fn note_answer(&mut self, at_ns: u64, latency_ms: f64, found_open: u32) {
         self.answers[self.answered % REMEMBERED_ANSWERS] = Answer { at_ns, latency_ms, found_open };
         self.answered += 1;
     }
 
-    /// What it tells a probe about itself.
+    /// Its report to a probe.
     pub(super) fn report(&self, now_ns: u64) -> Report {
         let alike = (self.open / 4).max(1);
         let latency_ms = self
@@ -102,7 +102,7 @@ impl Server {
         Report { in_flight: self.open, latency_ms }
     }
 
-    /// The median latency of the latest answers that `count`.
+    /// The median latency of the latest answers for which `count` is true.
     fn median_ms(&self, now_ns: u64, count: impl Fn(&Answer) -> bool) -> Option<f64> {
         let latest_first = (0..self.answered).rev().take(REMEMBERED_ANSWERS);
         let answers = latest_first

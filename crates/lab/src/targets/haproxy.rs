@@ -10,9 +10,9 @@ use crate::child::{Child, Launch, find_program, free_address};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 
-/// The line that installs it on Debian and Ubuntu.
+/// The command that installs it on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install haproxy";
-/// On both sides of TLS: one version, one cipher suite.
+/// For TLS on both sides: one version, one cipher suite.
 const TLS: &str = "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 verify required";
 
 /// Starts it alone.
@@ -32,7 +32,7 @@ pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: None })
 }
 
-/// What it says of itself, without its advertisement.
+/// Its version line, without the advertisement.
 pub(super) fn version() -> Result<String> {
     let line = version_line("haproxy", &program()?, &["-v"])?;
     Ok(line.split(" - ").next().unwrap_or(&line).to_owned())
@@ -42,9 +42,9 @@ fn program() -> Result<PathBuf> {
     find_program("haproxy").ok_or(Error::MissingProgram { program: "haproxy", install: INSTALL })
 }
 
-/// One thread, nothing logged, connections to the backends shared as far as they go: HAProxy at its fastest.
+/// HAProxy at its fastest: one thread, no log, connections to the backends shared as far as possible.
 ///
-/// It verifies certificates by their authority; it cannot compare URIs in them.
+/// It verifies certificates by their authority only, because it cannot compare URI names.
 fn config(hop: &Hop<'_>) -> String {
     let mode = if hop.downstream.wire == Wire::Opaque { "tcp" } else { "http" };
     let bind = bind_options(hop.downstream.wire, hop.downstream.tls);

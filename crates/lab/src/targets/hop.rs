@@ -1,4 +1,4 @@
-//! One proxy process, whatever its program: where it listens, whom it forwards to, and what is spoken on both sides.
+//! One proxy process of any program: its address, its upstreams, and the protocol on both sides.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,21 +9,21 @@ use crate::error::Result;
 use crate::experiment::record::Protocol;
 use crate::tls::Credentials;
 
-/// What is spoken on one side of a proxy.
+/// The protocol on one side of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     Http1,
     Http2,
-    /// Bytes that the proxy does not look at.
+    /// Bytes that the proxy does not parse.
     Opaque,
 }
 
 /// Mutual TLS on one side of a proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tls<'a> {
-    /// The proxy's own.
+    /// The proxy's own credentials.
     pub(super) credentials: &'a Credentials,
-    /// The SPIFFE id that the other side must have.
+    /// The SPIFFE id that the peer must have.
     pub(super) peer: &'a str,
 }
 
@@ -31,36 +31,36 @@ pub(super) struct Tls<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side<'a> {
     pub(super) wire: Wire,
-    /// None is in clear.
+    /// `None`: unencrypted.
     pub(super) tls: Option<Tls<'a>>,
 }
 
 /// One proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hop<'a> {
-    /// Of its log and its configuration, unique within a run.
+    /// Name of its log and its configuration, unique within a run.
     pub(super) name: &'a str,
     pub(super) listener: SocketAddr,
     pub(super) downstream: Side<'a>,
     pub(super) upstream: Side<'a>,
-    /// The addresses that it balances over.
+    /// The addresses over which it balances.
     pub(super) upstreams: &'a [SocketAddr],
-    /// For its configuration and its log.
+    /// Directory for its configuration and its log.
     pub(super) dir: &'a Path,
     /// The CPUs that it may use; empty for all.
     pub(super) cpus: &'a [usize],
 }
 
-/// A proxy that may not serve yet.
+/// A proxy that may not be ready yet.
 pub(super) struct Started {
     pub(super) child: Child,
     pub(super) listener: SocketAddr,
-    /// Where `/ready` is answered; none without such a page.
+    /// The address that serves `/ready`; `None` without such a page.
     pub(super) admin: Option<SocketAddr>,
 }
 
 impl Protocol {
-    /// How applications speak it.
+    /// The protocol between it and applications.
     pub(super) fn wire(self) -> Wire {
         match self {
             Self::Grpc => Wire::Http2,
@@ -69,7 +69,7 @@ impl Protocol {
         }
     }
 
-    /// How a mesh's proxies speak it to each other: HTTP/1.1 rides in HTTP/2.
+    /// The protocol between a mesh's proxies: HTTP/1.1 is carried in HTTP/2.
     pub(super) fn mesh_wire(self) -> Wire {
         match self {
             Self::Grpc | Self::Http1 => Wire::Http2,
@@ -79,7 +79,7 @@ impl Protocol {
 }
 
 impl Wire {
-    /// The protocol that TLS negotiates for it.
+    /// Its ALPN name in TLS.
     pub(super) fn alpn(self) -> Option<&'static str> {
         match self {
             Self::Http1 => Some("http/1.1"),
@@ -100,7 +100,7 @@ impl<'a> Side<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// The only proxy between clients and backends, all in clear.
+    /// The only proxy between clients and backends, unencrypted.
     pub(super) fn alone(name: &'a str, listener: SocketAddr, setting: &Setting<'a>) -> Self {
         let side = Side::in_clear(setting.protocol.wire());
         Self {

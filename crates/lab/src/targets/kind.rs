@@ -19,7 +19,7 @@ impl TargetKind {
         Self::Tunnel,
     ];
 
-    /// Whether it is a program that relays calls, and so has CPU time and memory of its own.
+    /// Whether it is a program that relays calls, and thus has CPU time and memory of its own.
     pub fn is_proxy(self) -> bool {
         !matches!(self, Self::Direct | Self::L4)
     }
@@ -29,17 +29,16 @@ impl TargetKind {
         matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh)
     }
 
-    /// Whether bytes cross the wire in TLS.
+    /// Whether bytes cross the network in TLS.
     pub fn has_tls(self) -> bool {
         self.is_mesh() || self == Self::Tunnel
     }
 
-    /// Whether it is ours.
     pub fn is_leno(self) -> bool {
         matches!(self, Self::Leno | Self::LenoMesh)
     }
 
-    /// What it is, in one line.
+    /// A one-line description.
     pub fn what(self) -> &'static str {
         match self {
             Self::Direct => "no proxy: each connection goes to one backend, at random",
@@ -54,7 +53,7 @@ impl TargetKind {
         }
     }
 
-    /// The line that installs it.
+    /// The command that installs it.
     pub fn install(self) -> &'static str {
         match self {
             Self::Direct | Self::Tunnel => "nothing to install",

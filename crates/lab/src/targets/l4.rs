@@ -1,9 +1,9 @@
-//! Netfilter rules as kube-proxy writes them: a new connection to the ClusterIP goes to one backend, each with the
-//! same probability, and stays there.
+//! Netfilter rules as kube-proxy writes them: a new connection to the ClusterIP goes to one backend, each with the same
+//! probability, and stays there.
 //!
-//! The rules live in a network namespace of the experiment's own, in which everything else of the experiment runs
-//! too; the machine's own rules are never touched. They exist only while this target is measured, because tracking
-//! connections would cost the other targets time as well.
+//! The rules exist in a separate network namespace, in which the whole experiment runs; the machine's own rules are
+//! never touched. They exist only while this target is measured, because connection tracking would slow the other
+//! targets too.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,28 +18,28 @@ use crate::child::{find_program, last_line};
 use crate::error::{Error, Result, io as io_error};
 use crate::experiment::record::TargetKind;
 
-/// The line that installs what it needs on Debian and Ubuntu.
+/// The command that installs its requirements on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install nftables iproute2 util-linux";
-/// Tells the program started in the namespace which one it must not be in.
+/// Environment variable for the program in the namespace: the namespace in which it must not be.
 const OUTSIDE: &str = "LENO_LAB_OUTSIDE_NAMESPACE";
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";
 /// Kubernetes' usual range for Services.
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
-/// The address of a Service that nobody listens on.
+/// The address of a Service; nothing listens on it.
 pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
 const TABLE: &str = "leno-lab";
-/// What goes wrong where neither root nor user namespaces are to be had, or the kernel has no nf_tables.
+/// The requirement that fails without root and user namespaces, or without nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
-/// The rules, while they are in force.
+/// The rules, in force until dropped.
 pub(super) struct Rules {
     nft: PathBuf,
 }
 
 impl Drop for Rules {
     fn drop(&mut self) {
-        // The namespace ends with the experiment and takes them along in any case.
+        // The end of the namespace removes the rules in any case.
         let _ = nft(&self.nft, &format!("delete table ip {TABLE}\n"));
     }
 }
@@ -47,22 +47,22 @@ impl Drop for Rules {
 /// Starts balancing connections to [`SERVICE`].
 ///
 /// # Errors
-/// When the experiment is not in a namespace of its own.
+/// If the experiment is not in its own namespace.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let rules = Rules::install(&rules(setting.backends))?;
     Ok(Target { kind: TargetKind::L4, addresses: vec![SERVICE], processes: Vec::new(), _rules: Some(rules) })
 }
 
-/// Sends connections to [`SERVICE`] to a proxy on this machine, which can ask where they wanted to go.
+/// Redirects connections to [`SERVICE`] to a proxy on this machine, which can query the original destination.
 ///
 /// # Errors
-/// When the experiment is not in a namespace of its own.
+/// If the experiment is not in its own namespace.
 pub(super) fn intercept(proxy: SocketAddr) -> Result<Rules> {
     Rules::install(&table(&format!("redirect to :{}", proxy.port())))
 }
 
 impl Rules {
-    /// Puts them in force.
+    /// Puts the rules in force.
     fn install(text: &str) -> Result<Self> {
         if !is_inside() {
             let what = "netfilter rules need a network namespace of their own; use leno lab run";
@@ -74,11 +74,10 @@ impl Rules {
     }
 }
 
-/// The version of nft and of the kernel, which does the work.
+/// The versions of nft and of the kernel, which does the work.
 ///
 /// # Errors
-/// When a program is missing, or the kernel refuses namespaces or the rules. They are tried in a namespace that
-/// ends at once.
+/// If a program is missing, or the kernel refuses namespaces or the rules. They are tried in a temporary namespace.
 pub(super) fn version() -> Result<String> {
     let (ip, nft) = (program("ip")?, program("nft")?);
     let namespace = namespace()?;
@@ -97,9 +96,9 @@ pub(crate) fn is_inside() -> bool {
     outside.is_some_and(|outside| own_namespace().is_ok_and(|own| own.as_os_str() != outside))
 }
 
-/// Becomes this program again, with the same arguments, in a network namespace of its own.
+/// Restarts this program, with the same arguments, in its own network namespace.
 ///
-/// The process id stays, and so does the terminal: Ctrl-C works as before.
+/// The process keeps its id and its terminal: Ctrl-C works as before.
 pub(crate) fn enter() -> Error {
     let become_it = || -> Result<io::Error> {
         let namespace = namespace()?;
@@ -146,7 +145,7 @@ fn program(name: &'static str) -> Result<PathBuf> {
     find_program(name).ok_or(Error::MissingProgram { program: name, install: INSTALL })
 }
 
-/// Clients are on this machine, so the rules stand where kube-proxy puts those for a node's own processes.
+/// Clients are on this machine, so the rules are in the chain that kube-proxy uses for a node's own processes.
 fn rules(backends: &[SocketAddr]) -> String {
     let choices: Vec<String> = backends
         .iter()
@@ -157,7 +156,7 @@ fn rules(backends: &[SocketAddr]) -> String {
     table(&format!("dnat to numgen random mod {count} map {{ {choices} }}"))
 }
 
-/// What becomes of connections to [`SERVICE`].
+/// The table that applies `verdict` to connections to [`SERVICE`].
 fn table(verdict: &str) -> String {
     format!(
         "\
@@ -182,7 +181,7 @@ fn run(what: &str, mut command: Command, input: &str) -> Result<()> {
     let mut run = || -> io::Result<Output> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A command that ended early says why itself.
+            // A command that ended early reports the reason itself.
             let _ = stdin.write_all(input.as_bytes());
         }
         child.wait_with_output()

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::{Protocol, TargetKind};
 use crate::manifest::{Endpoint, Service};
 
-/// The line that builds the program.
+/// The command that builds the program.
 pub(super) const BUILD: &str = "cargo build --release";
 
 /// Starts it on a directory with one Service.
@@ -34,7 +34,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::proxy(TargetKind::Leno, outbound, child))
 }
 
-/// A Service without endpoints that is called by the address that clients connect to, as h2load must.
+/// A Service without endpoints, called by the address to which clients connect, as h2load requires.
 pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'static> {
     Service {
         name: "backend",
@@ -53,7 +53,7 @@ pub(super) fn write_config(dir: &Path, service: &Service<'_>) -> Result<()> {
         .map_err(io("writing leno-proxy's configuration"))
 }
 
-/// What it says of itself.
+/// Its version line.
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let Program { path, mut args } = program(given)?;
     args.push("--version".into());
@@ -67,15 +67,15 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
 }
 
-/// A binary that `build` makes.
+/// A binary that `build` creates.
 ///
 /// # Errors
-/// When it was not built.
+/// If it was not built.
 pub(crate) fn built(path: PathBuf, build: &'static str) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build }) }
 }
 
-/// The binary given, or the one beside this program, or this program, which has the proxy in it but is larger.
+/// The binary given, or the one beside this program, or this program, which contains the proxy but is larger.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         return Ok(Program { path: built(path.to_owned(), BUILD)?, args: Vec::new() });

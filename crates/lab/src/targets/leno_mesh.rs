@@ -16,15 +16,16 @@ use crate::experiment::record::TargetKind;
 use crate::manifest::{Endpoint, Proxy, Service};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
 
-/// Without these the proxy has only one side.
+/// Options that a proxy with only one side lacks.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
-/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate of the authority.
+/// Starts all proxies. No call is made before every server-side proxy has been seen to require a certificate of the
+/// authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
     let started = backends.map(|(index, &backend)| start_server(index, backend, setting, &issuer));
-    // They start at the same time.
+    // Start them concurrently.
     let started: Vec<Server> = started.collect::<Result<_>>()?;
     let endpoints: Vec<Endpoint> = started.iter().map(Server::endpoint).collect();
     let mut servers = Vec::new();
@@ -36,7 +37,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let outbound = free_address()?;
     let options =
         [format!("--identity={CLIENT}"), format!("--issuer={}", issuer.display()), format!("--outbound={outbound}")];
-    // Bytes name nobody: the proxy learns where they wanted to go only when they are intercepted.
+    // Opaque bytes name no destination: the proxy learns the original destination only if connections are intercepted.
     let is_opaque = setting.protocol.wire() == Wire::Opaque;
     let address = if is_opaque { l4::SERVICE } else { outbound };
     let client_side = start_proxy("client-proxy", setting, outbound, address, &endpoints, options)?.wait()?;
@@ -55,10 +56,10 @@ pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> R
     Ok(ServerSide { target, server_name, client, alpn })
 }
 
-/// What it says of itself.
+/// Its version line.
 ///
 /// # Errors
-/// When it is missing, or has only one side.
+/// If it is missing, or supports only one side.
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let Program { path, mut args } = leno::program(given)?;
     args.push("--help".into());
@@ -71,7 +72,7 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
     leno::version(given)
 }
 
-/// A server-side proxy that may not serve yet.
+/// A server-side proxy that may not be ready yet.
 struct Server {
     backend: SocketAddr,
     inbound: SocketAddr,
@@ -80,13 +81,13 @@ struct Server {
 }
 
 impl Server {
-    /// How clients reach it.
+    /// Its endpoint for clients.
     fn endpoint(&self) -> Endpoint {
         let (inbound_port, tunnel_port) = (self.inbound.port(), self.tunnel.port());
         Endpoint { address: self.backend, proxy: Some(Proxy { identity: SERVER, inbound_port, tunnel_port }) }
     }
 
-    /// Where it terminates TLS for what applications speak on `wire`.
+    /// The address on which it terminates TLS for the protocol `wire`.
     fn secure(&self, wire: Wire) -> SocketAddr {
         if wire == Wire::Opaque { self.tunnel } else { self.inbound }
     }
@@ -99,7 +100,7 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
         format!("--issuer={}", issuer.display()),
         format!("--inbound={inbound}"),
         format!("--tunnel={tunnel}"),
-        // As the others, which let in nobody without a certificate.
+        // Like the other proxies, which require a certificate.
         "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let here = [Endpoint { address: backend, proxy: None }];
@@ -107,7 +108,7 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
     Ok(Server { backend, inbound, tunnel, started })
 }
 
-/// The directory of an authority of the run's own, and the client's credentials from it.
+/// Directory of a new authority for the run, and the client's credentials from it.
 fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     let issuer = setting.dir.join("ca");
     make_authority(&issuer)?;
@@ -115,7 +116,7 @@ fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     Ok((issuer, client))
 }
 
-/// Starts one on a directory with one Service, which is called by the address `service`.
+/// Starts a proxy on a directory with one Service, which is called by the address `service`.
 fn start_proxy<const N: usize>(
     name: &str,
     setting: &Setting<'_>,
@@ -135,7 +136,7 @@ fn start_proxy<const N: usize>(
     Ok(Started { child: Child::start(&launch, setting.dir)?, listener, admin: Some(admin) })
 }
 
-/// Lets `leno ca init` make an authority, anew for every run.
+/// Creates a new authority for every run with `leno ca init`.
 fn make_authority(dir: &Path) -> Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir).map_err(io(format!("removing {}", dir.display())))?;

@@ -1,7 +1,7 @@
 //! A mesh of HAProxy or Envoy: one proxy beside the client, which balances, and one in front of each backend, with
 //! mutual TLS between them.
 //!
-//! All proxies share the CPUs that a single one would have: what they cost is the sum.
+//! All proxies share the CPUs of a single proxy; the cost is their sum.
 
 use std::net::SocketAddr;
 
@@ -15,24 +15,25 @@ use crate::tls::{Authority, CLIENT, Credentials, SERVER, ensure_mutual_tls, spif
 /// Starts one proxy of the mesh.
 type StartHop = fn(&Hop<'_>) -> Result<Started>;
 
-/// A proxy in front of a backend, alone, and how clients of the mesh greet it.
+/// A proxy in front of a backend, alone, and what a client of the mesh needs to connect to it.
 pub(crate) struct ServerSide {
     /// The proxy.
     pub(crate) target: Target,
-    /// Whom clients ask for (SNI).
+    /// The server name (SNI) for clients.
     pub(crate) server_name: String,
-    /// What a client shows.
+    /// The credentials of a client.
     pub(crate) client: Credentials,
-    /// The protocol that clients ask for.
+    /// The ALPN protocol for clients.
     pub(crate) alpn: Option<&'static str>,
 }
 
-/// Starts them all. Nobody is served before every server-side proxy was seen to want a certificate of the authority.
+/// Starts all proxies. No call is made before every server-side proxy has been seen to require a certificate of the
+/// authority.
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
     let started = backends.map(|(index, backend)| start_server(index, backend, setting, &server, start_hop));
-    // They start at the same time.
+    // Start them concurrently.
     let started: Vec<Started> = started.collect::<Result<_>>()?;
     let upstreams: Vec<SocketAddr> = started.iter().map(|started| started.listener).collect();
     let servers: Vec<Child> = started.into_iter().map(Started::wait).collect::<Result<_>>()?;
@@ -66,7 +67,7 @@ pub(super) fn start_server_side(
     Ok(ServerSide { target, server_name, client, alpn })
 }
 
-/// Of the calling and of the serving side, from an authority of the run's own.
+/// Credentials of the calling and of the serving side, from a new authority for the run.
 pub(super) fn credentials(setting: &Setting<'_>) -> Result<(Credentials, Credentials)> {
     let authority = Authority::create(&setting.dir.join("certificates"))?;
     Ok((authority.issue(CLIENT)?, authority.issue(SERVER)?))
@@ -92,7 +93,7 @@ pub(super) fn server_proxy(backend: usize) -> String {
     format!("server-proxy-{}", backend + 1)
 }
 
-/// Whom a client of the mesh asks for when it wants a backend's port.
+/// The server name that a client of the mesh sends for a backend's port.
 pub(super) fn server_name(backend: SocketAddr) -> String {
     format!("{}.leno.internal", backend.port())
 }

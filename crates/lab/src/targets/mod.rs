@@ -1,8 +1,8 @@
-//! What calls go through: proxies and netfilter rules in front of the backends, each as its users run it.
+//! The targets of calls: proxies and netfilter rules in front of the backends, each configured as its users run it.
 //!
-//! Every proxy has one worker thread. One alone speaks the backends' protocol without TLS on both sides; in a mesh
-//! calls go through two, with mutual TLS between them. Where a default would hold a proxy back here, and not where
-//! it is used, its configuration lifts it.
+//! Every proxy has one worker thread. A proxy alone uses the backends' protocol without TLS on both sides; in a mesh
+//! calls pass two proxies, with mutual TLS between them. Where a default would slow a proxy down only in this lab, its
+//! configuration changes the default.
 
 mod direct;
 mod envoy;
@@ -27,28 +27,28 @@ use crate::load::Client;
 use crate::procfs::{self, Memory};
 pub(crate) use mesh::ServerSide;
 
-/// What a target is started with.
+/// The parameters of a target.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting<'a> {
-    /// Where the calls are to end up.
+    /// The final destinations of the calls.
     pub(crate) backends: &'a [SocketAddr],
-    /// What is spoken to them.
+    /// The backends' protocol.
     pub(crate) protocol: Protocol,
-    /// For its configuration and its log.
+    /// Directory for its configuration and its log.
     pub(crate) dir: &'a Path,
     /// The CPUs that it may use; empty for all.
     pub(crate) cpus: &'a [usize],
-    /// The leno-proxy binary; none for the one beside this program.
+    /// The leno-proxy binary; `None` for the one beside this program.
     pub(crate) leno_proxy: Option<&'a Path>,
 }
 
-/// A target that serves. Dropping it ends it and leaves nothing behind.
+/// A running target. Dropping it ends its processes and removes all traces.
 pub(crate) struct Target {
     /// Its kind.
     pub(crate) kind: TargetKind,
-    /// Where calls go; a connection may choose.
+    /// Addresses for calls; a connection may choose one.
     addresses: Vec<SocketAddr>,
-    /// The proxies; the first is the one that clients connect to.
+    /// The proxies; clients connect to the first.
     processes: Vec<Child>,
     _rules: Option<l4::Rules>,
 }
@@ -69,10 +69,10 @@ impl Target {
         }
     }
 
-    /// Starts only the proxy of a mesh, or the end of a tunnel, that is in front of `backend`.
+    /// Starts only the proxy of a mesh, or the end of a tunnel, in front of `backend`.
     ///
     /// # Errors
-    /// When `kind` has none.
+    /// If `kind` has none.
     pub(crate) fn start_server_side(
         kind: TargetKind,
         setting: &Setting<'_>,
@@ -92,18 +92,18 @@ impl Target {
         Self { kind, addresses: vec![address], processes: vec![process], _rules: None }
     }
 
-    /// A proxy that listens on `address`, and those in front of the backends.
+    /// A proxy that listens on `address`, and the proxies in front of the backends.
     fn mesh(kind: TargetKind, address: SocketAddr, client_side: Child, server_sides: Vec<Child>) -> Self {
         let processes = std::iter::once(client_side).chain(server_sides).collect();
         Self { kind, addresses: vec![address], processes, _rules: None }
     }
 
-    /// Where every connection may go.
+    /// The first address, for targets whose connections have no choice.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Client connections. Where connections choose a backend, `random` does.
+    /// Client connections. If connections choose a backend, `random` decides.
     pub(crate) fn clients(&self, connections: u32, random: &mut fastrand::Rng) -> Vec<Client> {
         (0..connections).map(|_| client(self.addresses[random.usize(..self.addresses.len())])).collect()
     }
@@ -113,32 +113,32 @@ impl Target {
         client(self.address())
     }
 
-    /// The process id of the proxy that clients connect to.
+    /// The process id of the proxy to which clients connect.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.processes.first().map(Child::pid)
     }
 
-    /// Fails when a proxy has ended.
+    /// Fails if a proxy has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
         self.processes.iter_mut().try_for_each(Child::ensure_running)
     }
 
-    /// The CPU time that all threads of all proxies have used so far; none without a proxy.
+    /// CPU time of all threads of all proxies; `None` without a proxy.
     pub(crate) fn cpu_time(&self) -> Result<Option<Duration>> {
         sum_of_cpu_times(&self.processes)
     }
 
-    /// The part of [`Target::cpu_time`] of the proxies in front of the backends; none without a mesh.
+    /// The part of [`Target::cpu_time`] of the proxies in front of the backends; `None` without a mesh.
     pub(crate) fn server_cpu_time(&self) -> Result<Option<Duration>> {
         self.processes.split_first().map_or(Ok(None), |(_, servers)| sum_of_cpu_times(servers))
     }
 
-    /// Lets the peak of every proxy's memory be counted from now on.
+    /// Resets the memory peak of every proxy.
     pub(crate) fn forget_peaks(&self) {
         self.processes.iter().for_each(|process| procfs::forget_peak(process.pid()));
     }
 
-    /// The memory of the proxy that clients connect to.
+    /// The memory of the proxy to which clients connect.
     pub(crate) fn memory(&self) -> Result<Option<Memory>> {
         self.pid().map(procfs::memory).transpose()
     }
@@ -150,26 +150,26 @@ impl Target {
     }
 }
 
-/// None of none.
+/// `None` without processes.
 fn sum_of_cpu_times(processes: &[Child]) -> Result<Option<Duration>> {
     let times: Vec<Duration> = processes.iter().map(|it| procfs::cpu_time(it.pid())).collect::<Result<_>>()?;
     Ok((!times.is_empty()).then(|| times.iter().sum()))
 }
 
-/// A client that names the address which it connects to.
+/// A client whose authority is the address to which it connects.
 fn client(address: SocketAddr) -> Client {
     Client { address, authority: address.to_string() }
 }
 
-/// Whether a target works by netfilter rules, which must not touch the machine's own.
+/// Whether a target uses netfilter rules, which must not touch the machine's own.
 pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
     kind == TargetKind::L4 || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
 }
 
-/// What the target's program says of itself, in one line.
+/// The version line of the target's program.
 ///
 /// # Errors
-/// When the target cannot run here; the error says what to do about it.
+/// If the target cannot run here; the error names the remedy.
 pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<String> {
     match kind {
         TargetKind::Direct => Ok(direct::VERSION.to_owned()),

@@ -1,4 +1,4 @@
-//! A bare TLS tunnel on rustls, of the lab's own: what TLS costs without a proxy around it.
+//! The lab's own bare TLS tunnel on rustls: the cost of TLS without a proxy.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::error::{Result, io};
 use crate::experiment::record::TargetKind;
 use crate::tls::Credentials;
 
-/// It is this program.
+/// It is part of this program.
 pub(super) const VERSION: &str = "rustls, of this program";
 
 /// Starts both ends, in front of the first backend.
@@ -22,7 +22,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::mesh(TargetKind::Tunnel, address, near_end.wait()?, vec![far_end.wait()?]))
 }
 
-/// Starts the server's end without anything behind it.
+/// Starts the server's end, with nothing behind it.
 pub(super) fn start_server_side(setting: &Setting<'_>) -> Result<ServerSide> {
     let (client, server) = credentials(setting)?;
     let end = start_end(setting, "server", &server, None)?;

@@ -1,4 +1,4 @@
-//! Who signs the certificates of an experiment.
+//! The certificate authority of an experiment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 use super::spiffe_id;
 use crate::error::{Error, Result, io};
 
-/// Clocks may differ by this.
+/// Tolerated difference of clocks.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
 /// Longer than any experiment.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);
@@ -26,10 +26,10 @@ pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// Where a workload's certificate and all that belongs to it are, in PEM.
+/// The files of a workload's credentials, in PEM.
 #[derive(Debug, Clone)]
 pub(crate) struct Credentials {
-    /// The certificate of the authority, by which the other side is verified.
+    /// Certificate of the authority, to verify the peer.
     pub(crate) authority: PathBuf,
     /// The workload's own certificate.
     pub(crate) certificate: PathBuf,
@@ -40,10 +40,10 @@ pub(crate) struct Credentials {
 }
 
 impl Authority {
-    /// Makes one, with its certificate and key in `dir`.
+    /// Creates an authority, with its certificate and key in `dir`.
     ///
     /// # Errors
-    /// When the directory cannot be written to.
+    /// If the directory cannot be written to.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         let key = new_key()?;
         let mut params = params("leno lab")?;
@@ -56,10 +56,10 @@ impl Authority {
         Ok(Self { dir: dir.to_owned(), issuer: Issuer::new(params, key) })
     }
 
-    /// Takes the one that is in `dir`.
+    /// Opens the authority in `dir`.
     ///
     /// # Errors
-    /// When there is none, or something else.
+    /// If it is missing or invalid.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let what = format!("reading the authority in {}", dir.display());
         let read = |name: &str| fs::read_to_string(dir.join(name)).map_err(io(what.as_str()));
@@ -68,10 +68,10 @@ impl Authority {
         Ok(Self { dir: dir.to_owned(), issuer })
     }
 
-    /// Makes a key and a certificate for `workload` (`ns/lab/sa/client`), in files of the authority's directory.
+    /// Creates a key and a certificate for `workload` (`ns/lab/sa/client`), in files of the authority's directory.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// If they cannot be written.
     pub(crate) fn issue(&self, workload: &str) -> Result<Credentials> {
         let name = workload.rsplit('/').next().unwrap_or(workload);
         let what = format!("making a certificate for {workload}");
@@ -102,7 +102,7 @@ fn new_key() -> Result<KeyPair> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(cannot("making a key"))
 }
 
-/// Valid from a while ago until long after the experiment.
+/// Validity: from a while ago until long after the experiment.
 fn params(name: &str) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new()).map_err(cannot("making a certificate"))?;
     params.distinguished_name.push(DnType::CommonName, name);
@@ -111,7 +111,7 @@ fn params(name: &str) -> Result<CertificateParams> {
     Ok(params)
 }
 
-/// In whole seconds, as certificates count.
+/// In whole seconds, the resolution of certificates.
 fn date(time: SystemTime) -> OffsetDateTime {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let date = i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());

@@ -1,4 +1,4 @@
-//! Whether a mesh is what it says: nothing is measured through one that lets strangers in.
+//! Checks a mesh's security: nothing is measured through a mesh that accepts strangers.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -15,13 +15,13 @@ use super::config::{self, SUITE};
 use super::{Authority, CLIENT, Credentials, SERVER};
 use crate::error::{Error, Result};
 
-/// How long a server may take to turn a stranger away.
+/// Longest time for a server to reject a stranger.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Fails unless the server at `address` speaks TLS 1.3 with the suite of all meshes and `alpn`, shows the identity
-/// [`SERVER`], asks for the client's certificate, and turns away who shows one of another authority.
+/// Fails unless the server at `address` negotiates TLS 1.3 with the suite of all meshes and `alpn`, presents the
+/// identity [`SERVER`], requests the client's certificate, and rejects a certificate of another authority.
 pub(crate) fn ensure_mutual_tls(
     address: SocketAddr,
     server_name: &str,
@@ -42,17 +42,17 @@ pub(crate) fn ensure_mutual_tls(
         return Err(is_not(format!("of ALPN {alpn:?} it chose {:?}", chosen.map(String::from_utf8_lossy))));
     }
     if !asked.asked.load(Ordering::Relaxed) {
-        return Err(is_not("it asks for no certificate".to_owned()));
+        return Err(is_not("it does not request a client certificate".to_owned()));
     }
     let stranger = config::client(&stranger(client)?, SERVER, alpn)?;
-    // A client's handshake may be done before the server has seen the certificate.
+    // A client may complete its handshake before the server has verified the certificate.
     match connect(address, server_name, stranger).and_then(|mut stream| wait_for_refusal(&mut stream)) {
-        Ok(()) => Err(is_not("it lets in who shows a certificate of another authority".to_owned())),
+        Ok(()) => Err(is_not("it accepts a certificate of another authority".to_owned())),
         Err(_) => Ok(()),
     }
 }
 
-/// The client's own certificate, and whether a server asked for it.
+/// The client's own certificate, and whether a server requested it.
 #[derive(Debug)]
 struct Asked {
     own: Arc<dyn ResolvesClientCert>,
@@ -70,7 +70,7 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// Somebody with the name of `client`, of an authority that only says the same of itself.
+/// Credentials with the name of `client`, from another authority with the same name.
 fn stranger(client: &Credentials) -> Result<Credentials> {
     let dir = client.authority.with_file_name("stranger");
     let credentials = Authority::create(&dir)?.issue(CLIENT)?;
@@ -92,7 +92,7 @@ fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) ->
     Ok(StreamOwned::new(connection, socket))
 }
 
-/// Ends well when the server keeps the connection open.
+/// Succeeds if the server keeps the connection open.
 fn wait_for_refusal(stream: &mut Stream) -> std::result::Result<(), String> {
     match stream.read(&mut [0; 1]) {
         Ok(0) => Err("closed".to_owned()),

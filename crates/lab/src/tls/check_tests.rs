@@ -11,21 +11,21 @@ use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, ServerConne
 use super::super::{Authority, CLIENT};
 use super::*;
 
-/// Serves two connections, one after the other, and greets on each.
+/// Serves two connections, one after the other, and sends a greeting on each.
 fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a bound socket");
     thread::spawn(move || {
         for socket in listener.incoming().take(2).flatten() {
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
-            // A client that is turned away ends it with an error.
+            // Fails if the client is rejected.
             StreamOwned::new(connection, socket).write_all(b"hello").ok();
         }
     });
     address
 }
 
-/// What is found of a server with these credentials and this change of its configuration.
+/// The result of the check of a server with these credentials and a modified configuration.
 fn check(server: &str, change: impl FnOnce(&mut ServerConfig)) -> std::result::Result<(), String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
@@ -47,7 +47,7 @@ fn a_server_with_another_identity_is_not() {
     assert!(error.contains("no server of the mesh"), "{error}");
 }
 
-/// Verifies clients like this in place of by the authority.
+/// Verifies clients with `verifier` instead of by the authority.
 fn with_verifier(config: &mut ServerConfig, verifier: Arc<dyn ClientCertVerifier>) {
     let mut changed = ServerConfig::builder_with_provider(Arc::clone(config.crypto_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -61,10 +61,10 @@ fn with_verifier(config: &mut ServerConfig, verifier: Arc<dyn ClientCertVerifier
 #[test]
 fn a_server_that_asks_nobody_is_not() {
     let error = check(SERVER, |config| with_verifier(config, WebPkiClientVerifier::no_client_auth()));
-    assert!(error.expect_err("it asks nobody").contains("asks for no certificate"));
+    assert!(error.expect_err("it asks nobody").contains("does not request a client certificate"));
 }
 
-/// Takes any certificate for a good one.
+/// Accepts any certificate.
 #[derive(Debug)]
 struct Anybody;
 

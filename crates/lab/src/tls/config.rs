@@ -1,4 +1,4 @@
-//! What rustls is told: TLS 1.3, one cipher suite, no resumption, and SPIFFE ids in place of host names.
+//! Configurations of rustls: TLS 1.3, one cipher suite, no resumption, and SPIFFE ids instead of host names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 /// The suite of all meshes.
 pub(super) const SUITE: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 
-/// A client that shows its certificate, and trusts only servers with the identity of `server`.
+/// A client that presents its certificate, and trusts only servers with the identity `server`.
 ///
 /// # Errors
-/// When a file cannot be read or does not hold what it should.
+/// If a file cannot be read or is invalid.
 pub(crate) fn client(credentials: &Credentials, server: &str, alpn: Option<&str>) -> Result<Arc<ClientConfig>> {
     const WHAT: &str = "configuring a TLS client";
     let provider = provider();
@@ -71,7 +71,7 @@ fn cannot<E: std::error::Error>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::Tls { what, why: error.to_string() }
 }
 
-/// Verifies a server by its SPIFFE id; host names mean nothing in a mesh.
+/// Verifies a server by its SPIFFE id; host names have no meaning in a mesh.
 #[derive(Debug)]
 struct ServerIs {
     id: String,
@@ -121,10 +121,10 @@ impl ServerCertVerifier for ServerIs {
     }
 }
 
-/// A server that lets in whoever shows a certificate of its authority.
+/// A server that accepts any client with a certificate of its authority.
 ///
 /// # Errors
-/// When a file cannot be read or does not hold what it should.
+/// If a file cannot be read or is invalid.
 pub(super) fn server(credentials: &Credentials) -> Result<Arc<ServerConfig>> {
     const WHAT: &str = "configuring a TLS server";
     let provider = provider();

@@ -1,8 +1,8 @@
-//! The lab's own side of mutual TLS: an authority for the length of an experiment, and TLS on rustls.
+//! The lab's own side of mutual TLS: an authority for the duration of an experiment, and TLS on rustls.
 //!
-//! All meshes speak TLS 1.3 with TLS_AES_128_GCM_SHA256, which Envoy and Leno prefer and HAProxy is told to use, and
-//! show P-256 certificates with SPIFFE ids. Keys are agreed on as each prefers: Envoy and Leno with X25519MLKEM768,
-//! HAProxy on OpenSSL 3.0 with X25519.
+//! All meshes use TLS 1.3 with TLS_AES_128_GCM_SHA256, which Envoy and Leno prefer and HAProxy is configured to use,
+//! and present P-256 certificates with SPIFFE ids. Key exchange follows each program's preference: X25519MLKEM768 for
+//! Envoy and Leno, X25519 for HAProxy on OpenSSL 3.0.
 
 mod authority;
 mod check;
@@ -20,7 +20,7 @@ pub(crate) const CLIENT: &str = "ns/lab/sa/client";
 /// The identity of the serving side, without the trust domain.
 pub(crate) const SERVER: &str = "ns/lab/sa/server";
 
-/// An identity as a certificate writes it.
+/// An identity as written in a certificate.
 pub(crate) fn spiffe_id(workload: &str) -> String {
     format!("spiffe://{TRUST_DOMAIN}/{workload}")
 }

@@ -1,6 +1,6 @@
-//! `leno lab tunnel`: a TLS tunnel with nothing in it but rustls, to compare meshes with. Not for people.
+//! `leno lab tunnel`: a TLS tunnel on rustls only, as the baseline for meshes. Not for direct use.
 //!
-//! Bytes that come in clear leave in TLS on the client's side, and the other way round on the server's.
+//! The client's side encrypts the bytes that it receives; the server's side decrypts them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,30 +14,30 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::{Credentials, SERVER, config};
 use crate::error::{Error, Result, io};
 
-/// Four TLS records.
+/// The length of four TLS records.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A mesh's names; the tunnel looks only at the identity.
+/// A name as in a mesh; the tunnel verifies only the identity.
 const SERVER_NAME: &str = "tunnel.leno.internal";
 
 /// Options of `leno lab tunnel`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Which end of the tunnel this is
+    /// End of the tunnel
     #[arg(long, value_enum)]
     pub side: Side,
-    /// Where connections come in
+    /// Address for incoming connections
     #[arg(long, value_name = "ADDR")]
     pub listen: SocketAddr,
-    /// Where they go on; without it the server's side sends back what comes
+    /// Address for outgoing connections; without it the server's side echoes the bytes
     #[arg(long, value_name = "ADDR", required_if_eq("side", "client"))]
     pub connect: Option<SocketAddr>,
-    /// The certificate of the authority, in PEM
+    /// Certificate of the authority, in PEM
     #[arg(long, value_name = "FILE")]
     pub authority: PathBuf,
-    /// The tunnel's own certificate, in PEM
+    /// Certificate of the tunnel, in PEM
     #[arg(long, value_name = "FILE")]
     pub certificate: PathBuf,
-    /// Its key, in PEM
+    /// Key of that certificate, in PEM
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
 }
@@ -45,16 +45,16 @@ pub struct Options {
 /// An end of the tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Side {
-    /// In clear in, TLS out.
+    /// Accepts unencrypted bytes, and sends TLS.
     Client,
-    /// TLS in, in clear out.
+    /// Accepts TLS, and sends unencrypted bytes.
     Server,
 }
 
-/// Runs it until it is ended, on one thread.
+/// Runs it on one thread until the process is ended.
 ///
 /// # Errors
-/// When a file is not what it should be, or the address cannot be listened on.
+/// If a file is invalid, or the address cannot be listened on.
 pub fn run(options: &Options) -> Result<()> {
     let end = End::new(options)?;
     let runtime =
@@ -71,12 +71,12 @@ async fn carry_all(listener: &TcpListener, end: End) -> std::io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let end = Arc::clone(&end);
-        // Both ends see how a connection ends.
+        // Both peers see how a connection ends.
         tokio::spawn(async move { end.carry(stream).await });
     }
 }
 
-/// One end, and what it does with each connection.
+/// One end, with its treatment of connections.
 enum End {
     Client(TlsConnector, ServerName<'static>, SocketAddr),
     Server(TlsAcceptor, Option<SocketAddr>),

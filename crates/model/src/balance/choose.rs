@@ -3,24 +3,24 @@
 use super::endpoints::{Endpoint, EndpointId};
 use super::random::Random;
 
-/// Up to so many endpoints are all compared; of more, a few are drawn.
+/// Up to this many endpoints are all compared; of more, a few are drawn at random.
 const COMPARE_ALL_MAX: usize = 16;
 /// Endpoints drawn from a large cluster for one pick.
 const DRAWS: usize = 4;
 
-/// Which endpoint, and why.
+/// The chosen endpoint, and the reason.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choice {
     pub(super) index: usize,
     pub(super) why: Why,
 }
 
-/// What decided a pick.
+/// The reason for a pick.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Why {
     NextInTurn,
     Drawn,
-    /// Whether a slow or failing endpoint has recovered; counts its good answers so far.
+    /// A probe: has a slow or failing endpoint recovered? Counts its good answers so far.
     Probe {
         good_answers: u32,
     },
@@ -30,7 +30,7 @@ pub(super) enum Why {
     },
 }
 
-/// How welcome a call is at an endpoint, best first.
+/// Preference classes of endpoints, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     Ready,
@@ -55,9 +55,9 @@ impl Contender {
     }
 }
 
-/// The best rank, in it the fewest calls in flight, of equals the one that waited longest.
+/// Chooses by best rank, then fewest calls in flight, then longest since the last pick.
 ///
-/// `rank` is none for an endpoint that cannot be used; it is also given how many are compared.
+/// `rank` gets the number of compared endpoints too. It returns `None` for an endpoint that cannot be used.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
     random: &mut Random,
@@ -106,7 +106,7 @@ impl Contest {
     }
 }
 
-/// The first usable endpoint at or after `next`, which then moves past it.
+/// The first usable endpoint at or after `next`; moves `next` past it.
 pub(super) fn next_in_turn(
     list: &[Endpoint],
     next: &mut usize,
@@ -118,7 +118,7 @@ pub(super) fn next_in_turn(
     Some(Choice { index, why: Why::NextInTurn })
 }
 
-/// Any usable endpoint, each with the same chance.
+/// A usable endpoint, drawn uniformly.
 pub(super) fn drawn(
     list: &[Endpoint],
     random: &mut Random,

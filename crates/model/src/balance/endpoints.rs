@@ -1,7 +1,7 @@
-//! The endpoints of one cluster, in the order of their addresses, and the handles that name them.
+//! The endpoints of one cluster, in the order of their addresses, and their handles.
 //!
-//! Invariants: addresses are unique and ascending; an [`EndpointId`] finds the endpoint it was made
-//! for or none, because a slot's generation changes when its endpoint goes.
+//! Invariants: addresses are unique and ascending. An [`EndpointId`] finds the endpoint for which it was made, or none:
+//! a slot's generation changes when its endpoint is removed.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use std::time::Instant;
 use super::health::Health;
 use super::norm::Norm;
 
-/// Names one endpoint of one [`Balancer`](super::Balancer) for as long as it is a member.
+/// Names one endpoint of one [`Balancer`](super::Balancer) while it is a member.
 ///
-/// The id of a removed endpoint never names another (until 2^32 endpoints have used its slot).
+/// The id of a removed endpoint never names another one (until 2^32 endpoints have used its slot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EndpointId {
     slot: u32,
@@ -19,28 +19,28 @@ pub struct EndpointId {
 }
 
 impl EndpointId {
-    /// A small number, unique among the current endpoints and used again after a removal: fit to
-    /// index a table beside the balancer.
+    /// A small number, unique among the current endpoints and reused after a removal. Use it to index a table beside
+    /// the balancer.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 
-    /// A number that no other endpoint of the balancer has.
+    /// A number that is unique among the balancer's endpoints.
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 }
 
-/// One endpoint and all that the balancer knows of it.
+/// One endpoint and its state in the balancer.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) id: EndpointId,
     pub(super) address: SocketAddr,
     /// Picks not yet finished.
     pub(super) in_flight: u32,
-    /// Those of `in_flight` that have had no answer yet.
+    /// Calls of `in_flight` without an answer so far.
     pub(super) unanswered: u32,
-    /// The number of its latest pick: the lowest has waited longest.
+    /// Number of its latest pick: the endpoint with the lowest number has waited longest.
     pub(super) turn: u64,
     pub(super) picks: u64,
     pub(super) failures: u64,
@@ -48,7 +48,7 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Notes the start of a call.
+    /// Records the start of a call.
     pub(super) fn picked(&mut self, now: Instant, turn: u64, norm: &Norm) {
         if self.unanswered == 0 {
             self.health.heard(now);
@@ -64,7 +64,7 @@ impl Endpoint {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    /// Where in `Endpoints::list` it is.
+    /// Position in `Endpoints::list`.
     index: Option<u32>,
 }
 
@@ -93,8 +93,8 @@ impl Endpoints {
         self.index(id).and_then(|index| self.list.get_mut(index))
     }
 
-    /// Makes `addresses` the members: keeps what is known of those that stay, makes the health and the
-    /// turn of those that come, and returns the slots of those that go.
+    /// Makes `addresses` the members. Endpoints that stay keep their state. For new endpoints it makes the health and
+    /// the turn. Returns the slots of removed endpoints.
     pub(super) fn replace(
         &mut self,
         addresses: impl IntoIterator<Item = SocketAddr>,
@@ -120,7 +120,7 @@ impl Endpoints {
         }
         gone.extend(old.map(|endpoint| endpoint.id));
 
-        // After the newcomers took theirs, so that a slot is not passed on within one change.
+        // Release slots after the new endpoints took theirs, so that no slot changes its endpoint within one update.
         for id in &gone {
             self.vacate(*id);
         }

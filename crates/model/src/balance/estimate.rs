@@ -1,24 +1,24 @@
-//! The running mean of one endpoint's latency, and how far it may be off.
+//! The running mean of one endpoint's latency, and its uncertainty.
 //!
-//! A scalar Kalman filter: each answer pulls the mean by `weight`, which is large when the estimate is
-//! uncertain and small when it rests on many recent answers. Uncertainty grows with the time since the
-//! last answer, so that old knowledge gives way to new. In numbers: at 2 answers/s the mean rests on the
-//! last 20 answers, at 200/s on the last 200, at 20,000/s on the last 2,000.
+//! A scalar Kalman filter: each answer pulls the mean by `weight`, which is large while the estimate is uncertain and
+//! small once it rests on many recent answers. Uncertainty grows with the time since the last answer, so that new
+//! answers replace old ones. In numbers: at 2 answers/s the mean rests on the last 20 answers, at 200/s on the last
+//! 200, at 20,000/s on the last 2,000.
 
 use std::time::Instant;
 
-/// How fast the truth may drift: growth of `variance` per second.
+/// How fast the true latency may drift: growth of `variance` per second.
 const DRIFT_PER_S: f64 = 0.005;
 
 /// The mean of recent latencies, and their spread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) mean_ms: f64,
-    /// The same mean, but with every answer counted in full.
+    /// The same mean, but with every answer at its full latency.
     pub(super) full_mean_ms: f64,
     mean_square_ms2: f64,
-    /// The variance of `mean_ms`, in units of one answer's variance: 1 after one answer, 1/n after n at
-    /// once. It is also the weight that the latest answer got.
+    /// The variance of `mean_ms`, in units of one answer's variance: 1 after one answer, 1/n after n simultaneous
+    /// answers. It is also the weight that the latest answer got.
     pub(super) variance: f64,
     updated: Instant,
 }
@@ -39,8 +39,8 @@ impl Estimate {
         }
     }
 
-    /// Takes an answer into account, in `mean_ms` as at most `most_ms`: a single stalled call should not tell
-    /// much, as calls of one method may differ wildly; several in a row do.
+    /// Adds an answer. In `mean_ms` it counts as at most `most_ms`: calls of one method differ widely, so one stalled
+    /// call must not move the mean far. Several in a row do.
     pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
         let latency_ms = full_ms.min(most_ms);
         let age = now.saturating_duration_since(self.updated);
@@ -53,7 +53,7 @@ impl Estimate {
         self.updated = now;
     }
 
-    /// The standard deviation of recent latencies, in means.
+    /// The standard deviation of recent latencies, as a multiple of their mean.
     pub(super) fn spread(&self) -> f64 {
         let mean_square = self.mean_ms * self.mean_ms;
         if mean_square > 0.0 { (self.mean_square_ms2 / mean_square - 1.0).max(0.0).sqrt() } else { 0.0 }

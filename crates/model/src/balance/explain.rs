@@ -1,4 +1,4 @@
-//! The balancer's view, for people: what it knows of each endpoint, and why the last pick fell as it did.
+//! The balancer's state for people: what it knows of each endpoint, and why the last pick chose an endpoint.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,34 +12,35 @@ use super::endpoints::Endpoint;
 use super::health::State;
 use super::probation::Probation;
 
-/// What the balancer knows of one endpoint.
+/// The balancer's knowledge of one endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
     /// `ready`, `warming`, `slow` or `failing`. Only the `latency` policy acts on it.
     pub state: &'static str,
-    /// The part of a full share of the calls that the state grants, 0 to 1.
+    /// The share of calls that the state grants, as a part of a full share, 0 to 1.
     pub weight: f64,
     /// Calls to it that have not ended.
     pub in_flight: u32,
-    /// The mean of recent latencies, each as an average method would have taken it; none before the first answer.
+    /// The mean of recent latencies, converted to the cluster's average method; `None` before the first answer.
     pub latency_estimate_ms: Option<f64>,
-    /// The estimate above which it is called slow; none while there is nothing to compare with.
+    /// The estimate above which the balancer treats the endpoint as slow; `None` without other endpoints to compare
+    /// with.
     pub latency_limit_ms: Option<f64>,
-    /// The part of its recent calls that failed, 0 to 1.
+    /// Fraction of its recent calls that failed, 0 to 1.
     pub failure_rate: f64,
-    /// Its part of the cluster's last 1,024 picks, 0 to 1.
+    /// Fraction of the cluster's last 1,024 picks, 0 to 1.
     pub share: f64,
-    /// How many of the cluster's last 1,024 picks it got.
+    /// Number of the cluster's last 1,024 picks.
     pub recent_picks: usize,
-    /// All calls sent to it since it came.
+    /// All calls sent to it since it was added.
     pub picks: u64,
-    /// All calls that failed there since it came.
+    /// All failed calls since it was added.
     pub failures: u64,
     /// The state in words and numbers.
     pub reason: String,
-    /// Why the cluster's most recent pick fell on it; none if it fell on another.
+    /// Why the cluster's most recent pick chose it; `None` if that pick chose another endpoint.
     pub last_pick: Option<String>,
 }
 
@@ -94,7 +95,7 @@ impl Balancer {
                 let share = probation.relief * 100.0;
                 let probing = Probing { now, probation };
                 format!(
-                    "{latency}; {failures}; the others are full, so it gets {share:.0} % of a full share; {probing}"
+                    "{latency}; {failures}; the other endpoints are full, so it gets {share:.0} % of a full share; {probing}"
                 )
             }
             State::Slow(probation) | State::Failing(probation) => {
@@ -108,14 +109,15 @@ impl Balancer {
             Why::NextInTurn => "the next in turn".to_owned(),
             Why::Drawn => "drawn at random".to_owned(),
             Why::Probe { good_answers } => {
-                format!("a probe whether it has recovered, after {good_answers} good answers")
+                format!("a probe for recovery, after {good_answers} good answers")
             }
             Why::Fewest { winner, runner_up: None } => format!("{}; the only one usable", standing(&winner)),
             Why::Fewest { winner, runner_up: Some(other) } => {
                 let tie = (winner.rank, winner.in_flight) == (other.rank, other.in_flight);
                 let tie = if tie { ", waited longer" } else { "" };
-                let address =
-                    self.address(other.id).map_or_else(|| "one that is gone".to_owned(), |address| address.to_string());
+                let address = self
+                    .address(other.id)
+                    .map_or_else(|| "a removed endpoint".to_owned(), |address| address.to_string());
                 format!("{}{tie}; beat {address}: {}", standing(&winner), standing(&other))
             }
         }

@@ -1,4 +1,4 @@
-//! What one endpoint's answers say of it: how slow, how often failing, and whether calls should go there.
+//! One endpoint's health, from its answers: how slow it is, how often it fails, and whether it should get calls.
 //!
 //! ```text
 //! new --> warming --3 s--> ready      from both, beyond the cluster's limits: --> slow or failing
@@ -6,11 +6,11 @@
 //!            +--------- probes show that it is well again (1.5 s of warming) -------+
 //! ```
 //!
-//! Shorter ways back: when the others have become as slow or fail as often, nothing speaks against it.
+//! There are shorter ways back: an endpoint returns at once when the others have become as slow, or fail as often.
 //!
-//! A slow or failing endpoint gets no calls but probes: single calls, first after half a second, then
-//! more seldom, at last every 2 s or so; while they go well, one after another. While the others are full, a
-//! slow one also relieves them of a part of the calls.
+//! A slow or failing endpoint gets only probes: single calls, the first after half a second, then less often, at last
+//! every 2 s or so. While probes succeed, one follows the other. While the other endpoints are full, a slow endpoint
+//! also takes a part of their calls.
 
 use std::time::{Duration, Instant};
 
@@ -18,30 +18,30 @@ use super::estimate::Estimate;
 use super::norm::Norm;
 use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
-/// How long a newcomer's share grows from a tenth of a full one to a full one.
+/// How long a new endpoint's share grows from a tenth of a full share to a full share.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// The same for an endpoint that is well again: its caches and connections are there.
+/// The same for a recovered endpoint, whose caches and connections are warm already.
 const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
-/// The share of a full one that warming starts with.
+/// Share at the start of warming, as a part of a full share.
 const WARM_UP_START: f64 = 0.1;
-/// The longest time that a server's pushback keeps calls away.
+/// Longest time for which a server's pushback stops calls.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
-/// The least weight of one outcome in the failure rate: 14 failures in a row make 10 %.
+/// Smallest weight of one outcome in the failure rate: 14 failures in a row make 10 %.
 const OUTCOME_WEIGHT_MIN: f64 = 1.0 / 128.0;
 
-/// Whether calls should go to an endpoint.
+/// Whether an endpoint should get calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum State {
-    /// New or just recovered: its share of the calls is growing.
+    /// New or just recovered: its share of the calls grows.
     Warming {
         since: Instant,
-        /// How long it grows.
+        /// Duration of the growth.
         takes: Duration,
     },
     Ready,
     /// Slower than the cluster's norm allows.
     Slow(Probation),
-    /// Fails more often than the cluster's norm allows, or asked to be left alone.
+    /// Fails more often than the cluster's norm allows, or its server sent pushback.
     Failing(Probation),
 }
 
@@ -49,19 +49,19 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Health {
     pub(super) latency: Option<Estimate>,
-    /// Of recent calls, 0 to 1.
+    /// Fraction of recent calls, 0 to 1.
     pub(super) failure_rate: f64,
     pub(super) state: State,
-    /// When it last answered, or when the first of the calls began that it has not answered.
+    /// Time of its last answer or, if later, the start of its oldest unanswered call.
     quiet_since: Instant,
     probe_wait: Duration,
-    /// Makes its probes wait this much longer, 1 to 1.25: many proxies that see one endpoint turn slow at one
-    /// moment must not probe it in step.
+    /// Factor for the waits between probes, 1 to 1.25: proxies that see an endpoint become slow at the same moment must
+    /// not probe it in step.
     pace: f64,
 }
 
 impl Health {
-    /// A member from the beginning. `chance` is any number from 0 to 1.
+    /// An endpoint that is a member from the beginning. `chance` is any number from 0 to 1.
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,
@@ -73,12 +73,12 @@ impl Health {
         }
     }
 
-    /// A newcomer.
+    /// An endpoint that was added later.
     pub(super) fn warming(now: Instant, chance: f64) -> Self {
         Self { state: State::Warming { since: now, takes: WARM_UP }, ..Self::ready(now, chance) }
     }
 
-    /// The part of a full share that it should get now: 1 when ready, 0 on probation unless the others are full.
+    /// Its current share, as a part of a full share: 1 when ready; 0 on probation unless the others are full.
     pub(super) fn weight(&self, now: Instant) -> f64 {
         match self.state {
             State::Ready => 1.0,
@@ -105,12 +105,12 @@ impl Health {
         }
     }
 
-    /// Something came from the endpoint, or there was nothing to wait for until now.
+    /// Resets the silence: the endpoint answered, or no call waited for it until now.
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
 
-    /// A call is on its way to it; on probation, that is the probe.
+    /// Records a call to it; on probation, that call is the probe.
     pub(super) fn picked(&mut self, now: Instant, norm: &Norm) {
         if self.probation().is_none() {
             return;
@@ -125,7 +125,7 @@ impl Health {
         }
     }
 
-    /// A call took `latency_ms` to be answered, which counts as at most `most_ms`.
+    /// Records an answer after `latency_ms`, which counts as at most `most_ms`.
     pub(super) fn answered(&mut self, now: Instant, latency_ms: f64, most_ms: f64) {
         match &mut self.latency {
             Some(estimate) => estimate.observe(now, latency_ms, most_ms),
@@ -133,26 +133,26 @@ impl Health {
         }
     }
 
-    /// A call waited for `at_least_ms` without an answer: that says something only if it is long.
+    /// Records a wait of `at_least_ms` without an answer. Only a wait above the mean is evidence.
     pub(super) fn waited(&mut self, now: Instant, at_least_ms: f64, most_ms: f64) {
         if self.latency.is_none_or(|estimate| at_least_ms > estimate.full_mean_ms) {
             self.answered(now, at_least_ms, most_ms);
         }
     }
 
-    /// How long it has been silent.
+    /// Time since its last answer.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }
 
-    /// A call that began at `started` was answered: what that shows of a slow endpoint's recovery.
+    /// Evidence for a slow endpoint's recovery: the call that began at `started` was answered.
     pub(super) fn proved_fast(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         if matches!(self.state, State::Slow(_)) {
             self.proved_well(now, started, latency_ms, norm);
         }
     }
 
-    /// A call that began at `started` ended well: what that shows of a failing endpoint's recovery.
+    /// Evidence for a failing endpoint's recovery: the call that began at `started` succeeded.
     pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         self.note_outcome(0.0);
         if matches!(self.state, State::Failing(_)) {
@@ -168,7 +168,7 @@ impl Health {
         let Some(probation) = self.probation_mut() else {
             return;
         };
-        // Calls from before say how it was, not how it is.
+        // Calls from before the probation are evidence of its past state.
         if started < probation.since {
             return;
         }
@@ -183,7 +183,7 @@ impl Health {
         }
     }
 
-    /// A call failed; with `pushback`, the server asked to be left alone for so long.
+    /// Records a failure; `pushback` is how long the server asked not to be called.
     pub(super) fn failed(&mut self, now: Instant, pushback: Option<Duration>) {
         self.note_outcome(1.0);
         if let Some(probation) = self.probation_mut() {
@@ -204,12 +204,12 @@ impl Health {
         weight.max(OUTCOME_WEIGHT_MIN)
     }
 
-    /// Moves to the state that the evidence asks for, measured against the cluster's norm.
+    /// Changes the state if the evidence, compared with the cluster's norm, requires it.
     pub(super) fn judge(&mut self, now: Instant, norm: &Norm) {
         let weight = self.outcome_weight();
         match self.state {
             State::Failing(probation) => {
-                // The others have come to fail as often: then it may as well share the load.
+                // The other endpoints fail as often by now, so it may share the load.
                 if now >= probation.closed_until && norm.excuses(self.failure_rate, weight) {
                     self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                 }
@@ -218,7 +218,7 @@ impl Health {
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
-                // The others have become as slow, perhaps by taking its calls: help them at once.
+                // The other endpoints have become as slow, perhaps because they took its calls: relieve them at once.
                 if self.latency.is_some_and(|estimate| norm.welcomes_back(&estimate)) {
                     if probation.was_ready {
                         self.make_ready();
@@ -243,14 +243,14 @@ impl Health {
         }
     }
 
-    /// A slow endpoint takes calls from the others as far as they are full.
+    /// Lets a slow endpoint take a share of calls, as far as the others are full.
     pub(super) fn relieve(&mut self, norm: &Norm) {
         if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
             probation.relief = norm.relief_by(estimate);
         }
     }
 
-    /// The wait until its next probe, out of step with its peers'.
+    /// The wait until its next probe, scaled so that proxies do not probe in step.
     fn paced_wait(&self) -> Duration {
         self.probe_wait.mul_f64(self.pace)
     }

@@ -1,11 +1,10 @@
-//! The `latency` policy: calls go to the endpoints that are neither slow nor failing, and among these
-//! to the one with the fewest calls in flight.
+//! The `latency` policy: among the endpoints that are neither slow nor failing, it chooses the one with the fewest
+//! calls in flight.
 //!
-//! Two questions are kept apart. Which endpoints deserve calls is answered by their latencies and
-//! failures, slowly and with respect for chance ([`Health::judge`](super::health::Health::judge)).
-//! Which of those takes this call is answered by calls in flight, at once. A single score of both, as
-//! power of two choices on peak EWMA has, lets chance decide among equals, and lets a mildly slow endpoint
-//! win whenever the others are busy.
+//! It separates two questions. Which endpoints should get calls follows from their latencies and failures, slowly and
+//! with tests against chance ([`Health::judge`](super::health::Health::judge)). Which of them gets this call follows
+//! from the calls in flight, at once. A single score for both, as in power of two choices on peak EWMA, lets chance
+//! decide among equals, and lets a mildly slow endpoint win whenever the others are busy.
 
 use std::time::{Duration, Instant};
 
@@ -17,18 +16,19 @@ use super::norm::Norm;
 use super::probation::Probation;
 use super::random::Random;
 
-/// How often silence is noticed and every endpoint is measured against a new norm.
+/// Interval at which silence is noticed and every endpoint is compared with a new norm.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The same while the cluster is new to the balancer, so that what fails or is slow from the beginning is soon found.
+/// The same while the balancer is new to the cluster, so that it soon finds endpoints that fail or are slow from the
+/// beginning.
 const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
-/// Seconds of calls on which the rate of calls rests.
+/// Time constant in seconds of the mean rate of calls.
 const RATE_MEMORY_S: f64 = 1.0;
-/// An endpoint may be probed at least this often, however few the calls are.
+/// Longest wait between probes of an endpoint, however rare calls are.
 const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
-/// What the policy keeps for the whole cluster.
+/// The policy's state for the whole cluster.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     pub(super) norm: Norm,
@@ -38,14 +38,14 @@ pub(super) struct Latency {
     /// Calls since the last refresh.
     pub(super) picks: u32,
     refreshed: Option<Instant>,
-    /// Calls to the cluster, as a running mean.
+    /// Running mean of the calls to the cluster.
     calls_per_s: f64,
-    /// No probe is due before this.
+    /// Earliest time at which a probe may be due.
     next_probe: Option<Instant>,
 }
 
 impl Latency {
-    /// Measures every endpoint against a new norm, if it is time to.
+    /// Compares every endpoint with a new norm, if the interval has passed.
     pub(super) fn refresh(&mut self, now: Instant, endpoints: &mut Endpoints) {
         if self.next_refresh.is_some_and(|next_refresh| now < next_refresh) {
             return;
@@ -57,7 +57,8 @@ impl Latency {
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
-                // Nothing at all came: that is more than one slow call, and counts in full.
+                // The endpoint answered nothing at all. That is stronger evidence than one slow call, so the wait
+                // counts in full.
                 endpoint.health.waited(now, silent_ms, f64::INFINITY);
             }
         }
@@ -81,7 +82,7 @@ impl Latency {
             FAIR_INTERVAL_MAX.min(Duration::try_from_secs_f64(fair_interval_s).unwrap_or(FAIR_INTERVAL_MAX));
     }
 
-    /// Judges one endpoint right after news of it, for trouble cannot wait for the next refresh.
+    /// Judges one endpoint right after an answer or a failure, because a fault must not wait for the next refresh.
     pub(super) fn judge(&mut self, now: Instant, endpoint: &mut Endpoint) {
         endpoint.health.judge(now, &self.norm);
         let probation = endpoint.health.probation();
@@ -118,7 +119,7 @@ impl Latency {
             let Some(probation) = endpoint.health.probation() else {
                 continue;
             };
-            // One that is due but not usable waits for the next refresh, so that this scan stays rare.
+            // A probe that is due on an unusable endpoint waits for the next refresh, so that this scan stays rare.
             if now >= probation.next_probe && !usable(endpoint.id) {
                 continue;
             }
@@ -142,7 +143,7 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// An endpoint with a part of a full share counts as ready in just so many comparisons that it gets that part.
+/// An endpoint with a partial share has the rank of a ready endpoint in as many comparisons as give it this share.
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
@@ -161,7 +162,8 @@ pub(super) fn as_ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// When no endpoint is ready there is nobody to take the rest of a newcomer's share.
+/// If no endpoint is ready, no other endpoint can take the rest of a new endpoint's share: make the new endpoints
+/// ready.
 fn promote_newcomers_without_elders(list: &mut [Endpoint]) {
     let any_ready = list.iter().any(|endpoint| endpoint.health.state == State::Ready);
     if any_ready {

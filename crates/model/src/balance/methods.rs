@@ -1,28 +1,28 @@
-//! What each method usually takes, so that answers to slow and to fast methods can be compared.
+//! The usual latency of each method, so that latencies of slow and fast methods can be compared.
 //!
-//! An endpoint that happened to get the slow calls must not look slow. So a latency counts by how it
-//! compares with what its method usually takes in this cluster: three times the usual is as bad for a method
-//! of 1 ms as for one of 200 ms. Usual is the geometric mean, which a few slow answers hardly move.
+//! An endpoint that happens to get slow calls must not look slow. So a latency counts relative to the usual latency of
+//! its method in this cluster: three times the usual is as bad for a method of 1 ms as for one of 200 ms. The usual
+//! latency is the geometric mean, which a few slow answers hardly move.
 
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
-/// The table is `SETS` sets of `WAYS` places; the methods beyond it are taken together as one.
+/// The table has `SETS` sets of `WAYS` places. Methods without a place share one.
 const SETS: usize = 16;
 const WAYS: usize = 4;
-/// The place of the methods that have none of their own.
+/// Index of the shared place.
 const OTHERS: usize = SETS * WAYS;
-/// Answers on which a usual latency rests.
+/// Number of answers that a usual latency averages.
 const MEMORY: u32 = 256;
-/// Answers that tell what is usual well enough to call another a surprise.
+/// Number of answers after which the usual latency is known well enough to detect outliers.
 const ENOUGH: u32 = 16;
-/// Latencies below this are taken as this: a logarithm needs a floor.
+/// Lower bound for latencies: a logarithm needs one.
 const MIN_MS: f64 = 0.001;
 
-/// Which method a call is of, as far as latencies are concerned.
+/// The method of a call, for the comparison of latencies.
 ///
-/// The default is right where methods are not known.
+/// Use the default if methods are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Method(u32);
 
@@ -31,7 +31,7 @@ impl Method {
     pub fn of_path(path: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(path);
-        // Two methods with one hash share one usual latency, which costs accuracy only.
+        // Methods with equal hashes share one usual latency. That costs only accuracy.
         Self((hasher.finish() >> 32) as u32)
     }
 }
@@ -55,7 +55,7 @@ struct Usual {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     method: Method,
-    /// Answers to its method, less those to methods that would have liked the place.
+    /// Answers to its method, minus those to methods that compete for the place.
     claim: u32,
     usual: Usual,
 }
@@ -68,7 +68,7 @@ impl Usual {
 }
 
 impl Methods {
-    /// Learns that a call of `method` took `latency_ms`, and says what that is for an average method.
+    /// Records that a call of `method` took `latency_ms`. Returns the latency converted to the average method.
     pub(super) fn observe(&mut self, method: Method, latency_ms: f64) -> f64 {
         if self.places.is_empty() {
             self.places = vec![Place::default(); OTHERS + 1];
@@ -81,12 +81,12 @@ impl Methods {
         self.compared(latency_ms, usual_ln_ms)
     }
 
-    /// What a call usually takes; none until enough calls were answered to tell.
+    /// The usual latency of a call; `None` until enough calls were answered.
     pub(super) fn usual_ms(&self) -> Option<f64> {
         (self.all.answers >= ENOUGH).then(|| self.all.ln_ms.exp())
     }
 
-    /// What a wait of `at_least_ms` is for an average method; nothing is learned.
+    /// A wait of `at_least_ms`, converted to the average method; records nothing.
     pub(super) fn normalised(&self, method: Method, at_least_ms: f64) -> f64 {
         let of = |place: &&Place| place.method == method && place.usual.answers > 0;
         let set = self.places.get(set(method)).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Methods {
         place.map_or(at_least_ms, |place| self.compared(at_least_ms, place.usual.ln_ms))
     }
 
-    /// The same where the method is not known: it may be the slowest.
+    /// As above for an unknown method: it may be the slowest.
     pub(super) fn normalised_at_least(&self, at_least_ms: f64) -> f64 {
         let known = self.places.iter().filter(|place| place.usual.answers > 0);
         let slowest = known.map(|place| place.usual.ln_ms).fold(self.all.ln_ms, f64::max);
@@ -102,11 +102,11 @@ impl Methods {
     }
 
     fn compared(&self, latency_ms: f64, usual_ln_ms: f64) -> f64 {
-        // With a single method nothing is changed, not even by rounding.
+        // With a single method this changes nothing, not even by rounding.
         if usual_ln_ms == self.all.ln_ms { latency_ms } else { latency_ms * (self.all.ln_ms - usual_ln_ms).exp() }
     }
 
-    /// The place of a method: its own, or one that it takes from a method seldom called, or that of the others.
+    /// The place of a method: its own, one taken from a rarely called method, or the shared one.
     fn place(&mut self, method: Method) -> &mut Place {
         let range = set(method);
         let set = &mut self.places[range.clone()];

@@ -7,7 +7,7 @@ fn close(one: f64, other: f64) -> bool {
     (one / other - 1.0).abs() < 0.01
 }
 
-/// A cluster whose FAST calls take 1 ms and whose SLOW ones take 100 ms.
+/// A cluster whose FAST calls take 1 ms and whose SLOW calls take 100 ms.
 fn settled() -> Methods {
     let mut methods = Methods::default();
     for _ in 0..500 {

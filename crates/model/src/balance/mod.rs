@@ -1,14 +1,14 @@
-//! Which endpoint takes a call: a pure decision, with the time and a seed as arguments.
+//! Chooses the endpoint of a call: a pure decision, with the time and a seed as arguments.
 //!
-//! One [`Balancer`] serves one cluster on one worker thread. [`Balancer::pick`] chooses an endpoint,
-//! [`Balancer::finish`] tells how the call ended; each pick is finished exactly once.
+//! One [`Balancer`] serves one cluster on one worker thread. [`Balancer::pick`] chooses an endpoint, and
+//! [`Balancer::finish`] reports how the call ended. Each pick is finished exactly once.
 //!
 //! | file | question |
 //! |---|---|
-//! | `policy` | what are the ways to balance called? |
+//! | `policy` | what are the balancing policies called? |
 //! | `choose` | which of these endpoints? |
-//! | `latency` | which endpoints deserve calls, in the `latency` policy? |
-//! | `endpoints` | which endpoints are there, and what is counted for each? |
+//! | `latency` | which endpoints should get calls, in the `latency` policy? |
+//! | `endpoints` | which endpoints exist, and what is counted for each? |
 //! | `health` | is this endpoint ready, warming, slow or failing? |
 //! | `probation` | when is it well again? |
 //! | `estimate`, `norm`, `methods` | how slow is it, how slow is normal here, and for this method? |
@@ -43,24 +43,24 @@ pub use explain::Explanation;
 pub use methods::Method;
 pub use policy::{Policy, UnknownPolicy};
 
-/// Chooses the endpoint of each call to one cluster, and learns from how the calls end.
+/// Chooses the endpoint of each call to one cluster, and learns from the outcomes.
 ///
-/// The same seed, calls and times give the same picks.
+/// Equal seeds, calls and times give equal picks.
 #[derive(Debug)]
 pub struct Balancer {
     policy: Policy,
     endpoints: Endpoints,
     latency: Latency,
     random: Random,
-    /// The number of the latest pick; starts above every newcomer's random turn.
+    /// Number of the latest pick; starts above every new endpoint's random turn.
     turn: u64,
-    /// Where round robin goes on.
+    /// Position at which round robin continues.
     next_in_turn: usize,
     recent: RecentPicks,
     last_pick: Option<(EndpointId, Why)>,
 }
 
-/// A call on its way to an endpoint; to be given back to [`Balancer::finish`].
+/// A call in flight to an endpoint. Return it to [`Balancer::finish`].
 #[derive(Debug)]
 #[must_use = "a pick that is not finished counts as in flight for ever"]
 pub struct Pick {
@@ -68,39 +68,39 @@ pub struct Pick {
     pub endpoint: EndpointId,
     started: Instant,
     method: Method,
-    /// What the answer took, as an average method would have; none while there is none.
+    /// Latency of the answer, converted to the average method; `None` before the answer.
     answered_us: Option<NonZeroU32>,
 }
 
 impl Pick {
-    /// Says which method the call is of: latencies are compared with those of the same method.
+    /// Sets the call's method: latencies are compared with those of the same method.
     pub fn of(self, method: Method) -> Self {
         Self { method, ..self }
     }
 }
 
-/// How a call ended, as far as the balancer is concerned.
+/// How a call ended, as far as it matters to the balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The endpoint did its work, also when its answer is an error of the caller's making.
+    /// The endpoint worked, even if it answered with an error that the caller caused.
     Success {
-        /// From sending the request to its end. Where [`Balancer::answered`] was told of the response's headers,
-        /// that counts instead.
+        /// From sending the request to the call's end. If [`Balancer::answered`] was called, the time to the response's
+        /// headers counts instead.
         latency: Duration,
     },
     /// UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
     Failure {
-        /// Until the failure showed.
+        /// From sending the request to the failure.
         latency: Duration,
         /// How long the server asked not to be called, if it did; at most 30 s are granted.
         pushback: Option<Duration>,
     },
-    /// The caller gave up: a long wait still tells that the endpoint is at least that slow.
+    /// The caller cancelled. A long wait is still evidence that the endpoint is at least that slow.
     Cancelled {
-        /// From sending the request to giving up.
+        /// From sending the request to the cancellation.
         waited: Duration,
     },
-    /// Never sent, or refused before it was processed: says nothing of the endpoint.
+    /// Never sent, or refused before processing: no evidence about the endpoint.
     NotSent,
 }
 
@@ -119,10 +119,10 @@ impl Balancer {
         }
     }
 
-    /// Makes `addresses` the endpoints, in any order; doubles count once.
+    /// Makes `addresses` the endpoints, in any order; duplicates count once.
     ///
-    /// An address that stays keeps its state and its id. One that goes is forgotten, and picks in
-    /// flight to it end harmlessly. One that comes beside others starts with a small share of the calls.
+    /// An address that stays keeps its state and its id. A removed address is forgotten; finishing its picks has no
+    /// effect. An address added beside others starts with a small share of the calls.
     pub fn set_endpoints(&mut self, now: Instant, addresses: impl IntoIterator<Item = SocketAddr>) {
         let old = &self.endpoints.list;
         let alone = old.is_empty();
@@ -130,7 +130,8 @@ impl Balancer {
         let gone = self.endpoints.replace(addresses, || {
             let chance = self.random.fraction();
             let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
-            // Never picked: before all that were, and among themselves in an order no other worker shares.
+            // Turns below all picks so far, in random order: the new endpoints are picked first, and each worker has
+            // another order.
             (health, self.random.next() >> 32)
         });
 
@@ -143,15 +144,15 @@ impl Balancer {
         self.latency.norm.reserve(list.len());
     }
 
-    /// Changes how endpoints are chosen; what is known of them stays.
+    /// Changes the policy; the endpoints' state stays.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
     }
 
-    /// Chooses among the endpoints for which `usable` is true; none when there is none.
+    /// Chooses among the endpoints for which `usable` is true; `None` if there is none.
     ///
-    /// `usable` is the caller's word: a connection is possible, this call has not tried it yet. It may be
-    /// asked more than once for one endpoint, and not for all.
+    /// `usable` must be true if a connection is possible and this call has not tried the endpoint. `pick` may call it
+    /// several times for one endpoint, and not for all.
     pub fn pick(&mut self, now: Instant, mut usable: impl FnMut(EndpointId) -> bool) -> Option<Pick> {
         self.latency.refresh(now, &mut self.endpoints);
         let Choice { index, why } = match self.policy {
@@ -173,10 +174,10 @@ impl Balancer {
         Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered_us: None })
     }
 
-    /// Tells that response headers came while the call goes on, `latency` after it was sent.
+    /// Reports response headers `latency` after the request, while the call continues.
     ///
-    /// For calls that last: what the endpoint takes to answer is known long before they end, and their
-    /// silence afterwards is not slowness. Where it is not called, [`Balancer::finish`] says it all.
+    /// Meant for long calls: the endpoint's latency is known long before they end, and later silence is not slowness.
+    /// Without this call, [`Balancer::finish`] supplies the latency.
     pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
         if pick.answered_us.is_some() {
             return;
@@ -193,7 +194,7 @@ impl Balancer {
         self.latency.judge(now, endpoint);
     }
 
-    /// Ends a pick of this balancer. The pick of an endpoint removed meanwhile changes nothing.
+    /// Ends a pick of this balancer. Has no effect if the endpoint was removed meanwhile.
     #[expect(clippy::needless_pass_by_value, reason = "by value, a pick ends only once")]
     pub fn finish(&mut self, now: Instant, pick: Pick, outcome: Outcome) {
         let Pick { endpoint, started, method, answered_us } = pick;
@@ -221,7 +222,7 @@ impl Balancer {
             Outcome::Failure { latency, pushback } => {
                 health.heard(now);
                 if answered_ms.is_none() {
-                    // Failing fast is not being fast, but failing slowly is being slow.
+                    // A fast failure is no evidence of speed; a slow failure is evidence of slowness.
                     health.waited(now, methods.normalised(method, as_ms(latency)), norm.surprise_ms);
                 }
                 health.failed(now, pushback);
@@ -240,12 +241,12 @@ impl Balancer {
         self.endpoints.list.iter().map(|endpoint| (endpoint.id, endpoint.address))
     }
 
-    /// The address of an endpoint; none when it has been removed.
+    /// The address of an endpoint; `None` if it was removed.
     pub fn address(&self, id: EndpointId) -> Option<SocketAddr> {
         self.endpoints.get(id).map(|endpoint| endpoint.address)
     }
 
-    /// Calls in flight to an endpoint; none when it has been removed.
+    /// Calls in flight to an endpoint; `None` if it was removed.
     pub fn in_flight(&self, id: EndpointId) -> Option<u32> {
         self.endpoints.get(id).map(|endpoint| endpoint.in_flight)
     }

@@ -1,7 +1,7 @@
-//! What is normal in this cluster: the measure that tells a slow or failing endpoint.
+//! The cluster's norm: slow and failing endpoints are found by comparison with it.
 //!
-//! Slow is relative to the median endpoint, so at most half of them can be slow; failing is relative to
-//! the established endpoint that fails least, so that any number can be failing, but not all for long.
+//! Slow is relative to the median endpoint, so at most half of the endpoints can be slow. Failing is relative to the
+//! established endpoint that fails least, so any number can be failing, but not all for long.
 
 use std::time::{Duration, Instant};
 
@@ -9,49 +9,49 @@ use super::endpoints::Endpoint;
 use super::estimate::Estimate;
 use super::health::State;
 
-/// An endpoint is slow when its mean exceeds this multiple of the norm, plus what chance explains.
+/// An endpoint is slow if its mean exceeds this multiple of the norm, plus a margin for chance.
 const SLOW_FACTOR: f64 = 1.2;
-/// Standard deviations of an estimate that are put down to chance.
+/// The margin for chance, in standard deviations of the estimate.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Bounds of the spread, which few answers show badly.
+/// Bounds of the spread, because a few answers estimate it badly.
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
-/// Differences below this are noise of machines and schedulers, whatever the factor.
+/// Smaller differences are noise of machines and schedulers, whatever the factor.
 const FLOOR_MS: f64 = 0.5;
-/// First answers are no measure, since the fastest of many calls are answered first: not before this time, and so many
-/// times the norm, can a newcomer count as fast.
+/// The first answers are biased, because the fastest of many calls are answered first. A new endpoint can count as fast
+/// only after this time, and this many times the norm.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_NORMS: f64 = 10.0;
-/// For the same reason, the norm says nothing of the room that there is before so many times itself.
+/// For the same reason, the norm with spare capacity is measured only after this many times the norm.
 const ROOMY_AFTER_NORMS: f64 = 5.0;
-/// One answer counts as at most so many times what is usual.
+/// One answer counts as at most this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
-/// The others count as full when they take this part of the way from what they take with room to spare to what a
-/// slow endpoint takes: then the calls that they queue are better off there.
+/// The others are full when their latency has grown by this fraction of the difference between their latency with spare
+/// capacity and the slow endpoint's. Beyond that, queued calls finish sooner at the slow endpoint.
 const RELIEF_START: f64 = 0.25;
-/// And at least this much more than with room to spare, which is not known exactly.
+/// The growth must be at least this, because the latency with spare capacity is not known exactly.
 const RELIEF_START_MIN: f64 = 0.3;
-/// How fast what the norm is with room to spare follows a norm that stays above it, per second.
+/// How fast the latency with spare capacity follows a norm that stays above it, per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
-/// A warming endpoint takes part in the norm when its estimate is at least this certain, as after 5 answers.
+/// A warming endpoint contributes to the norm once its variance is below this, as after 5 answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
-/// Standard deviations of the norm's failure rate that are put down to chance.
+/// The margin for chance in the norm's failure rate, in standard deviations.
 const FAILURE_DEVIATIONS: f64 = 3.0;
-/// How much more often than the best endpoint one may fail, in calls per call.
+/// How much more often than the best endpoint an endpoint may fail, in calls per call.
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's norm, as of the last refresh.
 #[derive(Debug)]
 pub(super) struct Norm {
-    /// The median endpoint's latency; none before the first answers.
+    /// The median endpoint's latency; `None` before the first answers.
     pub(super) latency_ms: Option<f64>,
-    /// How uncertain `latency_ms` is, as [`Estimate::variance`].
+    /// The uncertainty of `latency_ms`, as [`Estimate::variance`].
     variance: f64,
-    /// How often an endpoint is called when all have equal shares: probes are no more frequent, or the probes of many
-    /// proxies would be a greater load than their calls.
+    /// How often an endpoint is called if all have equal shares. Probes are not more frequent, because the probes of
+    /// many proxies would otherwise be a greater load than their calls.
     pub(super) fair_interval: Duration,
     /// One answer counts as at most this.
     pub(super) surprise_ms: f64,
-    /// The norm while the endpoints have room to spare: the lowest of late.
+    /// The latency with spare capacity: the lowest recent norm.
     roomy_ms: f64,
     first_refresh: Option<Instant>,
     refreshed: Option<Instant>,
@@ -59,7 +59,7 @@ pub(super) struct Norm {
     pub(super) spread: f64,
     /// The failure rate of the established endpoint that fails least, 0 to 1.
     pub(super) failure_rate: f64,
-    /// Room for finding medians without allocating.
+    /// Buffer for finding medians without allocating.
     sorted: Vec<Estimate>,
 }
 
@@ -81,7 +81,7 @@ impl Default for Norm {
 }
 
 impl Norm {
-    /// Makes room for a cluster of `endpoints`.
+    /// Reserves space for a cluster of `endpoints`.
     pub(super) fn reserve(&mut self, endpoints: usize) {
         self.sorted.clear();
         self.sorted.reserve_exact(endpoints);
@@ -89,7 +89,7 @@ impl Norm {
 
     pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
-        // Newcomers have too few answers to set a norm, and those that fail have none that count.
+        // New endpoints have too few answers to set a norm, and failing endpoints have none that count.
         let established = || {
             endpoints
                 .iter()
@@ -127,11 +127,11 @@ impl Norm {
         };
     }
 
-    /// The part of a full share that a slow endpoint should take from the others, 0 to 1: none while they have
-    /// room, and the more the closer they come to being as slow.
+    /// The share that a slow endpoint should take from the others, as a part of a full share, 0 to 1. It is 0 while the
+    /// others have spare capacity, and grows as they become as slow.
     ///
-    /// Slow servers are best used from a threshold on (Lin and Kumar 1984, "Optimal control of a queueing
-    /// system with two heterogeneous servers"); growing from there keeps the share from swinging.
+    /// Slow servers are best used from a threshold on (Lin and Kumar 1984, "Optimal control of a queueing system with
+    /// two heterogeneous servers"). Growing the share from the threshold avoids oscillation.
     pub(super) fn relief_by(&self, slow: &Estimate) -> f64 {
         let Some(norm_ms) = self.latency_ms else { return 0.0 };
         let way = (slow.full_mean_ms - self.roomy_ms) * RELIEF_START;
@@ -140,19 +140,19 @@ impl Norm {
         if slow.full_mean_ms > start_ms { part.clamp(0.0, 1.0) } else { f64::from(norm_ms > start_ms) }
     }
 
-    /// The middle of the logarithms of the usual latencies in ms, and their standard deviation, as
-    /// if they were lognormal; none while there is no norm.
+    /// Mean and standard deviation of the logarithms of the usual latencies in ms, assuming a lognormal distribution;
+    /// `None` without a norm.
     pub(super) fn usual(&self) -> Option<(f64, f64)> {
         let variance = (1.0 + self.spread * self.spread).ln();
         self.latency_ms.map(|norm_ms| (norm_ms.ln() - variance / 2.0, variance.sqrt()))
     }
 
-    /// A latency less the differences that are noise, but not less than the norm.
+    /// A latency minus the differences that are noise, but not below the norm.
     pub(super) fn without_noise(&self, latency_ms: f64) -> f64 {
         self.latency_ms.map_or(latency_ms, |norm_ms| (latency_ms - FLOOR_MS).max(norm_ms.min(latency_ms)))
     }
 
-    /// The mean latency above which an endpoint is slow; none while there is no norm.
+    /// The mean latency above which an endpoint is slow; `None` without a norm.
     pub(super) fn limit_ms(&self, estimate: &Estimate) -> Option<f64> {
         self.latency_ms.map(|norm_ms| norm_ms * self.limit_factor(estimate) + FLOOR_MS)
     }
@@ -166,8 +166,8 @@ impl Norm {
         self.limit_ms(estimate).is_some_and(|limit_ms| estimate.mean_ms > limit_ms)
     }
 
-    /// So fast, beyond chance, that the others must be overloaded if it is not simply better; `age` is how long it has
-    /// been called.
+    /// Whether the endpoint is so fast, beyond chance, that the others are overloaded, or it is simply better. `age` is
+    /// the time since its first call.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
         // Twice the margin of `calls_slow`: half of all endpoints are faster than the median.
         let factor = self.limit_factor(estimate).powi(2);
@@ -177,29 +177,29 @@ impl Norm {
         })
     }
 
-    /// Narrower than `calls_slow`, so that nobody goes in and out at the limit.
+    /// Stricter than `calls_slow`, so that no endpoint flaps at the limit.
     pub(super) fn welcomes_back(&self, estimate: &Estimate) -> bool {
         self.latency_ms.is_some_and(|norm_ms| estimate.mean_ms <= norm_ms * SLOW_FACTOR + FLOOR_MS)
     }
 
-    /// Judges a failure rate in which the latest outcome had `weight`.
+    /// Whether a failure rate, in which the latest outcome has `weight`, is too high.
     pub(super) fn calls_failing(&self, failure_rate: f64, weight: f64) -> bool {
         failure_rate > self.common_failure_rate(weight) + FAILURE_MARGIN
     }
 
-    /// Whether the established endpoints may well fail as often; narrower than `calls_failing`.
+    /// Whether the established endpoints may fail as often; stricter than `calls_failing`.
     pub(super) fn excuses(&self, failure_rate: f64, weight: f64) -> bool {
         failure_rate <= self.common_failure_rate(weight)
     }
 
-    /// The highest failure rate that chance makes of the norm's.
+    /// The highest failure rate that chance can make of the norm's.
     fn common_failure_rate(&self, weight: f64) -> f64 {
         let rate = self.failure_rate;
         rate + FAILURE_DEVIATIONS * (rate * (1.0 - rate) * weight / 2.0).sqrt()
     }
 }
 
-/// The lower of two middle ones, so that of two endpoints the slow one is not the norm.
+/// The lower of two middle values, so that with two endpoints the slow one is not the norm.
 fn lower_median(estimates: &mut [Estimate], by: impl Fn(&Estimate) -> f64) -> Option<Estimate> {
     let middle = estimates.len().checked_sub(1)? / 2;
     let (_, median, _) = estimates.select_nth_unstable_by(middle, |one, other| by(one).total_cmp(&by(other)));

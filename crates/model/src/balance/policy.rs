@@ -1,11 +1,11 @@
-//! The names of the ways to balance, as users write and read them.
+//! The names of the balancing policies, as users write and read them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How the endpoint of a call is chosen.
+/// The policy that chooses a call's endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Policy {
     /// Fewest calls in flight among the endpoints that are neither slow nor failing.
@@ -13,14 +13,14 @@ pub enum Policy {
     Latency,
     /// Fewest calls in flight.
     LeastRequest,
-    /// Each in turn.
+    /// Each endpoint in turn.
     RoundRobin,
-    /// Any, with equal chances.
+    /// A uniformly random endpoint.
     Random,
 }
 
 impl Policy {
-    /// Every policy, in the order in which they are named to users.
+    /// Every policy, in the order in which messages list them.
     pub const ALL: [Self; 4] = [Self::Latency, Self::LeastRequest, Self::RoundRobin, Self::Random];
 
     /// The name that users write.
@@ -46,7 +46,7 @@ impl Serialize for Policy {
     }
 }
 
-/// The text names no [`Policy`].
+/// The text is not the name of a [`Policy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a balancer; use latency, least-request, round-robin or random")]
 pub struct UnknownPolicy;

@@ -1,51 +1,52 @@
-//! The way back of an endpoint that was found slow or failing: probes, and when they have shown enough.
+//! Probation of a slow or failing endpoint: probes, and the test that ends them.
 //!
-//! Whether it is well again is decided by a sequential probability ratio test (Wald 1945) on the logarithms of
-//! the probes' latencies: each answer is evidence for "as the others" or for "still slow", and probing goes on
-//! until one of them is far more likely. What is clearly slow is found so by one probe, what is
-//! clearly well by a few, and only what lies between takes many.
+//! A sequential probability ratio test (Wald 1945) on the logarithms of the probes' latencies decides whether it has
+//! recovered. Each answer is evidence for "as the others" or for "still slow", and probing continues until one of them
+//! is far more likely. One probe suffices for a clearly slow endpoint and a few for a recovered one; only borderline
+//! cases need many.
 
 use std::time::{Duration, Instant};
 
 use super::norm::Norm;
 
-/// The wait before the first probe; each probe without a good answer doubles it.
+/// Wait before the first probe; each probe without a good answer doubles it.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Bounds both the calls that probing spends on a slow endpoint and the time to notice its recovery.
+/// Longest wait between probes. It limits both the calls spent on a slow endpoint and the time to notice its recovery.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// The fewest good answers that end a probation.
+/// Fewest good answers that end a probation.
 const GOOD_ANSWERS_MIN: u32 = 5;
-/// Being slow must be so many times as likely as being well to end a round of probes: 1 in 30 that are well
-/// must wait for another round.
+/// Log-likelihood ratio at which "still slow" ends a round of probes: 1 in 30 recovered endpoints must wait for another
+/// round.
 const STILL_SLOW_EVIDENCE: f64 = 3.4;
-/// Being well must be so many times as likely: 1 in 200 that are slow are taken for well, until found out.
+/// Log-likelihood ratio at which "well" ends the probation: 1 in 200 slow endpoints return, until they are found slow
+/// again.
 const WELL_EVIDENCE: f64 = -5.3;
-/// How much slower than the others "still slow" is, as a logarithm: what it was, within these bounds.
+/// How much slower than the others "still slow" is, as a logarithm: its earlier slowness, within these bounds.
 const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 
-/// The state of an endpoint's way back.
+/// The state of a probation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Probation {
     pub(super) since: Instant,
-    /// No return before this, however badly the others do.
+    /// Earliest possible return, even if the others are no better.
     pub(super) closed_until: Instant,
     pub(super) next_probe: Instant,
     pub(super) good_answers: u32,
     sum_ms: f64,
-    /// The logarithm of how many times as likely it is that it is still slow as that it is well.
+    /// Log-likelihood ratio of "still slow" to "well".
     evidence: f64,
-    /// It had a full share when it became slow or failing.
+    /// Whether it had a full share before the probation.
     pub(super) was_ready: bool,
-    /// The part of a full share that it gets because the others are full, 0 to 1.
+    /// The share that it gets because the others are full, as a part of a full share, 0 to 1.
     pub(super) relief: f64,
 }
 
-/// What the probes say so far.
+/// The test's result so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     Undecided,
     StillSlow,
-    /// Well again, with the mean of so many answers.
+    /// Recovered, with the mean of this many answers.
     Well {
         mean_ms: f64,
         answers: u32,
@@ -66,7 +67,7 @@ impl Probation {
         }
     }
 
-    /// Takes the answer to a probe into account. `slow_ms` is what the endpoint was known to take.
+    /// Adds the answer to a probe. `slow_ms` is the endpoint's known slow latency.
     pub(super) fn good_answer(&mut self, latency_ms: f64, slow_ms: Option<f64>, norm: &Norm) -> Verdict {
         self.good_answers += 1;
         self.sum_ms += latency_ms;
@@ -86,7 +87,7 @@ impl Probation {
         Verdict::Well { mean_ms: self.sum_ms / f64::from(self.good_answers), answers: self.good_answers }
     }
 
-    /// A probe that failed, or that was slow beyond doubt, makes worthless what went well before.
+    /// Discards earlier good answers, after a probe that failed or was clearly slow.
     pub(super) fn start_again(&mut self) {
         self.good_answers = 0;
         self.sum_ms = 0.0;

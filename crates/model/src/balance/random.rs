@@ -1,6 +1,6 @@
 //! A small seeded generator (wyrand), so that a run can be repeated from its seed.
 //!
-//! Fast and even enough for choosing endpoints; never for secrets.
+//! Fast and uniform enough to choose endpoints; never use it for secrets.
 
 /// The generator's whole state.
 #[derive(Debug, Clone)]

@@ -1,9 +1,9 @@
-//! The last picks, so that each endpoint's share of them can be shown.
+//! The most recent picks, from which each endpoint's share is shown.
 
-/// Picks that shares are taken of.
+/// Number of picks that shares refer to.
 pub(super) const RECENT_PICKS: usize = 1024;
 
-/// Stands in the place of a pick whose endpoint is gone.
+/// Replaces picks of removed endpoints.
 const GONE: u32 = u32::MAX;
 
 /// A ring of the slots picked last.
@@ -28,7 +28,7 @@ impl RecentPicks {
         }
     }
 
-    /// Forgets the picks of removed endpoints, before their slots are used again.
+    /// Marks the picks of removed endpoints, before their slots are reused.
     pub(super) fn forget(&mut self, gone: &[usize]) {
         for slot in &mut self.slots {
             if gone.contains(&(*slot as usize)) {
@@ -37,7 +37,7 @@ impl RecentPicks {
         }
     }
 
-    /// How many of the last picks went to `slot`, and of how many.
+    /// Number of recent picks of `slot`, and of all recent picks.
     pub(super) fn count(&self, slot: usize) -> (usize, usize) {
         let count = self.slots.iter().filter(|recent| **recent as usize == slot).count();
         (count, self.slots.len())

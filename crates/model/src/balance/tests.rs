@@ -1,4 +1,4 @@
-//! What a caller of the balancer may rely on, one decision at a time.
+//! The balancer's guarantees to its caller, one decision at a time.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -369,7 +369,7 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
         failures += u32::from(fails);
         balancer.finish(now, pick, if fails { failure(None) } else { success(MS) });
     }
-    // In half a second: those of the first 10 ms, 50 at most, and a probe.
+    // In half a second: the failures of the first 10 ms, 50 at most, and a probe.
     assert!(failures <= 60, "{failures}");
 }
 

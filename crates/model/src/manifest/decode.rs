@@ -1,7 +1,7 @@
-//! A tree to a Kubernetes type, with the position of whatever does not fit.
+//! Deserializes a tree into a Kubernetes type, and reports the position of each misfit.
 //!
-//! Kubernetes' own types ignore fields that they do not know; this deserializer notices the ignoring, so that
-//! `prots:` is a mistake with a line, and not a Service without ports.
+//! Kubernetes' own types ignore unknown fields. This deserializer detects that, so that `prots:` is a mistake with a
+//! line, and not a Service without ports.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -26,12 +26,12 @@ pub(super) struct Misfit {
 }
 
 impl Misfit {
-    /// Where the field stands.
+    /// The field's position.
     pub(super) fn mark(&self) -> Mark {
         self.mark.unwrap_or_default()
     }
 
-    /// Adds the position, which the innermost value knows best.
+    /// Adds the position, unless an inner value has set it: the innermost is the most exact.
     fn at(mut self, mark: Mark, path: &Path<'_>) -> Self {
         if self.mark.is_none() {
             self.mark = Some(mark);
@@ -41,10 +41,10 @@ impl Misfit {
     }
 }
 
-/// Reads `node` as a `T`.
+/// Deserializes `node` as a `T`.
 ///
 /// # Errors
-/// Every field that `T` does not have, and the first whose value has another type.
+/// Every field that `T` does not have, and the first field whose value has another type.
 pub(super) fn decode<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Misfit>> {
     let unknown = RefCell::new(Vec::new());
     let reader = Reader { node, key_mark: node.mark, path: &Path::Root, owner: None, unknown: &unknown };
@@ -60,7 +60,7 @@ pub(super) fn decode<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Misfit>>
     }
 }
 
-/// The way from the object's root to a value.
+/// The path from the object's root to a value.
 enum Path<'a> {
     Root,
     Key(&'a Path<'a>, &'a str),
@@ -94,7 +94,7 @@ struct Reader<'a> {
     node: &'a Node,
     key_mark: Mark,
     path: &'a Path<'a>,
-    /// The type that this value is a field of, if it is one.
+    /// The type whose field this value is, if any.
     owner: Option<Owner>,
     unknown: &'a RefCell<Vec<Misfit>>,
 }
@@ -114,7 +114,7 @@ impl Reader<'_> {
     }
 }
 
-/// What unquoted text means (YAML 1.2 core schema; `yes` and `0x50`, which readers disagree on, stay text).
+/// Interprets unquoted text (YAML 1.2 core schema). `yes` and `0x50`, on which YAML parsers disagree, stay text.
 fn visit_plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value, Misfit> {
     let is_number = text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     match text {

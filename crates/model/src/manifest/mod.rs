@@ -1,8 +1,8 @@
-//! Manifests, the text that people apply to Kubernetes, to [`Object`]s.
+//! Parses manifests, as people apply them to Kubernetes, into [`Object`]s.
 //!
-//! A file holds YAML documents (`---` between them) or JSON; `kind: List` is expanded. It is taken whole or
-//! not at all, so whoever reads files keeps the last good objects of a file that has a mistake. Kinds that the
-//! mesh does not read are a [`Notice`], for a directory may hold Deployments too.
+//! A file holds YAML documents (`---` between them) or JSON; `kind: List` is expanded. A file is accepted completely or
+//! not at all, so the caller can keep the last valid objects of a file that becomes invalid. A kind that the mesh does
+//! not read is a [`Notice`], because a directory may hold Deployments too.
 
 mod decode;
 mod review;
@@ -25,42 +25,41 @@ use crate::spelling::closest;
 pub(crate) use review::{Findings, Review};
 use tree::{Node, Value};
 
-/// How large a file may be: a Kubernetes object is at most 1.5 MiB, a Service about 1 KiB.
+/// Largest file: a Kubernetes object is at most 1.5 MiB, a Service about 1 KiB.
 pub const FILE_MAX_BYTES: usize = 1 << 20;
-/// How many problems and how many notices of one file are reported.
+/// Most problems, and most notices, that are reported for one file.
 pub const FINDINGS_MAX: usize = 32;
 
 /// A file's text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// The path to name in messages; files are joined in the order of their paths.
+    /// The path for messages; files are joined in the order of their paths.
     pub path: String,
-    /// What it holds.
     pub text: String,
 }
 
-/// What a file without mistakes says.
+/// The content of a valid file.
 #[derive(Debug, Default)]
 pub struct Manifest {
     /// Its objects, in order.
     pub objects: Vec<Object>,
-    /// What is worth telling.
+    /// Notices for the user.
     pub notices: Vec<Notice>,
 }
 
-/// Why a file or an object is not taken, and what of it is in force all the same.
+/// Why a file or an object was rejected, and the policies of it that apply nevertheless.
 #[derive(Debug, Default)]
 pub struct Refused {
     /// Every mistake found, at most [`FINDINGS_MAX`].
     pub problems: Vec<Problem>,
-    /// Its AuthorizationPolicies, for whoever has no earlier version without a mistake: those that can be read as they
-    /// are, and for each of the others a policy that allows no caller ([`Mode::Unreadable`](crate::policy::Mode)).
+    /// Its AuthorizationPolicies, for a caller without an earlier valid version. Readable policies are returned as they
+    /// are; each other one is replaced by a policy that allows no caller ([`Mode::Unreadable`](crate::policy::Mode)).
     pub policies: Vec<Object>,
-    /// Whether the fields could be told apart, so that `policies` is complete.
+    /// Whether the file's structure could be parsed, so that `policies` is complete.
     is_tree: bool,
 }
 
-/// Reads one file. Objects without `metadata.namespace` are in `default_namespace`.
+/// Parses one file. Objects without `metadata.namespace` are in `default_namespace`.
 ///
 /// # Errors
 /// [`Refused`] with the mistakes in the file's order within each object.
@@ -70,12 +69,12 @@ pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest
     reader.finish()
 }
 
-/// Reads one object as a Kubernetes API gives it, or a List of them; its findings stand in no file.
+/// Reads one object, or a List of objects, from a Kubernetes API; its findings have no file.
 ///
-/// A value of JSON is a deserializer, and so is whatever type for Kubernetes' objects after it was made one.
+/// The argument is any deserializer: a JSON value, or a Kubernetes type turned into one.
 ///
 /// # Errors
-/// [`Refused`] with what Kubernetes would have refused to store.
+/// [`Refused`] with the mistakes for which Kubernetes would have rejected the object.
 pub fn read_object<'de, D>(object: D) -> Result<Manifest, Refused>
 where
     D: Deserializer<'de, Error: Display>,
@@ -96,7 +95,7 @@ struct Reader<'a> {
     path: &'a str,
     findings: Findings,
     objects: Vec<Object>,
-    /// For policies that cannot be read.
+    /// Replacements for unreadable policies.
     stand_ins: Vec<Object>,
     is_tree: bool,
     default_namespace: &'a str,
@@ -168,7 +167,7 @@ impl<'a> Reader<'a> {
             }
             _ => self.read_foreign(node, version, kind),
         }
-        // Of our own group everything is meant for us, and what is passed over may be what protects somebody.
+        // Unknown kinds of our own group are mistakes, not notices: a skipped object may be what protects a workload.
         if group(version) == authorization_policy::GROUP && self.findings.problem_count() > problems_before {
             let stand_in = stand_in::of_document(node, self.path, self.default_namespace);
             self.stand_ins.extend(stand_in.map(Object::AuthorizationPolicy));
@@ -202,7 +201,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Tells kinds that the mesh does not read from those that are misspelt.
+    /// Distinguishes kinds that the mesh does not read from misspelt kinds.
     fn read_foreign(&mut self, node: &Node, version: &str, kind: &str) {
         let known = [
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),
@@ -245,7 +244,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The API group of an `apiVersion`; the core group's name is empty.
+/// The API group of an `apiVersion`; empty for the core group.
 fn group(version: &str) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }

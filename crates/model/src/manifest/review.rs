@@ -1,4 +1,4 @@
-//! Collecting what is wrong with an object while it is read.
+//! Collects the mistakes in an object while it is read.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use super::FINDINGS_MAX;
 use super::tree::Node;
 use crate::problem::{Mark, Notice, Place, Problem};
 
-/// What was found in one file so far.
+/// The findings in one file so far.
 #[derive(Debug)]
 pub(crate) struct Findings {
     file: Arc<str>,
     problems: Vec<Problem>,
-    /// Those beyond [`FINDINGS_MAX`] included: an object is no better for being the last of many that are wrong.
+    /// Also counts problems beyond [`FINDINGS_MAX`]: an object with only unreported mistakes is invalid too.
     problem_count: usize,
     notices: Vec<Notice>,
 }
@@ -21,14 +21,14 @@ impl Findings {
         Self { file: path.into(), problems: Vec::new(), problem_count: 0, notices: Vec::new() }
     }
 
-    /// How many problems were found so far, reported or not.
+    /// Number of problems so far, reported or not.
     pub(super) fn problem_count(&self) -> usize {
         self.problem_count
     }
 
-    /// Adds a problem of the file as a whole.
+    /// Adds a problem that concerns the whole file.
     pub(super) fn file_problem(&mut self, mark: Mark, what: String, fix: String) {
-        // A file's own beginning is its first line, whoever reports it.
+        // Positions start at line 1, column 1, whatever the parser reports.
         let mark = mark.max(Mark { line: 1, column: 1 });
         let place = Place { file: self.file.clone(), mark, field: String::new(), object: String::new() };
         self.add(Problem { place, what, fix });
@@ -46,11 +46,11 @@ impl Findings {
     }
 }
 
-/// The reading of one object: finds the lines of the fields that are spoken of.
+/// Reviews one object, and finds the lines of the fields in its messages.
 #[derive(Debug)]
 pub(crate) struct Review<'a> {
     findings: &'a mut Findings,
-    /// Nothing for an object that is not a text.
+    /// `None` for an object that does not come from text.
     root: Option<&'a Node>,
     object: String,
     default_namespace: &'a str,
@@ -69,34 +69,34 @@ impl<'a> Review<'a> {
         Self { findings, root: Some(root), object, default_namespace, problems_before }
     }
 
-    /// The reading of an object that is not a text; `name` is `namespace/name`.
+    /// A review of an object that does not come from text; `name` is `namespace/name`.
     pub(crate) fn of_typed(findings: &'a mut Findings, kind: &str, name: &str) -> Self {
         let object = one_line(&format!("{kind} {name}"));
-        // The API server gives each object its namespace.
+        // The API server sets each object's namespace, so no default is needed.
         Self { findings, root: None, object, default_namespace: "", problems_before: 0 }
     }
 
-    /// The namespace of objects that name none.
+    /// The namespace of objects without one.
     pub(crate) fn default_namespace(&self) -> &'a str {
         self.default_namespace
     }
 
-    /// The file being read.
+    /// The file being reviewed.
     pub(crate) fn file(&self) -> Arc<str> {
         self.findings.file.clone()
     }
 
-    /// The line of `field`, or of the nearest part of its path that the file has.
+    /// The line of `field`, or of the nearest part of its path that exists in the file.
     pub(crate) fn mark(&self, field: &str) -> Mark {
         self.root.map(|root| root.locate(field)).unwrap_or_default()
     }
 
-    /// Whether nothing wrong was found in this object.
+    /// Whether this object has no mistake so far.
     pub(crate) fn is_clean(&self) -> bool {
         self.findings.problem_count == self.problems_before
     }
 
-    /// Reports a mistake in `field`, whose path is as in `spec.ports[0].port`.
+    /// Reports a mistake in `field`, a path such as `spec.ports[0].port`.
     pub(crate) fn problem(&mut self, field: &str, what: impl Into<String>, fix: impl Into<String>) {
         self.problem_at(self.mark(field), field, what.into(), fix.into());
     }
@@ -106,7 +106,7 @@ impl<'a> Review<'a> {
         self.findings.add(Problem { place, what, fix });
     }
 
-    /// Tells something about `field` that stops nothing.
+    /// Adds a notice about `field`; the object stays valid.
     pub(crate) fn notice(&mut self, field: &str, what: impl Into<String>) {
         let place = self.place(self.mark(field), field);
         if self.findings.notices.len() < FINDINGS_MAX {
@@ -119,7 +119,7 @@ impl<'a> Review<'a> {
     }
 }
 
-/// Keeps a name from the file from breaking a log line.
+/// Escapes a name from the file, so that it cannot break a log line.
 fn one_line(text: &str) -> String {
     const NAME_MAX_CHARS: usize = 200;
     let printable = |c: char| if c.is_control() { '?' } else { c };

@@ -3,7 +3,7 @@ use crate::object::Object;
 use crate::policy::Mode;
 use crate::translate::translate;
 
-/// What each policy of a refused file is about, and whether it can be read.
+/// The target of each policy of a rejected file, and whether it could be read.
 fn policies(text: &str) -> Vec<String> {
     shown(&parse(text).expect_err("a mistake").policies)
 }
@@ -78,7 +78,7 @@ fn whatever_is_of_our_own_group_may_be_a_policy() {
         let text = policy("{allow: []}").replace(from, to);
         assert_eq!(policies(&text), ["Unreadable shop/cart: every port in namespace shop"], "{to}");
     }
-    // Another mesh's policy is no business of ours.
+    // Another API group's policy does not concern us.
     let text = policy("{allow: []}").replace("leno.dev", "security.example.org");
     assert!(parse(&text).is_ok());
 }

@@ -1,7 +1,7 @@
-//! YAML text to a tree that knows where each of its parts stands.
+//! Parses YAML text into a tree that records the position of each part.
 //!
-//! JSON is read too: it is a part of YAML. Invariant: a tree is at most [`DEPTH_MAX`] deep and weighs at
-//! most [`TREE_MAX_BYTES`], whatever aliases repeat, so a hostile or mistaken file costs little.
+//! Accepts JSON too, which is a subset of YAML. Invariant: a tree is at most [`DEPTH_MAX`] deep and takes at most
+//! [`TREE_MAX_BYTES`], even with repeated aliases, so a hostile or mistaken file costs little.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,23 +10,23 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInpu
 
 use crate::problem::{Mark, quoted};
 
-/// How deep lists and mappings may nest; Kubernetes objects need about ten levels.
+/// Deepest nesting of lists and mappings; Kubernetes objects need about ten levels.
 pub(super) const DEPTH_MAX: usize = 64;
-/// What the trees of one file may weigh, aliases expanded.
+/// Largest memory for the trees of one file, with aliases expanded.
 pub(super) const TREE_MAX_BYTES: usize = 16 << 20;
 
 /// One value of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Where it starts; for a list or mapping that has a key, where the key starts.
+    /// Its start; for a list or mapping that has a key, the start of the key.
     pub(crate) mark: Mark,
     pub(crate) value: Value,
 }
 
-/// What a [`Node`] holds. Scalars stay text: what they mean depends on the field.
+/// The content of a [`Node`]. Scalars stay text, because their meaning depends on the field.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// `quoted` ones are always strings.
+    /// `quoted` scalars are always strings.
     Scalar {
         text: Box<str>,
         quoted: bool,
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// Why a text is not a tree.
+/// Why a text cannot be parsed.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) mark: Mark,
@@ -51,11 +51,11 @@ pub(super) struct Fault {
     pub(super) fix: &'static str,
 }
 
-/// Reads every document of `text`.
+/// Parses every document of `text`.
 ///
 /// # Errors
-/// The first place where the text is not YAML, uses what Kubernetes manifests do not (foreign tags, keys that
-/// are not text, one key twice), or is larger than the limits.
+/// The first place where the text is not YAML, uses features that Kubernetes manifests do not have (foreign tags,
+/// non-text keys, duplicate keys), or exceeds the limits.
 pub(super) fn documents(text: &str) -> Result<Vec<Node>, Fault> {
     let mut builder = Builder { events: Parser::new_from_str(text), anchors: HashMap::new(), weight_bytes: 0 };
     let mut documents = Vec::new();
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Whether this is YAML's null: nothing, `~` or `null`.
+    /// Whether this is YAML's null: empty, `~` or `null`.
     pub(crate) fn is_null(&self) -> bool {
         match &self.value {
             Value::Scalar { text, quoted } => !quoted && matches!(&**text, "" | "~" | "null" | "Null" | "NULL"),
@@ -98,8 +98,8 @@ impl Node {
         }
     }
 
-    /// Where the field of that path (`spec.ports[0].port`, `metadata.labels["a/b"]`) is, or the nearest part
-    /// of the way to it that exists.
+    /// The position of a field, given by its path (`spec.ports[0].port`, `metadata.labels["a/b"]`), or of the nearest
+    /// existing part of the path.
     pub(crate) fn locate(&self, path: &str) -> Mark {
         let mut node = self;
         let mut rest = path;
@@ -148,7 +148,7 @@ impl<'a> Builder<'a> {
         match self.events.next_event() {
             Some(Ok(next)) => Ok(next),
             Some(Err(error)) => Err(syntax(&error)),
-            // The parser ends after StreamEnd, which nothing reads past.
+            // The parser stops after StreamEnd, and no caller reads beyond it.
             None => Ok((Event::StreamEnd, Span::default())),
         }
     }
@@ -228,13 +228,13 @@ impl<'a> Builder<'a> {
             if !seen.insert(key.clone()) {
                 return Err(Fault {
                     mark: key_mark,
-                    what: format!("the key {} is here twice in one mapping", quoted(&key)),
+                    what: format!("the mapping has the key {} twice", quoted(&key)),
                     fix: "keep one of them",
                 });
             }
             let (event, span) = self.next()?;
             let mut node = self.node(event, span, depth + 1)?;
-            // A reader looks for the key: the first line of a mapping is a line below it, and nothing is nowhere.
+            // Report the key's position: a mapping's value starts on the next line, and an empty value has no position.
             if node.text().is_none() {
                 node.mark = key_mark;
             }
@@ -246,7 +246,7 @@ impl<'a> Builder<'a> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             return Err(Fault {
                 mark,
-                what: "an alias inside of what it names".to_owned(),
+                what: "an alias inside the value that it refers to".to_owned(),
                 fix: "write the value out",
             });
         };
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether the tag says "this is a string"; only the tags of plain YAML are known.
+/// Whether the tag marks a string; only the tags of plain YAML are known.
 fn is_text_tag(tag: Option<&Cow<'_, Tag>>, mark: Mark) -> Result<bool, Fault> {
     match tag {
         None => Ok(false),

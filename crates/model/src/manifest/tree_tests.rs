@@ -73,10 +73,10 @@ fn a_text_tag_makes_a_number_text() {
 #[test]
 fn faults_say_where_they_are() {
     for (text, line, column, what) in [
-        ("a: 1\na: 2\n", 2, 1, "the key \"a\" is here twice in one mapping"),
+        ("a: 1\na: 2\n", 2, 1, "the mapping has the key \"a\" twice"),
         ("a: !vault x\n", 1, 4, "the tag \"!vault\""),
         ("? [a]\n: b\n", 1, 3, "a key that is not text"),
-        ("a: &x [*x]\n", 1, 8, "an alias inside of what it names"),
+        ("a: &x [*x]\n", 1, 8, "an alias inside the value that it refers to"),
     ] {
         assert_eq!(fault(text), (line, column, what.to_owned()), "{text:?}");
     }

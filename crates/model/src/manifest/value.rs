@@ -1,4 +1,4 @@
-//! Objects that come from a Kubernetes API rather than from a file, to the same tree.
+//! Converts objects from a Kubernetes API into the same tree.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// A value that stands nowhere.
+/// Converts a value without a position.
 fn node(value: Value) -> Node {
     Node { mark: Mark::default(), value }
 }

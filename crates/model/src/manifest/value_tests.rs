@@ -11,7 +11,7 @@ use super::super::read_object;
 use crate::fixtures::lines;
 use crate::object::Object;
 
-/// Reads `object` after a type for it, made for Kubernetes, has read it and found each of its fields known.
+/// Reads `object` after Kubernetes' own type has read it and has known each of its fields.
 fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     let typed: T = serde_json::from_value(object.clone()).expect("what Kubernetes stores");
     let value = serde_json::to_value(&typed).expect("JSON");
@@ -19,7 +19,7 @@ fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     read_object(value).map_err(|refused| lines(&refused.problems)).expect("no mistake").objects.remove(0)
 }
 
-/// Every field that either has, so that none is forgotten or misspelt here.
+/// Compares the fields of both types, so that none is missing or misspelt here.
 #[test]
 fn http_routes_have_the_fields_that_kubernetes_knows() {
     let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 80});
@@ -100,7 +100,7 @@ fn grpc_routes_have_the_fields_that_kubernetes_knows() {
     assert_eq!((route.rules[0].matches.len(), route.rules[0].backends.len()), (1, 1));
 }
 
-/// Those of TCPRoutes are the same but for the hostnames.
+/// TCPRoutes have the same fields, except the hostnames.
 #[test]
 fn tls_routes_have_the_fields_that_kubernetes_knows() {
     let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 443});

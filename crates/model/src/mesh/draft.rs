@@ -1,5 +1,4 @@
-//! A mesh under change: what it becomes, and what is different in it since it was last taken, so that whoever follows looks
-//! at that alone.
+//! A mesh under change. It records the differences since it was last taken, so that its user need examine only those.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,29 +10,29 @@ use crate::policy::AuthorizationPolicy;
 use crate::route::RouteTable;
 use crate::sorted::SortedList;
 
-/// A mesh that answers questions one after another.
+/// A mesh that is built up from answers.
 #[derive(Debug)]
 pub struct Draft {
     mesh: Mesh,
     changes: Changes,
 }
 
-/// What is different in a mesh. It may name what is the same after all; it never leaves anything out.
+/// The differences of a mesh. They may include unchanged items, but never omit a changed one.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// Clusters that came, changed or went.
+    /// Clusters that were added, changed or removed.
     pub clusters: BTreeSet<ClusterKey>,
-    /// Clusters of which nothing is known any more, since nobody asks: they may well exist.
+    /// Clusters that are no longer known because no call asks about them; they may still exist.
     pub forgotten_clusters: BTreeSet<ClusterKey>,
-    /// Clusters whose routes came, changed or went, or whose routes lead to clusters that came or went.
+    /// Clusters whose routes were added, changed or removed, or lead to clusters that were added or removed.
     pub routes: BTreeSet<ClusterKey>,
-    /// Questions that have an answer now and had none.
+    /// Subjects whose answer has become known.
     pub answered: BTreeSet<Subject>,
-    /// Questions that had an answer, and have another or none now.
+    /// Subjects whose answer has changed or is no longer known.
     pub changed_answers: BTreeSet<Subject>,
-    /// Those that have none since nobody asks any more.
+    /// Subjects that were forgotten because no call asks about them.
     pub forgotten: BTreeSet<Subject>,
-    /// Whether the policies are others.
+    /// Whether the policies changed.
     pub policies: bool,
 }
 
@@ -48,7 +47,7 @@ impl Changes {
 }
 
 impl Draft {
-    /// A mesh that knows nothing, in a namespace.
+    /// A mesh without any knowledge, for clients in a namespace.
     pub fn new(default_namespace: &str) -> Self {
         let nothing = Mesh::new(default_namespace, Vec::new(), [], Vec::new(), Vec::new());
         Self { mesh: nothing.answering([]), changes: Changes::default() }
@@ -59,13 +58,13 @@ impl Draft {
         &self.mesh
     }
 
-    /// The mesh, and what is different since this was last called.
+    /// The mesh, and its differences since the last call.
     pub fn take(&mut self) -> (Arc<Mesh>, Changes) {
         (Arc::new(self.mesh.clone()), std::mem::take(&mut self.changes))
     }
 
-    /// Sets a cluster; `None` if there is none of that key. Costs as much as it has endpoints that came or went, and a look
-    /// at the others.
+    /// Sets a cluster, or removes it with `None`. The cost is proportional to the endpoints that were added or removed,
+    /// plus one comparison for each other.
     pub fn set_cluster(&mut self, key: &ClusterKey, cluster: Option<Arc<Cluster>>) {
         self.changes.forgotten_clusters.remove(key);
         let before = self.mesh.cluster(key);
@@ -87,7 +86,7 @@ impl Draft {
         self.changes.clusters.insert(key.clone());
     }
 
-    /// Takes a cluster out that nobody asks about any more.
+    /// Removes a cluster that no call asks about any more.
     pub fn forget_cluster(&mut self, key: &ClusterKey) {
         if self.mesh.cluster(key).is_some() {
             self.set_cluster(key, None);
@@ -95,7 +94,7 @@ impl Draft {
         }
     }
 
-    /// Says which cluster an address leads to.
+    /// Sets the cluster to which an address leads.
     pub fn set_address(&mut self, address: SocketAddr, key: Option<&ClusterKey>) {
         let address = canonical(address);
         let known = self.mesh.addresses.find(|(other, _)| other.cmp(&address)).map(|(_, key)| &**key);
@@ -118,7 +117,7 @@ impl Draft {
         self.renew_routes(key);
     }
 
-    /// Says that clusters came or went that the routes of a cluster lead to.
+    /// Records that clusters to which a cluster's routes lead were added or removed.
     pub fn renew_routes(&mut self, key: &ClusterKey) {
         self.changes.routes.insert(key.clone());
     }
@@ -132,7 +131,7 @@ impl Draft {
         }
     }
 
-    /// Says whether a question has an answer.
+    /// Sets whether a subject has an answer.
     pub fn set_answered(&mut self, subject: &Subject, is_answered: bool) {
         if self.mesh.answers(subject) == is_answered {
             return;
@@ -149,7 +148,7 @@ impl Draft {
         }
     }
 
-    /// Forgets a question and its answer, since nobody asks any more.
+    /// Forgets a subject that no call asks about any more.
     pub fn forget(&mut self, subject: &Subject) {
         if let Subject::Address(address) = subject {
             self.set_address(*address, None);
@@ -158,7 +157,7 @@ impl Draft {
         self.changes.forgotten.insert(subject.clone());
     }
 
-    /// Says that the answer to a question is another one, if it had one.
+    /// Records that a subject's answer, if known, has changed.
     pub fn look_again(&mut self, subject: &Subject) {
         if self.mesh.answers(subject) {
             self.changes.changed_answers.insert(subject.clone());

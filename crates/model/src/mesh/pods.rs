@@ -1,7 +1,7 @@
-//! Meshed Pods by their own addresses: whoever dials one means this Pod, whether or not a Service has that port.
+//! Meshed Pods at their own addresses: a client that dials one selects this Pod, whether or not a Service has the port.
 //!
-//! A call to such an address leads to a cluster of its own, of one endpoint, which is made when it is asked for. So the
-//! table costs what there are Pods, not Pods times ports.
+//! A call to such an address gets a cluster with one endpoint, made on demand. So the table grows with the number of
+//! Pods, not with Pods times ports.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -12,7 +12,7 @@ use crate::balance::Policy;
 use crate::protocol::{PortRanges, Protocol};
 use crate::settings::Settings;
 
-/// The Pods of a cluster that have a proxy, by each of their addresses.
+/// The Pods of a Kubernetes cluster that have a proxy, by each of their addresses.
 pub type MeshedPods = BTreeMap<IpAddr, MeshedPod>;
 
 /// A Pod that has a proxy.
@@ -24,30 +24,30 @@ pub struct MeshedPod {
     pub name: Box<str>,
     /// Its proxy.
     pub proxy: EndpointProxy,
-    /// Ports that connections reach without the proxy.
+    /// Ports on which connections bypass the proxy.
     pub skipped_ports: PortRanges,
-    /// Ports whose bytes are carried unread.
+    /// Ports without protocol detection.
     pub opaque_ports: PortRanges,
 }
 
-/// What the name of a Pod's cluster begins with; a Service's name cannot.
+/// Prefix of a Pod cluster's name; a Service's name cannot begin with it.
 const PREFIX: char = '-';
 
 impl Mesh {
-    /// The same mesh with these Pods, which are meant by whoever dials their addresses.
+    /// The same mesh with these Pods, which can be called at their addresses.
     #[must_use]
     pub fn with_pods(mut self, pods: Arc<MeshedPods>) -> Self {
         self.pods = pods;
         self
     }
 
-    /// The Pods that are meant by whoever dials their addresses.
+    /// The Pods that can be called at their addresses.
     pub fn pods(&self) -> &Arc<MeshedPods> {
         &self.pods
     }
 
-    /// The cluster of the Pod at an address, through whose proxy that port is reached. Addresses of Services and of their
-    /// endpoints lead elsewhere, and go before.
+    /// The cluster of the Pod at an address, if its proxy serves that port. Addresses of Services and of their
+    /// endpoints take precedence.
     pub fn pod_by_address(&self, address: SocketAddr) -> Option<Cluster> {
         let address = canonical(address);
         let pod = self.pods.get(&address.ip()).filter(|pod| !pod.skipped_ports.contains(address.port()))?;
@@ -70,7 +70,7 @@ impl Mesh {
         })
     }
 
-    /// The cluster of that key, if it is a Pod's.
+    /// The cluster with this key, if it is a Pod's.
     pub fn pod_cluster(&self, key: &ClusterKey) -> Option<Cluster> {
         self.pod_by_address(key.pod_address()?).filter(|cluster| cluster.key == *key)
     }
@@ -86,7 +86,7 @@ impl ClusterKey {
         Self { namespace: namespace.into(), service: format!("{PREFIX}{digits}").into(), port: address.port() }
     }
 
-    /// The address of the Pod whose cluster this is; `None` if it is a Service's.
+    /// The address of the Pod to which this key belongs; `None` for a Service's key.
     pub fn pod_address(&self) -> Option<SocketAddr> {
         let digits = self.service.strip_prefix(PREFIX)?;
         let parts: Vec<&str> = digits.split('-').collect();

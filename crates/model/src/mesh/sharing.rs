@@ -1,12 +1,12 @@
-//! One mesh after another: what is equal in both is the same in memory.
+//! Lets successive meshes share their equal parts in memory.
 
 use std::sync::Arc;
 
 use super::Mesh;
 
 impl Mesh {
-    /// The same mesh, which shares with `previous` the clusters, policies and tables of routes that are equal in both: who
-    /// compares them by pointer sees what changed.
+    /// The same mesh, which shares equal clusters, policies and tables of routes with `previous`. Comparing pointers
+    /// then finds the changes.
     #[must_use]
     pub fn sharing(mut self, previous: &Self) -> Self {
         for cluster in self.clusters.iter_mut() {

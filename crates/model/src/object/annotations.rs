@@ -1,4 +1,4 @@
-//! The annotations of Services and EndpointSlices that are Leno's own.
+//! Leno's own annotations of Services and EndpointSlices.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_CONNECTIONS_LIMIT: u16 = 1024;
 
-/// What the annotations of a Service say.
+/// The annotations of a Service.
 #[derive(Default)]
 pub(super) struct OfService {
     pub(super) balancer: Policy,
@@ -40,7 +40,7 @@ pub(super) struct OfService {
 
 type Annotations = BTreeMap<String, String>;
 
-/// Reads a Service's annotations whose names begin with `leno.dev/`; each of them must be known.
+/// Reads a Service's annotations that begin with `leno.dev/`. An unknown one is a mistake.
 pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<'_>) -> OfService {
     let mut read = OfService::default();
     let settings = &mut read.settings;
@@ -94,7 +94,7 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
     read
 }
 
-/// Reads an EndpointSlice's annotations whose names begin with `leno.dev/`; each of them must be known.
+/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown one is a mistake.
 pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<EndpointProxy> {
     let (mut identity, mut inbound_port, mut tunnel_port) = (None, None, None);
     let mut has_identity = false;
@@ -110,8 +110,8 @@ pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_
         }
     }
     if let (false, Some((key, _))) = (has_identity, ours(annotations).find(|(key, _)| SLICE.contains(key))) {
-        let what = "a port of proxies, and nothing says whose".to_owned();
-        problem(review, key, what, &format!("add {IDENTITY}, the workload that the proxies stand before"));
+        let what = "a port of proxies without their identity".to_owned();
+        problem(review, key, what, &format!("add {IDENTITY}, the identity of the workload behind the proxies"));
     }
     let tunnel_port = tunnel_port.unwrap_or(EndpointProxy::TUNNEL_PORT);
     identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port })

@@ -1,7 +1,7 @@
-//! A leno.dev/v1alpha1 AuthorizationPolicy: who may call some workloads of its namespace.
+//! A leno.dev/v1alpha1 AuthorizationPolicy: the callers that may call some workloads of its namespace.
 //!
-//! Whatever could be read as allowing more than was meant (an empty rule, an empty list, a field without a value) is a
-//! mistake here.
+//! A form that could be read as allowing more than intended (an empty rule, an empty list, a field without a value) is
+//! a mistake.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,12 +24,12 @@ pub(crate) const API_VERSION: &str = "leno.dev/v1alpha1";
 /// Its `kind`.
 pub(crate) const KIND: &str = "AuthorizationPolicy";
 
-/// What the mesh keeps of an AuthorizationPolicy.
+/// The parts of an AuthorizationPolicy that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct AuthorizationPolicy {
     /// Its name.
     pub identity: Identity,
-    /// What it says.
+    /// Its content.
     pub policy: Arc<policy::AuthorizationPolicy>,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Spec>,
-    // Known, so that they are not taken for mistakes: the reader chose this type by the first two, and the last is
-    // what a cluster adds.
+    // Listed so that they are not reported as unknown: the first two selected this type, and the API server adds the
+    // last.
     #[serde(default, rename = "apiVersion", deserialize_with = "pass_over")]
     _api_version: (),
     #[serde(default, rename = "kind", deserialize_with = "pass_over")]
@@ -51,57 +51,62 @@ pub(crate) struct Written {
     _status: (),
 }
 
-/// Who may call which workloads.
+/// The workloads, and their allowed callers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "AuthorizationPolicySpec", rename_all = "camelCase", default)]
 struct Spec {
-    /// The workloads. Without it, all of the policy's namespace.
+    /// The workloads. Default: all of the policy's namespace.
     #[serde(deserialize_with = "given")]
     target_ref: Option<TargetRef>,
-    /// The ports that the workload itself listens on, which a Service calls its target ports. Without it, all.
+    /// The ports on which the workload listens, which a Service calls its target ports. Default: all.
     #[serde(deserialize_with = "given")]
     ports: Option<Vec<i32>>,
-    /// `Enforce`, the default: what no rule allows is denied. `Audit`: what would be denied is told, and nothing else.
+    /// `Enforce`, the default: calls that no rule allows are denied. `Audit`: such calls are only logged.
     #[serde(deserialize_with = "given")]
     mode: Option<String>,
-    /// Who may call. A caller needs one rule that allows it; an empty list allows nobody.
+    /// The allowed callers. A caller needs one rule that allows it; an empty list allows no caller.
     #[serde(deserialize_with = "given")]
     allow: Option<Vec<AllowRule>>,
-    /// What everybody may GET, with an identity or without one, for those who check the workload's health: paths such
-    /// as `/healthz`. Of gRPC, `/grpc.health.v1.Health/Check`.
+    /// Paths that every caller may GET, with or without an identity, to check the workload's health, such as
+    /// `/healthz`. For gRPC, `/grpc.health.v1.Health/Check`.
     health_checks: Vec<String>,
 }
 
-/// What a policy is about; a reference as Gateway API's policies have it.
+/// The target of a policy, in the form of Gateway API's policies.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TargetRef {
-    /// Empty: both kinds are of Kubernetes' core group.
+    /// Empty: both kinds belong to Kubernetes' core group.
     group: String,
-    /// `ServiceAccount`: the workloads that run as it. `Namespace`: all of the policy's own.
+    /// `ServiceAccount`: the workloads that run as it. `Namespace`: all workloads of the policy's own namespace.
     kind: String,
     /// The name of the service account, or of the policy's own namespace.
     name: String,
 }
 
-/// Allows callers for whom everything that it names is true; it must name something.
+/// Allows callers that fulfil all of its fields; it must have at least one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AllowRule {
-    /// The caller's certificate has one of these identities: `ns/<namespace>/sa/<service-account>`, either of which
-    /// may be `*`; with `spiffe://<trust-domain>/` before it, of another trust domain; `*` alone, any.
+    /// The caller's certificate has one of these identities: `ns/<namespace>/sa/<service-account>`, in which `*`
+    /// matches any name. `spiffe://<trust-domain>/` before it selects another trust domain. `*` alone matches every
+    /// identity.
     #[serde(deserialize_with = "given")]
     identities: Option<Vec<String>>,
-    /// The caller's address is in one of these: `10.0.0.0/8`, `fd00::/8`, `10.1.2.3`.
+    /// The caller's address is in one of these networks: `10.0.0.0/8`, `fd00::/8`, `10.1.2.3`.
     #[serde(deserialize_with = "given")]
     networks: Option<Vec<String>>,
 }
 
-/// Checks an AuthorizationPolicy and takes what the mesh needs.
+/// Checks an AuthorizationPolicy and extracts what the mesh needs.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Some(spec) = written.spec else {
-        review.problem("spec", "missing", "say who may call, as `spec: {allow: [{identities: [ns/shop/sa/web]}]}`");
+        review.problem(
+            "spec",
+            "missing",
+            "list the allowed callers, as `spec: {allow: [{identities: [ns/shop/sa/web]}]}`",
+        );
         return None;
     };
     let policy = policy::AuthorizationPolicy {
@@ -117,11 +122,11 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     review.is_clean().then_some(Object::AuthorizationPolicy(policy))
 }
 
-/// The service account that is named; `None` for all of the namespace, and for a mistake.
+/// The target service account; `None` for the whole namespace, and after a mistake.
 pub(crate) fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) -> Option<Box<str>> {
     let TargetRef { group, kind, name } = target;
     if !group.is_empty() {
-        let what = format!("{} has no kind that a policy can be about", quoted(&group));
+        let what = format!("{} has no kind that a policy can select", quoted(&group));
         review.problem("spec.targetRef.group", what, "remove it");
     }
     let fix = match kind.as_str() {
@@ -143,11 +148,11 @@ pub(crate) fn service_account(target: TargetRef, namespace: &str, review: &mut R
             None => "use ServiceAccount or Namespace".to_owned(),
         },
     };
-    review.problem("spec.targetRef.kind", format!("{} is nothing that a policy can be about", quoted(&kind)), fix);
+    review.problem("spec.targetRef.kind", format!("a policy cannot select {}", quoted(&kind)), fix);
     None
 }
 
-/// The ports that are listed.
+/// Reads the list of ports.
 pub(crate) fn ports(written: &[i32], review: &mut Review<'_>) -> Box<[u16]> {
     const FIELD: &str = "spec.ports";
     if written.is_empty() {
@@ -176,15 +181,19 @@ fn mode(written: Option<&str>, review: &mut Review<'_>) -> Mode {
 
 fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     let Some(written) = written else {
-        review.problem("spec.allow", "missing", "list who may call, or write [] for nobody");
+        review.problem("spec.allow", "missing", "list the allowed callers, or write [] to allow no caller");
         return Allow::default();
     };
     let mut rules = Vec::new();
     for (index, rule) in written.into_iter().enumerate() {
         let field = format!("spec.allow[{index}]");
         if rule.identities.is_none() && rule.networks.is_none() {
-            let what = "names nobody";
-            review.problem(&field, what, "add identities, networks or both; networks [0.0.0.0/0, ::/0] are everybody");
+            let what = "allows no caller";
+            review.problem(
+                &field,
+                what,
+                "add identities, networks or both; networks [0.0.0.0/0, ::/0] allow every caller",
+            );
         }
         let identities = rule.identities.map(|all| members(&field, "identities", "an identity", &all, review));
         let networks = rule.networks.map(|all| members(&field, "networks", "a network", &all, review));
@@ -193,7 +202,7 @@ fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     rules.into()
 }
 
-/// Reads a list of a rule, in which nothing is not everything.
+/// Reads a list of a rule. An empty list is a mistake, because it could be read as "all".
 fn members<T>(rule: &str, key: &str, noun: &str, written: &[String], review: &mut Review<'_>) -> Box<[T]>
 where
     T: FromStr<Err: fmt::Display>,
@@ -222,7 +231,7 @@ where
     read.into()
 }
 
-/// Reads a field that is there and must have a value, which Kubernetes' own types take for one that is not there.
+/// Reads a field that may be absent but must have a value if present. Kubernetes' own types treat the two as equal.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

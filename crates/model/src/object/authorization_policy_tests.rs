@@ -92,12 +92,12 @@ fn each_bad_field_of_a_policy_is_named_with_its_line() {
         (
             target,
             "{kind: Deployment, name: cart}",
-            "5: spec.targetRef.kind of {}: \"Deployment\" is nothing that a policy can be about; use ServiceAccount or Namespace",
+            "5: spec.targetRef.kind of {}: a policy cannot select \"Deployment\"; use ServiceAccount or Namespace",
         ),
         (
             target,
             "{kind: serviceaccount, name: cart}",
-            "5: spec.targetRef.kind of {}: \"serviceaccount\" is nothing that a policy can be about; did you mean ServiceAccount?",
+            "5: spec.targetRef.kind of {}: a policy cannot select \"serviceaccount\"; did you mean ServiceAccount?",
         ),
         (
             target,
@@ -112,7 +112,7 @@ fn each_bad_field_of_a_policy_is_named_with_its_line() {
         (
             target,
             "{group: apps, kind: ServiceAccount, name: cart}",
-            "5: spec.targetRef.group of {}: \"apps\" has no kind that a policy can be about; remove it",
+            "5: spec.targetRef.group of {}: \"apps\" has no kind that a policy can select; remove it",
         ),
         (target, "", "5: spec.targetRef of {}: nothing is not TargetRef; write its fields as `key: value` lines"),
         ("[8080, 9090]", "[8080, 0]", "6: spec.ports[1] of {}: 0 is not a port; use 1 to 65535"),
@@ -127,7 +127,7 @@ fn each_bad_field_of_a_policy_is_named_with_its_line() {
         (
             "ns/shop/sa/web",
             "shop/web",
-            "9: spec.allow[0].identities[0] of {}: \"shop/web\" is not an identity; write ns/<namespace>/sa/<service-account>, either of which may be *, with spiffe://<trust-domain>/ before it for another trust domain, or * alone for every identity",
+            "9: spec.allow[0].identities[0] of {}: \"shop/web\" is not an identity; write ns/<namespace>/sa/<service-account>, in which either name may be *, with spiffe://<trust-domain>/ before it for another trust domain, or * alone for every identity",
         ),
         (
             "['*']",
@@ -138,7 +138,7 @@ fn each_bad_field_of_a_policy_is_named_with_its_line() {
         (
             "- identities: ['*']\n    networks: [10.0.0.0/8, 'fd00::/8']",
             "- {}",
-            "10: spec.allow[1] of {}: names nobody; add identities, networks or both; networks [0.0.0.0/0, ::/0] are everybody",
+            "10: spec.allow[1] of {}: allows no caller; add identities, networks or both; networks [0.0.0.0/0, ::/0] allow every caller",
         ),
         (
             "10.0.0.0/8",
@@ -163,13 +163,13 @@ fn a_policy_that_does_not_say_whom_it_allows_is_a_mistake() {
     assert_eq!(
         lines_of(head),
         [
-            "echo.yaml:1: spec of AuthorizationPolicy shop/cart: missing; say who may call, as `spec: {allow: [{identities: [ns/shop/sa/web]}]}`"
+            "echo.yaml:1: spec of AuthorizationPolicy shop/cart: missing; list the allowed callers, as `spec: {allow: [{identities: [ns/shop/sa/web]}]}`"
         ]
     );
     assert_eq!(
         lines_of(&format!("{head}spec: {{healthChecks: [/healthz]}}\n")),
         [
-            "echo.yaml:4: spec.allow of AuthorizationPolicy shop/cart: missing; list who may call, or write [] for nobody"
+            "echo.yaml:4: spec.allow of AuthorizationPolicy shop/cart: missing; list the allowed callers, or write [] to allow no caller"
         ]
     );
 }
@@ -212,10 +212,10 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
     assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
 }
 
-/// Tells which fields a type asks for, and reads nothing.
+/// Records the fields that a type asks for, and reads nothing.
 struct FieldsOf;
 
-/// The fields, as the error that ends the reading.
+/// The fields, as the error that stops the reading.
 #[derive(Debug, PartialEq)]
 struct Fields(&'static [&'static str]);
 

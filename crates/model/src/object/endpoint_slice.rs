@@ -14,18 +14,18 @@ use crate::protocol::PortRanges;
 /// The label that names the Service of a slice.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// What the mesh keeps of an EndpointSlice.
+/// The parts of an EndpointSlice that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct EndpointSlice {
     /// Its name.
     pub identity: Identity,
-    /// The Service that it belongs to, in its own namespace.
+    /// Its Service, in the same namespace.
     pub service: Box<str>,
-    /// The TCP ports of every one of its addresses.
+    /// The TCP ports, the same for each of its addresses.
     pub ports: Box<[SlicePort]>,
-    /// Where they are listed.
+    /// Position of the ports in the file.
     pub ports_mark: Mark,
-    /// The Leno proxy that stands before every one of its addresses, if one does.
+    /// The Leno proxy of all its addresses, if they have one.
     pub proxy: Option<EndpointProxy>,
     /// The addresses, in the file's order.
     pub addresses: Box<[Address]>,
@@ -34,45 +34,42 @@ pub struct EndpointSlice {
 /// One TCP port of an [`EndpointSlice`].
 #[derive(Clone, Debug)]
 pub struct SlicePort {
-    /// The name of the Service's port that it serves.
+    /// The name of the Service's port.
     pub name: Box<str>,
-    /// The number that the endpoints listen on.
+    /// The number on which the endpoints listen.
     pub port: u16,
 }
 
 /// One endpoint of an [`EndpointSlice`], whatever its ports.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// Where it is.
     pub ip: IpAddr,
-    /// Whether calls may be sent to it.
+    /// Whether it may get calls.
     pub readiness: Readiness,
-    /// The zone that it runs in, if known.
+    /// Its zone, if known.
     pub zone: Option<Box<str>>,
-    /// The name that it has within its Service's domain, if it has one of its own (a StatefulSet's pod has).
+    /// Its own name within its Service's domain, if any (a StatefulSet's Pod has one).
     pub hostname: Option<Box<str>>,
-    /// The name of its Pod, if it is one.
+    /// The name of its Pod, if it is a Pod.
     pub pod: Option<Box<str>>,
-    /// The Leno proxy that stands before this address, if its Pod says so; what is said of the slice comes second.
+    /// The Leno proxy of this address, as its Pod declares it; takes precedence over the slice's.
     pub proxy: Option<EndpointProxy>,
-    /// Ports at which no proxy stands before it, whatever stands before the others.
+    /// Ports on which connections bypass its proxy.
     pub skipped_ports: PortRanges,
-    /// Ports whose bytes its proxy carries unread.
+    /// Ports for which its proxy does not detect the protocol.
     pub opaque_ports: PortRanges,
 }
 
-/// Whether calls may be sent to an endpoint.
+/// Whether an endpoint may get calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readiness {
-    /// Yes.
     Ready,
-    /// Only when none is ready: it is terminating, but still serves.
+    /// Only if no endpoint is ready: it is terminating, but still serves.
     Draining,
-    /// No.
     Unready,
 }
 
-/// Checks an EndpointSlice and takes what the mesh needs.
+/// Checks an EndpointSlice and extracts what the mesh needs.
 pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&slice.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let address_type = slice.address_type.as_str();
@@ -80,7 +77,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         "IPv4" => IpAddr::is_ipv4,
         "IPv6" => IpAddr::is_ipv6,
         "FQDN" => {
-            let what = "FQDN addresses are names, which the mesh does not resolve";
+            let what = "addresses of type FQDN are names, and the mesh does not resolve names";
             review.problem("addressType", what, "use IPv4 or IPv6 and write addresses");
             return None;
         }
@@ -99,7 +96,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
     let mut addresses = Vec::new();
     for (index, endpoint) in slice.endpoints.unwrap_or_default().into_iter().enumerate() {
         let field = format!("endpoints[{index}].addresses");
-        // No meaning is defined for further addresses, and kube-proxy does not look at them.
+        // Kubernetes defines no meaning for further addresses, and kube-proxy ignores them.
         if endpoint.addresses.len() > 1 {
             let what = "only the first address is used: give each of the others an endpoint of its own";
             review.notice(&field, what);
@@ -116,7 +113,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         }
     }
     let Some(service) = slice.metadata.labels.and_then(|mut labels| labels.remove(SERVICE_LABEL)) else {
-        let what = format!("belongs to no Service: the label {SERVICE_LABEL} would name it");
+        let what = format!("belongs to no Service: add the label {SERVICE_LABEL} with the Service's name");
         review.notice("metadata.labels", what);
         return None;
     };
@@ -170,7 +167,7 @@ fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
     }
 }
 
-/// Conditions that are not given are taken as Kubernetes documents: ready, serving, not terminating.
+/// Missing conditions have the values that Kubernetes documents: ready, serving, not terminating.
 fn readiness(conditions: Option<&kubernetes::EndpointConditions>) -> Readiness {
     let Some(conditions) = conditions else {
         return Readiness::Ready;

@@ -13,10 +13,10 @@ use crate::route::{GrpcMethod, Match, PathMatch, RouteKind, Timeouts, ValueMatch
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "GRPCRoute";
-/// How long the name of a service or of a method may be.
+/// Longest name of a service or of a method.
 const NAME_MAX_BYTES: usize = 1024;
 
-/// The object as it is written.
+/// The object as written.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "GRPCRoute", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -24,7 +24,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Known, so that they are not taken for mistakes.
+    // Listed so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -69,7 +69,7 @@ struct WrittenMethod {
     method: Option<String>,
 }
 
-/// Checks a GRPCRoute and takes what the mesh needs.
+/// Checks a GRPCRoute and extracts what the mesh needs.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Grpc, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
@@ -83,7 +83,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
 fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     let field = format!("spec.rules[{index}]");
     if rule.session_persistence.is_some() {
-        let what = "an experimental field that Leno does not have; what the rule matches is refused";
+        let what = "an experimental field that Leno does not support; requests that match the rule are rejected";
         reading.refuse(&format!("{field}.sessionPersistence"), Reason::UnsupportedValue, what, "remove it");
     }
     let written = rule.matches.unwrap_or_default();
@@ -112,7 +112,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     reading.rule(index, parts);
 }
 
-/// Reads a method. `None` if nothing can match.
+/// Reads a method. `None` if it can never match.
 fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '_>) -> Option<GrpcMethod> {
     const KINDS: [(&str, bool); 2] = [("Exact", false), ("RegularExpression", true)];
     let is_pattern = reading.choose(&format!("{field}.type"), written.kind.as_deref().unwrap_or("Exact"), &KINDS)?;
@@ -135,7 +135,7 @@ fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '
     Some(GrpcMethod { service: service?, method: method? })
 }
 
-/// Whether `text` is a service with its package, as `shop.v1.Cart`.
+/// Whether `text` is a service name with its package, as `shop.v1.Cart`.
 fn is_service(text: &str) -> bool {
     text.split('.').all(is_identifier)
 }

@@ -17,7 +17,7 @@ use crate::settings::parse_duration;
 /// Its `kind`.
 pub(crate) const KIND: &str = "HTTPRoute";
 
-/// The object as it is written.
+/// The object as written.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "HTTPRoute", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -25,7 +25,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Known, so that they are not taken for mistakes.
+    // Listed so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -80,12 +80,12 @@ struct WrittenTimeouts {
     backend_request: Option<String>,
 }
 
-/// Checks an HTTPRoute and takes what the mesh needs.
+/// Checks an HTTPRoute and extracts what the mesh needs.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Http, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
     reading.hostnames(&hostnames.unwrap_or_default());
-    // Without rules there is one that matches everything, and sends it nowhere.
+    // A route without rules has one rule that matches everything and has no backend.
     let rules = rules.unwrap_or_else(|| vec![Rule::default()]);
     for (index, rule) in rules.into_iter().enumerate() {
         read_rule(index, rule, &mut reading);
@@ -99,7 +99,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
         [("retry", rule.retry.is_some()), ("sessionPersistence", rule.session_persistence.is_some())]
     {
         if is_there {
-            let what = "an experimental field that Leno does not have; what the rule matches is refused";
+            let what = "an experimental field that Leno does not support; requests that match the rule are rejected";
             reading.refuse(&format!("{field}.{name}"), Reason::UnsupportedValue, what, "remove it");
         }
     }
@@ -122,7 +122,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     reading.rule(index, parts);
 }
 
-/// Reads a match. `None` if nothing can match.
+/// Reads a match. `None` if it can never match.
 fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) -> Option<Match> {
     const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     let RuleMatch { path, method, headers, query_params } = written;
@@ -170,7 +170,7 @@ fn read_timeouts(field: &str, written: &WrittenTimeouts, reading: &mut Reading<'
     Timeouts { request, backend_request }
 }
 
-/// Reads a duration; 0 is none.
+/// Reads a duration; 0 means no timeout.
 fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
     let text = written?;
     let duration = parse_duration(text);

@@ -29,7 +29,7 @@ fn route(text: &str) -> Route {
     }
 }
 
-/// What the only problem of a route with these rules says, after its place.
+/// The only problem of a route with these rules, without its place.
 fn mistake(rules: &str) -> String {
     only_mistake(&with_rules(rules))
 }
@@ -41,7 +41,7 @@ fn only_mistake(text: &str) -> String {
     line.replacen("echo.yaml:", "", 1).replacen(" of HTTPRoute default/canary", "", 1)
 }
 
-/// What is refused of the only rule: field, reason, what.
+/// The refusals of the only rule: field, reason, what.
 fn refused(rule: &str) -> Vec<(String, Reason, String)> {
     let route = route(&with_rules(&format!("[{rule}]")));
     let refusals = route.rules[0].refusals.iter();
@@ -114,7 +114,7 @@ fn filters_are_read() {
     ));
     let filters = &read.rules[0].filters;
     let header = |name: &str, value: &str| Header { name: name.into(), value: value.into() };
-    // Of two entries with one name the first counts.
+    // Of two entries with one name the first applies.
     let modifier = HeaderModifier {
         set: [header("x-a", "b")].into(),
         add: [header("b", "d")].into(),
@@ -160,15 +160,15 @@ fn mistakes_are_said_with_their_line_and_a_fix() {
         ),
         (
             "[{matches: [{path: {value: /a//b}}]}]",
-            "6: spec.rules[0].matches[0].path.value: \"/a//b\" has an element that paths do not keep; remove //, /./, /../ and %2f",
+            "6: spec.rules[0].matches[0].path.value: \"/a//b\" has an element that servers normalize away; remove //, /./, /../ and %2f",
         ),
         (
             "[{matches: [{path: {value: /a/..}}]}]",
-            "6: spec.rules[0].matches[0].path.value: \"/a/..\" has an element that paths do not keep; remove //, /./, /../ and %2f",
+            "6: spec.rules[0].matches[0].path.value: \"/a/..\" has an element that servers normalize away; remove //, /./, /../ and %2f",
         ),
         (
             "[{matches: [{path: {value: '/a b'}}]}]",
-            "6: spec.rules[0].matches[0].path.value: ' ' is not a character of paths; write it percent-encoded",
+            "6: spec.rules[0].matches[0].path.value: a path cannot contain ' '; write it percent-encoded",
         ),
         (
             "[{matches: [{path: {value: '/a%2'}}]}]",
@@ -279,7 +279,7 @@ fn mistakes_are_said_with_their_line_and_a_fix() {
         ),
         (
             "[{filters: [{type: RequestRedirect, requestRedirect: {}}], backendRefs: [{name: a, port: 1}]}]",
-            "6: spec.rules[0].backendRefs: a rule that redirects sends nothing to backends; remove the backendRefs or the RequestRedirect",
+            "6: spec.rules[0].backendRefs: a rule that redirects cannot have backends; remove the backendRefs or the RequestRedirect",
         ),
     ] {
         assert_eq!(mistake(rules), line, "{rules}");
@@ -303,7 +303,7 @@ fn what_must_not_be_there_twice_is_a_mistake() {
 #[test]
 fn a_prefix_is_replaced_only_where_one_prefix_is_matched() {
     let filter = "filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplacePrefixMatch, replacePrefixMatch: /}}}]";
-    let line = "6: spec.rules[0].filters: ReplacePrefixMatch, and not exactly one match, of a PathPrefix; \
+    let line = "6: spec.rules[0].filters: ReplacePrefixMatch needs exactly one match, a PathPrefix; \
                 write one rule for each PathPrefix, or use ReplaceFullPath";
     for matches in ["[{path: {value: /a}}, {path: {value: /b}}]", "[{path: {type: Exact, value: /a}}]"] {
         assert_eq!(mistake(&format!("[{{matches: {matches}, {filter}}}]")), line);
@@ -337,7 +337,7 @@ fn parents_are_checked() {
     for (parents, line) in [
         (
             "[]",
-            "5: spec.parentRefs: a route without a parent is for no call; name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`",
+            "5: spec.parentRefs: a route without a parent matches no call; name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`",
         ),
         (
             "[{group: 'A b', kind: Gateway, name: a}]",
@@ -374,27 +374,27 @@ fn what_the_mesh_does_not_have_is_refused_and_not_a_mistake() {
         (
             "{filters: [{type: ExtensionRef, extensionRef: {group: a.b, kind: C, name: d}}]}",
             "filters[0].type",
-            "ExtensionRef is a filter that Leno does not have; what the rule matches is refused",
+            "Leno does not support the filter ExtensionRef; requests that match the rule are rejected",
         ),
         (
             "{filters: [{type: CORS, cors: {allowOrigins: ['*']}}]}",
             "filters[0].type",
-            "CORS is a filter that Leno does not have; what the rule matches is refused",
+            "Leno does not support the filter CORS; requests that match the rule are rejected",
         ),
         (
             "{retry: {attempts: 2}}",
             "retry",
-            "an experimental field that Leno does not have; what the rule matches is refused",
+            "an experimental field that Leno does not support; requests that match the rule are rejected",
         ),
         (
             "{sessionPersistence: {type: Cookie}}",
             "sessionPersistence",
-            "an experimental field that Leno does not have; what the rule matches is refused",
+            "an experimental field that Leno does not support; requests that match the rule are rejected",
         ),
         (
             "{matches: [{path: {type: RegularExpression, value: '/(a'}}]}",
             "matches[0].path.value",
-            "\"/(a\" is no regular expression here: found open group without closing ')'",
+            "\"/(a\" is not a supported regular expression: found open group without closing ')'",
         ),
         (
             "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: Host, value: a}]}}]}",
@@ -404,12 +404,12 @@ fn what_the_mesh_does_not_have_is_refused_and_not_a_mistake() {
         (
             "{filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [Transfer-Encoding]}}]}",
             "filters[0].responseHeaderModifier.remove[0]",
-            "transfer-encoding is in the hands of the proxies",
+            "transfer-encoding is set by the proxies",
         ),
         (
             "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: leno-x, value: a}]}}]}",
             "filters[0].requestHeaderModifier.add[0].name",
-            "leno-x is in the hands of the proxies",
+            "leno-x is set by the proxies",
         ),
         (
             "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {add: [{name: x, value: \"a\\nb\"}]}}]}",
@@ -432,12 +432,12 @@ fn what_the_mesh_does_not_have_is_refused_and_not_a_mistake() {
 fn filters_that_do_not_go_together_are_refused() {
     let backend = |filters: &str| format!("backendRefs: [{{name: echo, port: 80, filters: [{filters}]}}]");
     let redirect = backend("{type: RequestRedirect, requestRedirect: {}}");
-    let what = "a backend that was chosen gets the request, and does not redirect it".to_owned();
+    let what = "a backend receives the request and cannot redirect it".to_owned();
     let field = "spec.rules[0].backendRefs[0].filters".to_owned();
     assert_eq!(refused(&format!("{{{redirect}}}")), [(field, Reason::IncompatibleFilters, what)]);
 
     let rewrite = "{type: URLRewrite, urlRewrite: {hostname: a}}";
-    let what = "a URLRewrite of the rule, and another of a backend".to_owned();
+    let what = "both the rule and a backend have a URLRewrite".to_owned();
     let field = "spec.rules[0].filters".to_owned();
     let both = format!("{{filters: [{rewrite}], {}}}", backend(rewrite));
     assert_eq!(refused(&both), [(field, Reason::IncompatibleFilters, what)]);
@@ -456,8 +456,8 @@ fn hostnames_are_told_to_mean_nothing() {
     assert_eq!(
         notices(&text),
         [
-            "echo.yaml:7: spec.hostnames of HTTPRoute default/canary: ignored: a Service's routes are for all calls to it; \
-          to tell names apart, match the header host"
+            "echo.yaml:7: spec.hostnames of HTTPRoute default/canary: ignored: a Service's routes apply to all calls to it; \
+          to distinguish names, match the header host"
         ]
     );
 }

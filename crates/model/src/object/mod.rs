@@ -1,4 +1,4 @@
-//! What the mesh keeps of a Kubernetes object: checked, small, and free of Kubernetes types.
+//! The parts of Kubernetes objects that the mesh keeps: checked, small, and free of Kubernetes types.
 
 mod annotations;
 pub(crate) mod authorization_policy;
@@ -23,7 +23,7 @@ pub use service::{Service, ServicePort};
 use crate::manifest::Review;
 use crate::problem::{Mark, quoted};
 
-/// An object that a mesh is made of.
+/// An object that contributes to a mesh.
 #[derive(Clone, Debug)]
 pub enum Object {
     /// A v1 Service.
@@ -47,14 +47,13 @@ pub struct Identity {
     pub name: Box<str>,
     /// The file that defines it.
     pub file: Arc<str>,
-    /// Where in the file its name is.
+    /// Position of its name in the file.
     pub mark: Mark,
-    /// When it was created, in seconds since 1970; 0 if that is not known.
+    /// When it was created, in seconds since 1970; 0 if unknown.
     pub created_s: i64,
 }
 
 impl Object {
-    /// The object's name and origin.
     pub fn identity(&self) -> &Identity {
         match self {
             Self::Service(service) => &service.identity,
@@ -65,7 +64,6 @@ impl Object {
         }
     }
 
-    /// The object's kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Service(_) => "Service",
@@ -77,7 +75,7 @@ impl Object {
     }
 }
 
-/// Reads `metadata.name` and `metadata.namespace`; `is_name` and `rule` say what a name may be.
+/// Reads `metadata.name` and `metadata.namespace`. `is_name` checks a name, and `rule` describes the allowed names.
 fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) -> bool, rule: &str) -> Identity {
     let name = metadata.name.as_deref().unwrap_or_default();
     if name.is_empty() {
@@ -101,7 +99,7 @@ fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) ->
 
 const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dashes, with no dash first or last";
 
-/// Whether `text` is a label as RFC 1123 has it, in lower case.
+/// Whether `text` is a lower-case label (RFC 1123).
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
@@ -119,10 +117,10 @@ fn port_number(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }
 
-/// What Kubernetes takes a port without `protocol` for.
+/// Kubernetes' default for a port without `protocol`.
 const TCP: &str = "TCP";
 
-/// Checks the protocol of a port and says whether it is TCP, the only one that carries calls.
+/// Checks the protocol of a port. Returns whether it is TCP, the only protocol that carries calls.
 fn is_tcp(protocol: Option<&str>, field: &str, review: &mut Review<'_>) -> bool {
     match protocol.unwrap_or(TCP) {
         TCP => true,

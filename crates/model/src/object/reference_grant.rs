@@ -1,4 +1,4 @@
-//! A gateway.networking.k8s.io ReferenceGrant: which objects elsewhere may refer to those of its namespace.
+//! A gateway.networking.k8s.io ReferenceGrant: allows objects in other namespaces to refer to objects in its own.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -11,17 +11,17 @@ use crate::problem::quoted;
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "ReferenceGrant";
-/// How many entries each of its lists may have.
+/// Most entries of each of its lists.
 const ITEMS_MAX: usize = 16;
 
-/// What the mesh keeps of a ReferenceGrant.
+/// The parts of a ReferenceGrant that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct ReferenceGrant {
     /// Its name.
     pub identity: Identity,
-    /// Who may refer.
+    /// The objects that may refer.
     pub from: Box<[GrantFrom]>,
-    /// To which of its namespace's objects.
+    /// The objects of its namespace to which they may refer.
     pub to: Box<[GrantTo]>,
 }
 
@@ -29,27 +29,23 @@ pub struct ReferenceGrant {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantFrom", default)]
 pub struct GrantFrom {
-    /// Their API group.
     pub group: Box<str>,
-    /// Their kind.
     pub kind: Box<str>,
-    /// Their namespace.
     pub namespace: Box<str>,
 }
 
-/// Objects that may be referred to.
+/// Objects to which others may refer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantTo", default)]
 pub struct GrantTo {
-    /// Their API group; empty for Services.
+    /// API group; empty for Services.
     pub group: Box<str>,
-    /// Their kind.
     pub kind: Box<str>,
-    /// The only one, if not all of them.
+    /// The name of the only object; `None` for all.
     pub name: Option<Box<str>>,
 }
 
-/// The object as it is written.
+/// The object as written.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "ReferenceGrant", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -57,7 +53,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Known, so that they are not taken for mistakes.
+    // Listed so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -72,7 +68,8 @@ struct Spec {
 }
 
 impl ReferenceGrant {
-    /// Whether it lets objects of that group, kind and namespace refer to the Service of that name in its own.
+    /// Whether objects of this group, kind and namespace may refer to the Service with this name in the grant's
+    /// namespace.
     pub fn allows(&self, group: &str, kind: &str, namespace: &str, service: &str) -> bool {
         let from = |from: &GrantFrom| &*from.group == group && &*from.kind == kind && &*from.namespace == namespace;
         let to = |to: &GrantTo| {
@@ -82,13 +79,13 @@ impl ReferenceGrant {
     }
 }
 
-/// Checks a ReferenceGrant and takes what the mesh needs.
+/// Checks a ReferenceGrant and extracts what the mesh needs.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Spec { from, mut to } = written.spec;
     for (field, length) in [("spec.from", from.len()), ("spec.to", to.len())] {
         match length {
-            0 => review.problem(field, "missing", "a grant says who may refer to what"),
+            0 => review.problem(field, "missing", "a grant needs both lists, from and to"),
             1..=ITEMS_MAX => {}
             _ => review.problem(field, format!("{length} items"), format!("use at most {ITEMS_MAX}")),
         }
@@ -107,7 +104,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
         if to.kind.is_empty() {
             review.problem(&format!("spec.to[{index}].kind"), "missing", "write Service");
         }
-        // Kubernetes takes an empty name for none.
+        // Kubernetes treats an empty name as a missing one.
         to.name = to.name.take().filter(|name| !name.is_empty());
     }
     let grant = ReferenceGrant { identity, from: from.into(), to: to.into() };

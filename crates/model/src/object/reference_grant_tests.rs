@@ -51,11 +51,11 @@ fn mistakes_are_said_with_a_fix() {
     for (spec, line) in [
         (
             "{to: [{kind: Service}]}",
-            "spec.from of ReferenceGrant shop/grant: missing; a grant says who may refer to what",
+            "spec.from of ReferenceGrant shop/grant: missing; a grant needs both lists, from and to",
         ),
         (
             "{from: [{group: g, kind: k, namespace: n}]}",
-            "spec.to of ReferenceGrant shop/grant: missing; a grant says who may refer to what",
+            "spec.to of ReferenceGrant shop/grant: missing; a grant needs both lists, from and to",
         ),
         (
             "{from: [{group: g, kind: k}], to: [{kind: Service}]}",

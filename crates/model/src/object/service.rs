@@ -1,4 +1,4 @@
-//! A v1 Service: the ports that calls are sent to, and the addresses that applications know it by.
+//! A v1 Service: the ports to which calls are sent, and the addresses by which applications know it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::problem::{Mark, quoted};
 use crate::protocol::{PortRanges, Protocol};
 use crate::settings::Settings;
 
-/// What the mesh keeps of a Service.
+/// The parts of a Service that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// Its name, a DNS label.
     pub identity: Identity,
-    /// Its virtual addresses; none when it is headless or when they are not known.
+    /// Its virtual addresses; empty if it is headless or they are unknown.
     pub cluster_ips: Box<[IpAddr]>,
-    /// Whether its name stands for its endpoints' own addresses (`clusterIP: None`).
+    /// Whether its name resolves to its endpoints' own addresses (`clusterIP: None`).
     pub headless: bool,
     /// Its TCP ports; numbers and names are unique.
     pub ports: Box<[ServicePort]>,
     /// `leno.dev/balancer`.
     pub balancer: Policy,
-    /// `leno.dev/opaque-ports`: its own ports or those of its endpoints, whatever else is said of them.
+    /// `leno.dev/opaque-ports`: its own ports or its endpoints'; takes precedence over other protocol settings.
     pub opaque_ports: PortRanges,
     /// The other annotations.
     pub settings: Settings,
@@ -34,26 +34,26 @@ pub struct Service {
 /// One TCP port of a [`Service`].
 #[derive(Clone, Debug)]
 pub struct ServicePort {
-    /// The number that applications use.
+    /// The number that clients use.
     pub port: u16,
-    /// The name by which EndpointSlices refer to it; empty if it is the only one and has none.
+    /// The name by which EndpointSlices refer to it; empty if it is the only port and has no name.
     pub name: Box<str>,
-    /// What is spoken on it, if `appProtocol` says so.
+    /// The protocol from `appProtocol`, if set.
     pub protocol: Option<Protocol>,
-    /// Its place in `spec.ports`.
+    /// Its index in `spec.ports`.
     pub index: usize,
-    /// Where it is defined.
+    /// Position of its definition.
     pub mark: Mark,
 }
 
-/// Checks a Service and takes what the mesh needs.
+/// Checks a Service and extracts what the mesh needs.
 pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&service.metadata, review, is_dns_label, DNS_LABEL_RULE);
     let spec = service.spec.unwrap_or_default();
     match spec.type_.as_deref().unwrap_or("ClusterIP") {
         "ClusterIP" | "NodePort" | "LoadBalancer" => {}
         "ExternalName" => {
-            let what = "ExternalName is an alias in DNS, which has no endpoints to balance over";
+            let what = "ExternalName is an alias in DNS and has no endpoints";
             review.problem("spec.type", what, "use ClusterIP and an EndpointSlice with the addresses");
             return None;
         }
@@ -70,7 +70,7 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
     review.is_clean().then(|| Object::Service(Arc::new(service)))
 }
 
-/// Reads `clusterIP` and `clusterIPs`, of which the first is the other, as Kubernetes has it.
+/// Reads `clusterIP` and `clusterIPs`. As in Kubernetes, the first of the list must equal the single address.
 fn cluster_ips(spec: &kubernetes::ServiceSpec, review: &mut Review<'_>) -> (Box<[IpAddr]>, bool) {
     const NONE: &str = "None";
     let first = spec.cluster_ip.as_deref().unwrap_or_default();
@@ -141,12 +141,12 @@ fn ports(ports: &[kubernetes::ServicePort], review: &mut Review<'_>) -> Box<[Ser
     read.into()
 }
 
-/// What `appProtocol` says; of what we do not know, whoever wrote it is told.
+/// Reads `appProtocol`; adds a notice if the protocol is unknown.
 fn protocol(text: &str, field: &str, review: &mut Review<'_>) -> Option<Protocol> {
     let protocol = Protocol::from_app_protocol(text);
     if protocol.is_none() {
         let what = format!(
-            "{} is a protocol that Leno does not know: what is spoken is told by the first bytes, as without it",
+            "Leno does not know the protocol {}: it detects the protocol from the first bytes, as without appProtocol",
             quoted(text)
         );
         review.notice(&format!("{field}.appProtocol"), what);

@@ -1,4 +1,4 @@
-//! A gateway.networking.k8s.io/v1 TCPRoute: connections by weight, whatever they carry.
+//! A gateway.networking.k8s.io/v1 TCPRoute: distributes connections by weight, whatever they carry.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use crate::route::{Match, RouteKind};
 /// Its `kind`.
 pub(crate) const KIND: &str = "TCPRoute";
 
-/// The object as it is written.
+/// The object as written.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "TCPRoute", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -20,7 +20,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Known, so that they are not taken for mistakes.
+    // Listed so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -38,7 +38,7 @@ struct Spec {
     _use_default_gateways: Option<Unread>,
 }
 
-/// Checks a TCPRoute and takes what the mesh needs.
+/// Checks a TCPRoute and extracts what the mesh needs.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Tcp, review);
     let Spec { parent_refs, rules, .. } = written.spec;

@@ -54,7 +54,7 @@ fn what_kubernetes_would_not_store_is_a_mistake() {
     };
     let missing = "6: spec.rules: missing; write one, with the backendRefs";
     assert_eq!(only_mistake(&rules("[]")), missing);
-    let no_backend = "6: spec.rules[0].backendRefs: missing; name the Service that connections go to";
+    let no_backend = "6: spec.rules[0].backendRefs: missing; name the Service that receives the connections";
     assert_eq!(only_mistake(&rules("[{}]")), no_backend);
     let filters = "[{backendRefs: [{name: a, port: 1, filters: []}]}]";
     assert!(
@@ -70,7 +70,7 @@ fn what_kubernetes_would_not_store_is_a_mistake() {
     assert!(only_mistake(&port).contains("0 is not a port"));
 }
 
-/// Former versions allow several rules.
+/// Former versions of the API allow several rules.
 #[test]
 fn a_second_rule_is_told_to_be_never_used() {
     let two = TEXT.replace("}]}]", "}]}, {backendRefs: [{name: db-c, port: 1}]}]");

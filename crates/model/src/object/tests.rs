@@ -82,7 +82,7 @@ fn each_bad_field_of_a_service_is_named_with_its_line() {
         (
             "  clusterIP: 10.96.0.10\n",
             "  type: ExternalName\n",
-            "6: spec.type of Service default/echo: ExternalName is an alias in DNS, which has no endpoints to balance over; use ClusterIP and an EndpointSlice with the addresses",
+            "6: spec.type of Service default/echo: ExternalName is an alias in DNS and has no endpoints; use ClusterIP and an EndpointSlice with the addresses",
         ),
         (
             "  clusterIP: 10.96.0.10\n",
@@ -160,7 +160,7 @@ fn each_bad_field_of_a_slice_is_named_with_its_line() {
         (
             "addressType: IPv4",
             "addressType: FQDN",
-            "16: addressType of EndpointSlice default/echo-1: FQDN addresses are names, which the mesh does not resolve; use IPv4 or IPv6 and write addresses",
+            "16: addressType of EndpointSlice default/echo-1: addresses of type FQDN are names, and the mesh does not resolve names; use IPv4 or IPv6 and write addresses",
         ),
         (
             "addressType: IPv4",
@@ -225,7 +225,7 @@ fn a_slice_without_the_service_label_and_an_endpoint_with_two_addresses_are_told
         notices(&text),
         [
             "echo.yaml:20: endpoints[0].addresses of EndpointSlice default/echo-1: only the first address is used: give each of the others an endpoint of its own",
-            "echo.yaml:13: metadata.labels of EndpointSlice default/echo-1: belongs to no Service: the label kubernetes.io/service-name would name it",
+            "echo.yaml:13: metadata.labels of EndpointSlice default/echo-1: belongs to no Service: add the label kubernetes.io/service-name with the Service's name",
         ]
     );
 }
@@ -304,7 +304,7 @@ fn a_bad_annotation_of_a_slice_says_what_is_allowed() {
         (
             "{leno.dev/inbound-port: '4143'}",
             "inbound-port",
-            "a port of proxies, and nothing says whose; add leno.dev/identity, the workload that the proxies stand before",
+            "a port of proxies without their identity; add leno.dev/identity, the identity of the workload behind the proxies",
         ),
         ("{leno.dev/idenity: ns/a/sa/b}", "idenity", "there is no such annotation; did you mean leno.dev/identity?"),
         (
@@ -325,7 +325,7 @@ fn a_protocol_that_is_not_known_is_told_and_detected() {
     assert_eq!(
         notices(&text),
         [
-            "echo.yaml:10: spec.ports[0].appProtocol of Service default/echo: \"mysql\" is a protocol that Leno does not know: what is spoken is told by the first bytes, as without it"
+            "echo.yaml:10: spec.ports[0].appProtocol of Service default/echo: Leno does not know the protocol \"mysql\": it detects the protocol from the first bytes, as without appProtocol"
         ]
     );
 }

@@ -1,4 +1,4 @@
-//! A gateway.networking.k8s.io/v1 TLSRoute: TLS connections by the name of the server.
+//! A gateway.networking.k8s.io/v1 TLSRoute: selects TLS connections by server name.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -12,10 +12,10 @@ use crate::route::{Match, RouteKind, ServerName};
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "TLSRoute";
-/// How many names a route may have.
+/// Most names of a route.
 const HOSTNAMES_MAX: usize = 1024;
 
-/// The object as it is written.
+/// The object as written.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "TLSRoute", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -23,7 +23,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Known, so that they are not taken for mistakes.
+    // Listed so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -42,10 +42,10 @@ struct Spec {
     _use_default_gateways: Option<Unread>,
 }
 
-/// Checks a TLSRoute and takes what the mesh needs.
+/// Checks a TLSRoute and extracts what the mesh needs.
 ///
-/// GEP-1294 asks meshes to read nothing into the `hostnames` of routes: what tells HTTP's names apart is a match of the
-/// header `host`. A TLSRoute has no matches but these names, so here they are what the ClientHello has to name.
+/// GEP-1294 asks meshes to ignore the `hostnames` of routes, because HTTP's names can be matched by the header `host`.
+/// A TLSRoute has no other matches, so here the server name in the ClientHello must be one of them.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Tls, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
@@ -54,7 +54,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     reading.finish(&written.metadata, parent_refs.unwrap_or_default())
 }
 
-/// The connections that a route is about. Without names, which former versions allow, that is every one.
+/// The connections that a route matches. Without names, which former versions of the API allow, it matches every
+/// connection.
 fn read_hostnames(hostnames: &[String], reading: &mut Reading<'_, '_>) -> Vec<Match> {
     const FIELD: &str = "spec.hostnames";
     reading.check_length(FIELD, hostnames, HOSTNAMES_MAX);
@@ -66,7 +67,7 @@ fn read_hostnames(hostnames: &[String], reading: &mut Reading<'_, '_>) -> Vec<Ma
         match ServerName::parse(hostname) {
             Some(name) => matches.push(Match::server(name)),
             None => {
-                let what = format!("{} is not the name of a server", quoted(hostname));
+                let what = format!("{} is not a server name", quoted(hostname));
                 let fix = "write a name in lower case, as cart.example.org or *.example.org, and no address";
                 reading.problem(&format!("{FIELD}[{index}]"), what, fix);
             }

@@ -54,6 +54,6 @@ fn what_no_client_could_ask_for_is_a_mistake() {
     for odd in ["10.0.0.1", "Cart.example.org", "a.*.b", "''"] {
         let problems = problems(&with_hostnames(&format!("[a.b, {odd}]")));
         let [problem] = &problems[..] else { panic!("{odd}: {problems:?}") };
-        assert!(problem.contains("spec.hostnames[1]") && problem.contains("is not the name of a server"), "{problem}");
+        assert!(problem.contains("spec.hostnames[1]") && problem.contains("is not a server name"), "{problem}");
     }
 }

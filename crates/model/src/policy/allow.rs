@@ -1,7 +1,7 @@
-//! The rules of a policy, indexed: a decision looks names up and does not read the whole list.
+//! Indexes the rules of a policy, so that a decision looks names up and does not scan the list.
 //!
-//! A policy may list tens of thousands of identities, and every request asks it. What a decision costs therefore grows
-//! with the logarithm of the list. Only rules that name identities and networks at once are tried one by one.
+//! A policy may list tens of thousands of identities, and every request is checked against it. The cost of a decision
+//! therefore grows with the logarithm of the list. Only rules with both identities and networks are tried one by one.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -11,23 +11,23 @@ use serde::{Serialize, Serializer};
 use super::{Caller, Identities, Network, Rule};
 use crate::spiffe::{SpiffeId, TrustDomain};
 
-/// The rules of a policy, in the order in which they are written.
+/// The rules of a policy, in the order of the text.
 #[derive(Clone, Debug, Default)]
 pub struct Allow {
     rules: Box<[Rule]>,
-    /// The identities of all rules that name no network.
+    /// The identities of all rules without networks.
     identities: IdentityIndex,
-    /// The networks of all rules that name no identity.
+    /// The networks of all rules without identities.
     networks: NetworkIndex,
-    /// Each rule that names both.
+    /// Each rule with both.
     both: Box<[(IdentityIndex, NetworkIndex)]>,
 }
 
-/// What an identity has to be equal in: trust domain, namespace and service account; `None` is any of them, but for the
-/// trust domain, which is then the workload's own.
+/// The parts that an identity must equal: trust domain, namespace and service account. `None` matches anything; for the
+/// trust domain it means the workload's own.
 type Key<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-/// Where in the rules some [`Identities`] stand.
+/// The position of some [`Identities`] in the rules.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     rule: u32,
@@ -37,20 +37,20 @@ struct Place {
 /// Finds the [`Identities`] that contain an identity.
 #[derive(Clone, Debug, Default)]
 struct IdentityIndex {
-    /// Whether every identity is one of them.
+    /// Whether it contains every identity.
     any: bool,
-    /// A bit for each [`shape`] that there is.
+    /// A bit for each [`shape`] that occurs.
     shapes: u8,
-    /// All others, sorted by [`key`].
+    /// All other identities, sorted by [`key`].
     sorted: Box<[Place]>,
 }
 
-/// Finds the [`Network`] that contains an address. Sorted by the first address; none contains another.
+/// Finds the [`Network`] that contains an address. Sorted by the first address; no network contains another.
 #[derive(Clone, Debug, Default)]
 struct NetworkIndex(Box<[Network]>);
 
 impl Allow {
-    /// Whether one of the rules allows the caller of a workload of the trust domain `own`.
+    /// Whether one of the rules allows the caller of a workload in the trust domain `own`.
     pub(super) fn allows(&self, caller: &Caller<'_>, own: &TrustDomain) -> bool {
         let has = |index: &IdentityIndex| caller.identity.is_some_and(|id| index.contains(&self.rules, id, own));
         has(&self.identities)
@@ -83,7 +83,7 @@ impl<T: Into<Box<[Rule]>>> From<T> for Allow {
     }
 }
 
-/// A policy has far fewer rules and identities than that: an object has at most 1.5 MiB.
+/// The number of rules and identities always fits: an object has at most 1.5 MiB.
 fn number(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
@@ -111,7 +111,7 @@ impl IdentityIndex {
         Self { sorted: places.into(), ..index }
     }
 
-    /// Looks at most once for each shape, of which there are eight and mostly one.
+    /// One lookup for each shape that occurs, of at most eight and usually one.
     fn contains(&self, rules: &[Rule], identity: &SpiffeId, own: &TrustDomain) -> bool {
         let has = |shape: u8| {
             let part = |bit: u8, name| (shape & bit != 0).then_some(name);
@@ -132,13 +132,13 @@ const TRUST_DOMAIN: u8 = 4;
 const NAMESPACE: u8 = 2;
 const SERVICE_ACCOUNT: u8 = 1;
 
-/// Which parts of a key are given, as a number below 8.
+/// The parts of a key that are set, as a number below 8.
 fn shape((trust_domain, namespace, service_account): Key<'_>) -> u8 {
     let bit = |part: Option<&str>, bit: u8| if part.is_some() { bit } else { 0 };
     bit(trust_domain, TRUST_DOMAIN) | bit(namespace, NAMESPACE) | bit(service_account, SERVICE_ACCOUNT)
 }
 
-/// `None` for every identity.
+/// `None` if it contains every identity.
 fn key(identities: &Identities) -> Option<Key<'_>> {
     match identities {
         Identities::Any => None,
@@ -151,7 +151,7 @@ fn key(identities: &Identities) -> Option<Key<'_>> {
 impl NetworkIndex {
     fn new(mut networks: Vec<Network>) -> Self {
         networks.sort_by_key(|network| (network.first(), network.prefix_bits()));
-        // Of two networks with an address in common one contains the other, and comes first.
+        // If two networks overlap, one contains the other, and the larger one sorts first.
         networks.dedup_by(|later, kept| kept.contains(later.first()));
         Self(networks.into())
     }

@@ -1,31 +1,29 @@
-//! What was decided, and why.
+//! Decisions and their reasons.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::{AuthorizationPolicy, DefaultInboundPolicy, Mode};
 
-/// Whether a caller may go on.
+/// Whether a call may continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Yes.
     Allow,
-    /// Yes, but a policy that is only audited, or the default policy `audit`, would not have it: tell why.
+    /// Yes, but a policy in audit mode, or the default policy `audit`, would deny it: log the reason.
     AllowAudited(Reason),
-    /// No.
     Deny(Reason),
 }
 
-/// Why a caller may not go on, or would not: what to change if it should. Cheap to clone.
+/// Why a call is denied, or would be: what to change to allow it. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// No policy is enforced on the port, and the default one does not have it.
+    /// No policy is enforced on the port, and the default policy does not allow the caller.
     Default(DefaultInboundPolicy),
-    /// No rule of the policies that select the port has it.
+    /// No rule of the policies that select the port allows the caller.
     NoRule {
-        /// The first of them by name.
+        /// The first of these policies by name.
         policy: Arc<AuthorizationPolicy>,
-        /// How many more there are.
+        /// Number of the others.
         others: usize,
     },
 }
@@ -38,7 +36,7 @@ impl fmt::Display for Reason {
             }
             Self::NoRule { policy, .. } if policy.mode == Mode::Unreadable => {
                 let AuthorizationPolicy { namespace, name, .. } = &**policy;
-                write!(f, "AuthorizationPolicy {namespace}/{name} cannot be read, and denies every caller; mend it")
+                write!(f, "AuthorizationPolicy {namespace}/{name} cannot be read, and denies every caller; correct it")
             }
             Self::NoRule { policy, others } => {
                 write!(f, "no rule of AuthorizationPolicy {}/{}", policy.namespace, policy.name)?;

@@ -1,4 +1,4 @@
-//! What decides where no policy is enforced.
+//! The policy for ports on which no AuthorizationPolicy is enforced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,24 +8,24 @@ use serde::{Serialize, Serializer};
 use super::{Caller, Decision, Reason};
 use crate::spiffe::TrustDomain;
 
-/// Who may call a port that no policy is enforced on.
+/// The callers that may call a port on which no AuthorizationPolicy is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum DefaultInboundPolicy {
-    /// Everybody.
+    /// Every caller.
     #[default]
     AllUnauthenticated,
-    /// Whoever has an identity, of any trust domain that we have anchors of.
+    /// Callers with an identity of any trust domain whose anchors we have.
     AllAuthenticated,
-    /// Whoever has an identity of the workload's own trust domain.
+    /// Callers with an identity of the workload's own trust domain.
     ClusterAuthenticated,
-    /// Nobody.
+    /// No caller.
     Deny,
-    /// Everybody, but whatever `deny` would deny is told.
+    /// Every caller, but calls that `deny` would deny are logged.
     Audit,
 }
 
 impl DefaultInboundPolicy {
-    /// Every policy, in the order in which they are named to users.
+    /// Every policy, in the order in which messages list them.
     pub const ALL: [Self; 5] =
         [Self::AllUnauthenticated, Self::AllAuthenticated, Self::ClusterAuthenticated, Self::Deny, Self::Audit];
 
@@ -51,14 +51,14 @@ impl DefaultInboundPolicy {
         if allowed { Decision::Allow } else { Decision::Deny(Reason::Default(self)) }
     }
 
-    /// What it asks of a caller, to follow "which".
+    /// Its requirement, to follow "which".
     pub(super) const fn demand(self) -> &'static str {
         match self {
-            Self::AllUnauthenticated => "allows everybody",
-            Self::AllAuthenticated => "wants a client certificate",
-            Self::ClusterAuthenticated => "wants a client certificate of this trust domain",
-            Self::Deny => "allows only what an AuthorizationPolicy lists",
-            Self::Audit => "tells what no AuthorizationPolicy lists",
+            Self::AllUnauthenticated => "allows every caller",
+            Self::AllAuthenticated => "requires a client certificate",
+            Self::ClusterAuthenticated => "requires a client certificate of this trust domain",
+            Self::Deny => "allows only callers that an AuthorizationPolicy allows",
+            Self::Audit => "reports callers that no AuthorizationPolicy allows",
         }
     }
 }
@@ -75,7 +75,7 @@ impl Serialize for DefaultInboundPolicy {
     }
 }
 
-/// The text names no [`DefaultInboundPolicy`]; it says which there are.
+/// The text is not the name of a [`DefaultInboundPolicy`]; the message lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a default inbound policy; use all-unauthenticated, all-authenticated, cluster-authenticated, deny or audit"

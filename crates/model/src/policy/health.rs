@@ -1,4 +1,4 @@
-//! Paths that everybody may ask for, because whoever checks a workload's health has no identity.
+//! Paths that every caller may request, because health checkers have no identity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,42 +7,42 @@ use serde::{Serialize, Serializer};
 
 use super::Request;
 
-/// The method that gRPC's health checks call; it is the one path that is asked for by POST.
+/// The method of gRPC's health check, the only path that is requested by POST.
 const GRPC_HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
-/// How long a path may be, in bytes.
+/// Longest path in bytes.
 const PATH_MAX_BYTES: usize = 1_024;
 
-/// One path, in normal form: nothing is escaped, no segment is `.`, `..` or (but the last) empty.
+/// A path in normal form: nothing is escaped, and no segment is `.`, `..` or, except the last, empty.
 ///
-/// A request has this path only if it is written so byte for byte, so that no server can take it for another.
+/// A request matches only if its path has the same bytes, so that no server can interpret it as another path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthPath(Box<str>);
 
-/// The text is no path in normal form; it says what to write.
+/// The text is not a path in normal form; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// Does not begin as a path does, or is too long.
+    /// Does not begin with a slash, or is too long.
     #[error("write one such as /healthz, of at most 1024 bytes")]
     Form,
-    /// Has a character that stands for something else.
+    /// Has a character with a special meaning.
     #[error("use letters, digits and any of -._~!$&'()*+,;=:@ between slashes, and leave out the query")]
     Character,
-    /// Has a segment that servers may leave out.
+    /// Has a segment that servers may remove.
     #[error("leave out segments that are empty, . or ..")]
     Segment,
 }
 
 impl HealthPath {
-    /// How it is asked for.
+    /// The method of requests for it.
     pub fn method(&self) -> &'static str {
         if self.is_grpc() { "POST" } else { "GET" }
     }
 
-    /// Whether `request` asks for this path, whatever its query, by GET (gRPC's own health check: by POST).
+    /// Whether `request` is a GET for this path, with any query (a POST for gRPC's own health check).
     ///
-    /// A GET with content is no health check: a request that never ends holds the application for as long as its caller
-    /// likes, and an application that leaves a GET's content unread takes it for the next request. gRPC's own health check
-    /// carries a message, so it may have content.
+    /// A GET with content is rejected as a health check. A request that never ends occupies the application for as long
+    /// as its caller likes, and an application that leaves a GET's content unread parses it as the next request. gRPC's
+    /// own health check carries a message, so it may have content.
     pub(super) fn matches(&self, request: &Request<'_>) -> bool {
         let path = request.path.split(|b| *b == b'?').next().unwrap_or_default();
         let may_have_content = self.is_grpc();
@@ -62,7 +62,7 @@ impl FromStr for HealthPath {
 
     fn from_str(text: &str) -> Result<Self, BadPath> {
         let rest = text.strip_prefix('/').filter(|_| text.len() <= PATH_MAX_BYTES).ok_or(BadPath::Form)?;
-        // The characters of a path (RFC 3986 section 3.3) but the percent sign.
+        // The characters of a path (RFC 3986 section 3.3), except the percent sign.
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&b);
         if !text.bytes().all(is_plain) {
             return Err(BadPath::Character);

@@ -1,4 +1,4 @@
-//! Sets of identities, as a policy writes them.
+//! Sets of identities, as written in a policy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,30 +15,30 @@ const SCHEME: &str = "spiffe://";
 /// One or more identities: `ns/shop/sa/web`, `ns/shop/sa/*`, `spiffe://other.org/ns/shop/sa/web` or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identities {
-    /// Every identity, of any trust domain that we have anchors of.
+    /// Every identity, of any trust domain whose anchors we have.
     Any,
-    /// Those that have all of this.
+    /// The identities with all of these parts.
     Of {
-        /// The trust domain; `None` for that of the workload that is called.
+        /// Trust domain; `None` for that of the called workload.
         trust_domain: Option<TrustDomain>,
-        /// The namespace; `None` for any.
+        /// Namespace; `None` for any.
         namespace: Option<Box<str>>,
-        /// The service account; `None` for any.
+        /// Service account; `None` for any.
         service_account: Option<Box<str>>,
     },
 }
 
-/// The text names no identities; it says what to write.
+/// The text is not a set of identities; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "write ns/<namespace>/sa/<service-account>, either of which may be *, with spiffe://<trust-domain>/ before it for \
+    "write ns/<namespace>/sa/<service-account>, in which either name may be *, with spiffe://<trust-domain>/ before it for \
      another trust domain, or * alone for every identity"
 )]
 pub struct BadIdentities;
 
 impl Identities {
-    /// Whether `identity` is one of them, as seen by a workload of the trust domain `own`: what the index of a policy is
-    /// tested against.
+    /// Whether the set contains `identity`, for a workload of the trust domain `own`. A policy's index is tested
+    /// against it.
     #[cfg(test)]
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);

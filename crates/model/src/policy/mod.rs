@@ -1,8 +1,9 @@
-//! Who may call whom: a pure decision for each connection and each request that comes in.
+//! Authorization: a pure decision for each incoming connection and request.
 //!
-//! An [`AuthorizationPolicy`] is a list of who may call the workloads that it selects. Where none is enforced on a port,
-//! the proxy's [`DefaultInboundPolicy`] decides; where one is, whatever no rule of any of them allows is denied. Policies
-//! only ever add to the list, so their order does not matter. One in audit mode changes nothing but the log.
+//! An [`AuthorizationPolicy`] lists the callers that may call the workloads that it selects. If no policy is enforced
+//! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise calls that no rule of any enforced policy allows
+//! are denied. Policies only extend the list of allowed callers, so their order does not matter. A policy in audit mode
+//! changes only the log.
 
 mod allow;
 mod decision;
@@ -26,81 +27,79 @@ use serde::Serialize;
 
 use crate::spiffe::{SpiffeId, TrustDomain, Workload};
 
-/// Who may call some workloads of one namespace.
+/// The callers that may call some workloads of one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuthorizationPolicy {
-    /// Its namespace, which is also that of the workloads.
+    /// Its namespace, which is also the workloads' namespace.
     pub namespace: Box<str>,
     /// Its name.
     pub name: Box<str>,
     /// The service account of the workloads; `None` for every workload of the namespace.
     pub service_account: Option<Box<str>>,
-    /// The ports that it is about, as the workload listens on them; `None` for all.
+    /// The selected ports, as the workload listens on them; `None` for all.
     pub ports: Option<Box<[u16]>>,
-    /// Whether it is in force.
     pub mode: Mode,
-    /// Who may call. Nobody, if it is empty.
+    /// The allowed callers; empty allows no caller.
     pub allow: Allow,
-    /// What everybody may ask for.
+    /// Paths that every caller may request.
     pub health_checks: Box<[HealthPath]>,
 }
 
 /// Whether a policy is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub enum Mode {
-    /// What no rule allows is denied.
+    /// Calls that no rule allows are denied.
     #[default]
     Enforce,
-    /// It cannot be read as it is written, and allows no caller until it is mended.
+    /// The policy cannot be read, and allows no caller until it is corrected.
     Unreadable,
-    /// What would be denied is told, and goes on as if the policy did not exist.
+    /// Calls that the policy would deny are logged, and treated as without the policy.
     Audit,
 }
 
-/// Some callers. A rule that names neither identities nor networks allows nobody, so that omission opens nothing.
+/// Some callers. A rule without identities and networks allows no caller, so that an omission never allows more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// The caller must be one of these; `None` if its identity, or that it has none, does not matter.
+    /// The caller must have one of these identities; `None` for any identity, or none.
     pub identities: Option<Box<[Identities]>>,
-    /// The caller's address must be in one of these; `None` if it does not matter.
+    /// The caller's address must be in one of these networks; `None` for any address.
     pub networks: Option<Box<[Network]>>,
 }
 
-/// Who calls.
+/// The caller of a connection or request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// What its certificate says, which mutual TLS has verified; `None` without one.
+    /// The identity in its certificate, verified by mutual TLS; `None` without a certificate.
     pub identity: Option<&'a SpiffeId>,
-    /// Where the connection comes from.
+    /// The source address of the connection.
     pub address: IpAddr,
 }
 
-/// What an HTTP caller asks for.
+/// The parts of an HTTP request that policies check.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The method.
     pub method: &'a [u8],
-    /// The path, with its query.
+    /// The path with its query.
     pub path: &'a [u8],
-    /// Whether it would turn the connection into something else, whose requests nobody would check.
+    /// Whether the request asks to switch the connection to another protocol, whose requests would not be checked.
     pub upgrade: bool,
     /// Whether content may follow the header section: the request did not end with it.
     pub has_content: bool,
 }
 
-/// What decides over calls to one port of one workload. Cheap to clone; a new mesh may have another.
+/// The decision procedure for one port of one workload. Cheap to clone. A new mesh may need a new one.
 #[derive(Clone, Debug)]
 pub struct PortPolicy {
     trust_domain: TrustDomain,
     default: DefaultInboundPolicy,
-    /// Those that select the port; if one is enforced, only the enforced ones.
+    /// The policies that select the port; if one is enforced, only the enforced ones.
     policies: Arc<[Arc<AuthorizationPolicy>]>,
     is_enforced: bool,
     probes: ProbePaths,
 }
 
 impl PortPolicy {
-    /// What decides over calls to `port` of the workload `own`, if these are the policies of its namespace.
+    /// The policy for `port` of the workload `own`, given the policies of its namespace.
     pub(crate) fn new<'a>(
         policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
         own: &SpiffeId,
@@ -116,7 +115,7 @@ impl PortPolicy {
         Self { trust_domain, default, policies, is_enforced, probes }
     }
 
-    /// The same, but every caller may make the requests of a kubelet's probes on this port.
+    /// Additionally allows every caller to make the requests of a kubelet's probes on this port.
     #[must_use]
     pub fn with_probes(self, probes: ProbePaths) -> Self {
         Self { probes, ..self }
@@ -132,8 +131,8 @@ impl PortPolicy {
         self.probes.match_any(request)
     }
 
-    /// Whether `caller` may do this. Without a request, whether it may do anything at all on this port, as a
-    /// connection whose content is not read does.
+    /// Whether `caller` may make `request`. Without a request: whether it may use the port unconditionally, as a
+    /// connection whose content is not parsed does.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
         match self.decide(caller, request) {
             Decision::Allow => Decision::Allow,
@@ -149,14 +148,14 @@ impl PortPolicy {
         };
         let is_listed = self.policies.iter().any(|policy| policy.lists(caller, request, &self.trust_domain));
         let reason = || {
-            // A policy that cannot be read is certainly at fault; another one may deny on purpose.
+            // Name an unreadable policy first: it is certainly at fault, whereas another policy may deny on purpose.
             let unreadable = self.policies.iter().find(|policy| policy.mode == Mode::Unreadable);
             Reason::NoRule { policy: Arc::clone(unreadable.unwrap_or(first)), others: self.policies.len() - 1 }
         };
         match self.is_enforced {
             true if is_listed => Decision::Allow,
             true => Decision::Deny(reason()),
-            // What is not in force cannot allow what the default denies.
+            // An audited policy cannot allow calls that the default policy denies.
             false => match default() {
                 Decision::Deny(reason) => Decision::Deny(reason),
                 _ if is_listed => Decision::Allow,
@@ -165,12 +164,12 @@ impl PortPolicy {
         }
     }
 
-    /// The first of the policies in force; none where the default policy decides.
+    /// The first enforced policy; `None` if the default policy decides.
     pub fn enforced(&self) -> Option<&AuthorizationPolicy> {
         self.policies.first().filter(|_| self.is_enforced).map(|policy| &**policy)
     }
 
-    /// Whether some request of `caller` may be allowed: if not, its connection can be closed before it is read.
+    /// Whether some request of `caller` may be allowed. If not, its connection can be closed unread.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());
         !matches!(self.authorize(caller, None), Decision::Deny(_))
@@ -180,14 +179,14 @@ impl PortPolicy {
 }
 
 impl Mode {
-    /// Whether a policy decides, and does not only tell.
+    /// Whether the policy decides, and does not only report.
     pub fn is_enforced(self) -> bool {
         self != Self::Audit
     }
 }
 
 impl AuthorizationPolicy {
-    /// Stands in for a policy that cannot be read: it allows nobody on the ports that it is about.
+    /// The replacement for an unreadable policy: it allows no caller on the ports that it selects.
     pub fn unreadable(
         namespace: &str,
         name: &str,
@@ -205,7 +204,7 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// What it is about, as `port 8080 of service account cart` or `every port in namespace shop`.
+    /// Its target, as `port 8080 of service account cart` or `every port in namespace shop`.
     pub fn target(&self) -> String {
         let ports = match self.ports.as_deref() {
             None => "every port".to_owned(),
@@ -218,19 +217,19 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Whether it is about `port` of `workload`.
+    /// Whether it selects `port` of `workload`.
     pub fn selects(&self, workload: &Workload, port: u16) -> bool {
         self.namespace == workload.namespace
             && self.selects_account(&workload.service_account)
             && self.ports.as_deref().is_none_or(|ports| ports.contains(&port))
     }
 
-    /// Whether it is about some port of the workloads of its namespace that run as that service account.
+    /// Whether it selects some port of the workloads of its namespace that run as this service account.
     pub fn selects_account(&self, service_account: &str) -> bool {
         self.service_account.as_deref().is_none_or(|account| account == service_account)
     }
 
-    /// Whether some port of some workload may be selected by both.
+    /// Whether both may select the same port of a workload.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let account = self.service_account.as_deref().zip(other.service_account.as_deref());
         let ports = self.ports.as_deref().zip(other.ports.as_deref());

@@ -1,4 +1,4 @@
-//! Sets of addresses, as a policy writes them.
+//! Sets of addresses, as written in a policy.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,47 +6,47 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// The addresses that share a prefix: `10.0.0.0/8`, `fd00::/8`; one address alone is a network too.
+/// The addresses with a common prefix: `10.0.0.0/8`, `fd00::/8`; a single address is a network too.
 ///
-/// Invariant: the bits beyond the prefix are zero, and IPv4 is not wrapped in IPv6.
+/// Invariant: the bits after the prefix are zero, and IPv4 is not mapped into IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     first: IpAddr,
     prefix_bits: u8,
 }
 
-/// The text is no network; it says what to write.
+/// The text is not a network; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadNetwork {
-    /// Not an address and a length.
+    /// Not an address with an optional prefix length.
     #[error("write an address and the bits of its prefix, as 10.0.0.0/8 or fd00::/8")]
     Form,
-    /// An address within a network, which may be a mistake in either part.
+    /// An address with bits after the prefix: either part may be the mistake.
     #[error("write {0} for the network, or the address without a prefix for itself")]
     Beyond(Network),
-    /// IPv4 in IPv6, which callers are never taken for.
+    /// IPv4 mapped into IPv6, a form that callers' addresses never have.
     #[error("write it as IPv4")]
     Mapped,
 }
 
 impl Network {
-    /// The first address, whose bits beyond the prefix are zero.
+    /// The first address: all bits after the prefix are zero.
     pub fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// The bits that all its addresses have in common.
+    /// The prefix length.
     pub fn prefix_bits(&self) -> u8 {
         self.prefix_bits
     }
 
-    /// Whether `address` is one of them; IPv4 that is wrapped in IPv6 is IPv4.
+    /// Whether it contains `address`; a mapped IPv4 address is treated as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         masked(address.to_canonical(), self.prefix_bits) == Some(self.first)
     }
 }
 
-/// The address with the bits beyond the prefix zero; `None` if it has not so many.
+/// The address with the bits after the prefix cleared; `None` if the prefix is too long for it.
 fn masked(address: IpAddr, prefix_bits: u8) -> Option<IpAddr> {
     let prefix_bits = u32::from(prefix_bits);
     match address {
@@ -75,7 +75,7 @@ impl FromStr for Network {
         let whole = if address.is_ipv4() { 32 } else { 128 };
         let prefix_bits = match prefix {
             None => whole,
-            // `parse` would take a plus sign.
+            // `parse` would accept a plus sign.
             Some(digits) if digits.starts_with('+') => return Err(BadNetwork::Form),
             Some(digits) => digits.parse().ok().filter(|bits| *bits <= whole).ok_or(BadNetwork::Form)?,
         };

@@ -1,7 +1,7 @@
-//! What a kubelet asks a workload to learn whether it is well, as the Pod's own spec says.
+//! A kubelet's probes of a workload, as the Pod's spec lists them.
 //!
-//! A kubelet has no identity, so policies would deny its probes, and the kubelet would end a healthy application.
-//! The proxy accepts these requests on their ports whatever the policies say, as it accepts a policy's health checks.
+//! A kubelet has no identity, so policies would deny its probes, and it would restart a healthy application. The proxy
+//! therefore allows these requests on their ports whatever the policies say, as it allows a policy's health checks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,22 +10,22 @@ use std::sync::Arc;
 
 use super::{BadPath, HealthPath, Request};
 
-/// One probe: the port that it asks and the path that it asks for; its text is `8080/healthz`.
+/// One probe: its port and its path. Its text is `8080/healthz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The port that the application listens on, 1 to 65535.
+    /// The port on which the application listens, 1 to 65535.
     pub port: u16,
-    /// What is asked for. gRPC's own health check is a path too.
+    /// The requested path. gRPC's own health check is a path too.
     pub path: HealthPath,
 }
 
-/// The text is no probe; it says what to write.
+/// The text is not a probe; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadProbe {
-    /// No port stands before the path.
+    /// No port precedes the path.
     #[error("write a port and a path, as 8080/healthz")]
     Form,
-    /// The path is none that can be compared.
+    /// The path is not in normal form.
     #[error(transparent)]
     Path(#[from] BadPath),
 }
@@ -34,22 +34,22 @@ pub enum BadProbe {
 #[derive(Clone, Debug, Default)]
 pub struct Probes(BTreeMap<u16, ProbePaths>);
 
-/// What may be asked for on one port by anybody. Cheap to clone; empty for most ports.
+/// Paths that every caller may request on one port. Cheap to clone; empty for most ports.
 #[derive(Clone, Debug, Default)]
 pub struct ProbePaths(Option<Arc<[HealthPath]>>);
 
 impl Probes {
-    /// Most probes of one workload. A container has three at most.
+    /// Most probes of one workload. A container has at most three.
     pub const MAX: usize = 256;
 
-    /// Those on a port.
+    /// The probes of a port.
     pub fn on(&self, port: u16) -> ProbePaths {
         self.0.get(&port).cloned().unwrap_or_default()
     }
 }
 
 impl FromIterator<Probe> for Probes {
-    /// Takes the first [`Probes::MAX`].
+    /// Keeps the first [`Probes::MAX`].
     fn from_iter<I: IntoIterator<Item = Probe>>(probes: I) -> Self {
         let mut by_port: BTreeMap<u16, Vec<HealthPath>> = BTreeMap::new();
         for Probe { port, path } in probes.into_iter().take(Self::MAX) {
@@ -76,7 +76,7 @@ impl FromStr for Probe {
 
     fn from_str(text: &str) -> Result<Self, BadProbe> {
         let (port, path) = text.find('/').and_then(|slash| text.split_at_checked(slash)).ok_or(BadProbe::Form)?;
-        // `parse` would take a plus sign.
+        // `parse` would accept a plus sign.
         let digits = Some(port).filter(|port| port.bytes().all(|b| b.is_ascii_digit()));
         let port = digits.and_then(|port| port.parse().ok()).filter(|port| *port != 0).ok_or(BadProbe::Form)?;
         Ok(Self { port, path: path.parse()? })

@@ -29,7 +29,7 @@ fn id(text: &str) -> Option<SpiffeId> {
     (text != PLAIN).then(|| text.parse().expect("an id"))
 }
 
-/// What the workload ns/shop/sa/cart decides on its port 8080; "audit" and "deny" with the reason.
+/// The decision of the workload ns/shop/sa/cart on its port 8080; "audit" and "deny" with the reason.
 fn decide(mesh: &Mesh, default: DefaultInboundPolicy, caller: (&str, &str), request: Option<&Request<'_>>) -> String {
     let own = "spiffe://example.org/ns/shop/sa/cart".parse().expect("an id");
     let identity = id(caller.0);
@@ -49,10 +49,11 @@ fn allows(mesh: &Mesh, caller: (&str, &str)) -> bool {
 #[test]
 fn without_a_policy_the_default_decides() {
     use DefaultInboundPolicy::{AllAuthenticated, AllUnauthenticated, Audit, ClusterAuthenticated, Deny};
-    let all_authenticated = "deny: the default inbound policy is all-authenticated, which wants a client certificate";
-    let cluster_authenticated = "deny: the default inbound policy is cluster-authenticated, which wants a client certificate of this trust domain";
-    let deny = "deny: the default inbound policy is deny, which allows only what an AuthorizationPolicy lists";
-    let audit = "audit: the default inbound policy is audit, which tells what no AuthorizationPolicy lists";
+    let all_authenticated =
+        "deny: the default inbound policy is all-authenticated, which requires a client certificate";
+    let cluster_authenticated = "deny: the default inbound policy is cluster-authenticated, which requires a client certificate of this trust domain";
+    let deny = "deny: the default inbound policy is deny, which allows only callers that an AuthorizationPolicy allows";
+    let audit = "audit: the default inbound policy is audit, which reports callers that no AuthorizationPolicy allows";
     for (default, plain, own, other) in [
         (AllUnauthenticated, "allow", "allow", "allow"),
         (AllAuthenticated, all_authenticated, "allow", "allow"),
@@ -226,7 +227,7 @@ fn of_two_policies_with_one_name_the_first_counts() {
     assert_eq!(
         lines(&translation.problems),
         [
-            "a.yaml:9: metadata.name of AuthorizationPolicy shop/p: defined in a.yaml:4 already, which is used; remove or rename one of them"
+            "a.yaml:9: metadata.name of AuthorizationPolicy shop/p: already defined in a.yaml:4; that definition is used; remove or rename one of them"
         ]
     );
     assert!(!allows(&translation.mesh, (BATCH, "::1")));

@@ -1,11 +1,11 @@
-//! What a rule or a backend does to requests and responses on their way.
+//! The filters of a rule or a backend for requests and responses.
 
 use serde::Serialize;
 
 use super::{Redirect, Rewrite};
 use crate::mesh::ClusterKey;
 
-/// The filters of a rule or of a backend. A redirect and a rewrite are never both there.
+/// The filters of a rule or of a backend. At most one of redirect and rewrite is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Filters {
     /// Changes the request's header fields.
@@ -14,58 +14,56 @@ pub struct Filters {
     /// Changes the response's header fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<HeaderModifier>,
-    /// Answers the request; it goes nowhere.
+    /// Answers the request; it is not forwarded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Redirect>,
     /// Changes the request's host and path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<Rewrite>,
-    /// Who gets a copy of the request; what they answer is dropped.
+    /// The backends that get a copy of the request; their responses are dropped.
     #[serde(skip_serializing_if = "<[Mirror]>::is_empty")]
     pub mirrors: Box<[Mirror]>,
 }
 
-/// Changes header fields: first `remove`, then `set`, then `add`. Names are in lower case, and none is of a
-/// pseudo-header, of the connection, of `host` or of Leno's own fields.
+/// Changes header fields: first `remove`, then `set`, then `add`. Names are lower-case. Pseudo-headers,
+/// connection-specific fields, `host` and Leno's own fields are not allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeaderModifier {
-    /// Each becomes the only field of its name.
+    /// Each replaces all fields of its name.
     pub set: Box<[Header]>,
     /// Each is added to the fields of its name.
     pub add: Box<[Header]>,
-    /// The fields of these names are removed.
+    /// Removes the fields with these names.
     pub remove: Box<[Box<str>]>,
 }
 
 /// A header field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Header {
-    /// Its name, in lower case.
+    /// Lower-case name.
     pub name: Box<str>,
-    /// Its value.
     pub value: Box<str>,
 }
 
-/// Sends copies of some requests elsewhere.
+/// Sends copies of some requests to another cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mirror {
-    /// Where to.
     pub to: ClusterKey,
-    /// How many of `denominator` requests are copied; at most all of them.
+    /// Of `denominator` requests, this many are copied; at most all of them.
     pub numerator: u32,
-    /// From 1.
+    /// At least 1.
     pub denominator: u32,
 }
 
 impl Filters {
-    /// Whether they change nothing.
+    /// Whether there is no filter.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Mirror {
-    /// Whether a request is copied; `random` is any number, all of them equally likely.
+    /// Whether to copy a request; `random` is uniformly distributed.
     pub fn takes(&self, random: u64) -> bool {
         let ticket = (u128::from(random) * u128::from(self.denominator)) >> 64;
         ticket < u128::from(self.numerator)

@@ -41,7 +41,7 @@ pub(crate) fn call(path: &str) -> Head<'_> {
     Head { method: "POST", ..get(path) }
 }
 
-/// A rule of `route`, `namespace/name`, that sends requests nowhere.
+/// A rule of `route`, `namespace/name`, without backends.
 pub(crate) fn rule(kind: RouteKind, route: &str, name: &str) -> Arc<Rule> {
     let (namespace, route) = route.split_once('/').expect("a namespace and a name");
     Arc::new(Rule {

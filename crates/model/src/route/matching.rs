@@ -1,4 +1,4 @@
-//! Whether a request is one that a rule is about.
+//! Whether a request matches a rule.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::path::split_query;
 use super::{PathMatch, Pattern, ServerName};
 
-/// What matching looks at in a request. The bytes may be anything.
+/// The parts of a request that matches examine. The bytes may be anything.
 pub trait RequestHead {
     /// The method, as `GET`.
     fn method(&self) -> &[u8];
@@ -15,59 +15,60 @@ pub trait RequestHead {
     fn path(&self) -> &[u8];
     /// `:authority`, or the `Host` of HTTP/1.1.
     fn authority(&self) -> &[u8];
-    /// The values of the header fields of that name, which is in lower case and is not `host`, in order.
+    /// The values, in order, of the header fields with this lower-case name, which is not `host`.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
 }
 
-/// What has to be true of a request, or of a TLS connection: all that is listed.
+/// Conditions on a request or on a TLS connection; all must be true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {
-    /// The server that a TLS connection is for, whose other fields match everything; `None` is any. No request has one.
+    /// Required server name of a TLS connection, for which all other fields match everything; `None` matches any name.
+    /// Always `None` for requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<ServerName>,
-    /// Its path.
+    /// Required path.
     pub path: PathMatch,
-    /// Its method, in upper case; `None` is any.
+    /// Required method, in upper case; `None` matches any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<Box<str>>,
-    /// Its header fields. Names are unique.
+    /// Required header fields. Names are unique.
     #[serde(skip_serializing_if = "<[HeaderMatch]>::is_empty")]
     pub headers: Box<[HeaderMatch]>,
-    /// The parameters in its query. Names are unique.
+    /// Required query parameters. Names are unique.
     #[serde(skip_serializing_if = "<[QueryMatch]>::is_empty")]
     pub query: Box<[QueryMatch]>,
 }
 
-/// What a header field has to be. Of several fields of the name, one has to match.
+/// A condition on a header field. If several fields have the name, one must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeaderMatch {
-    /// Its name, in lower case; `host` stands for the request's authority.
+    /// Lower-case name; `host` stands for the request's authority.
     pub name: Box<str>,
-    /// Its value.
+    /// Condition on the value.
     pub value: ValueMatch,
 }
 
-/// What a parameter of the query has to be. Of several parameters of the name, the first counts.
+/// A condition on a query parameter. If several parameters have the name, the first must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueryMatch {
     /// Its name, decoded; case matters.
     pub name: Box<str>,
-    /// Its value, decoded.
+    /// Condition on the decoded value.
     pub value: ValueMatch,
 }
 
-/// What a text has to be; case matters.
+/// A case-sensitive condition on a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueMatch {
-    /// This very text.
+    /// Exactly this text.
     Exact(Box<str>),
-    /// A text that the pattern matches from end to end.
+    /// A text that matches the pattern from end to end.
     Pattern(Pattern),
 }
 
 impl Match {
-    /// What matches every request and every connection.
+    /// A match for every request and every connection.
     pub fn any() -> Self {
         Self {
             server_name: None,
@@ -78,19 +79,19 @@ impl Match {
         }
     }
 
-    /// What matches TLS connections to a server.
+    /// A match for TLS connections to a server.
     pub fn server(name: ServerName) -> Self {
         Self { server_name: Some(name), ..Self::any() }
     }
 
-    /// Whether the request matches. Looks once at the path, once at the query for each parameter and once at all header
-    /// fields for each header; allocates only for a parameter with a pattern whose value is percent-encoded.
+    /// Whether the request matches. Examines the path once, the query once for each parameter, and all header fields
+    /// once for each header. Allocates only for a parameter with a pattern whose value is percent-encoded.
     pub fn is_match(&self, head: &impl RequestHead) -> bool {
         let (path, query) = split_query(head.path());
         self.is_match_of(head, path, query)
     }
 
-    /// The same, of a request whose path was split from its query before.
+    /// As above, with the request's path already split from its query.
     pub(super) fn is_match_of(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> bool {
         self.server_name.is_none()
             && self.path.is_match(path)
@@ -99,7 +100,7 @@ impl Match {
             && self.query.iter().all(|parameter| parameter.is_match(query))
     }
 
-    /// Whether a TLS connection matches whose ClientHello names that server, or none.
+    /// Whether a TLS connection matches; `name` is the server name in its ClientHello, if any.
     pub(super) fn is_match_of_server(&self, name: Option<&str>) -> bool {
         self.server_name.as_ref().is_none_or(|wanted| name.is_some_and(|name| wanted.is_match(name)))
     }
@@ -131,7 +132,7 @@ impl QueryMatch {
 }
 
 impl ValueMatch {
-    /// Whether `text` is what is wanted.
+    /// Whether `text` fulfils the condition.
     pub fn is_match(&self, text: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => text == exact.as_bytes(),
@@ -140,7 +141,7 @@ impl ValueMatch {
     }
 }
 
-/// The bytes that a part of a query stands for: `+` is a space and `%41` is `A`; a `%` without two digits is itself.
+/// Decodes a part of a query: `+` is a space and `%41` is `A`; a `%` without two digits stays.
 fn decoded(encoded: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = encoded;
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! Gateway API routes: which rule a request or a connection meets, and what the rule does to it.
+//! Gateway API routes: find the rule for a request or a connection, and apply it.
 //!
-//! Pure: no sockets, no clock, and randomness is an argument. A [`RouteTable`] has every rule that calls to one cluster
-//! can meet, in order of precedence; finding one is a scan that stops at the first match. [`status`] says what became
-//! of each route.
+//! Pure: no sockets, no clock, and randomness is an argument. A [`RouteTable`] has all rules for calls to one cluster,
+//! in order of precedence; finding a rule is a scan that stops at the first match. [`status`] describes the result for
+//! each route.
 
 mod filter;
 #[cfg(test)]

@@ -1,40 +1,40 @@
-//! Matching of paths, and of the service and method that a gRPC path is made of.
+//! Matches paths, and the service and method in a gRPC path.
 
 use serde::Serialize;
 
 use super::{Pattern, ValueMatch};
 
-/// What a request's path has to be, without its query. Bytes are compared as they come, percent signs and all.
+/// A condition on a request's path without its query. Bytes are compared as received, without percent-decoding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathMatch {
-    /// This very path.
+    /// Exactly this path.
     Exact(Box<str>),
-    /// A path that begins with these elements: `/a` is a prefix of `/a/b`, and not of `/ab`. Without a `/` at its end;
-    /// the empty prefix matches everything.
+    /// A path that begins with these elements: `/a` is a prefix of `/a/b`, but not of `/ab`. Stored without a trailing
+    /// `/`; the empty prefix matches everything.
     Prefix(Box<str>),
-    /// A path that the pattern matches from end to end.
+    /// A path that matches the pattern from end to end.
     Pattern(Pattern),
     /// The path of a gRPC method.
     Grpc(GrpcMethod),
 }
 
-/// The gRPC methods that match; the path is `/service/method`. `None` is any.
+/// A condition on gRPC methods, whose path is `/service/method`. `None` matches any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GrpcMethod {
-    /// The service with its package, as `shop.Cart`.
+    /// Condition on the service with its package, as `shop.Cart`.
     pub service: Option<ValueMatch>,
-    /// The method.
+    /// Condition on the method.
     pub method: Option<ValueMatch>,
 }
 
 impl PathMatch {
-    /// The path with these first elements; a `/` at its end is of no account.
+    /// Matches paths that begin with these elements; ignores a trailing `/`.
     pub fn prefix(path: &str) -> Self {
         Self::Prefix(path.trim_end_matches('/').into())
     }
 
-    /// Whether `path`, which has no query, matches. Costs as much as it is long, a [`Pattern`] more.
+    /// Whether `path`, without its query, matches. Takes time linear in its length, or more for a [`Pattern`].
     pub fn is_match(&self, path: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => path == exact.as_bytes(),
@@ -58,13 +58,13 @@ impl GrpcMethod {
     }
 }
 
-/// What follows the elements of `prefix` in `path`: nothing, or `/` and more.
+/// The rest of `path` after the elements of `prefix`: empty, or beginning with `/`.
 pub(super) fn after_prefix<'a>(path: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(prefix.as_bytes())?;
     (prefix.is_empty() || rest.first().is_none_or(|first| *first == b'/')).then_some(rest)
 }
 
-/// Splits what `:path` holds at the first `?`, which stays with the query.
+/// Splits `:path` at the first `?`, which stays with the query.
 pub(super) fn split_query(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path.iter().position(|byte| *byte == b'?').unwrap_or(path.len());
     path.split_at(end)

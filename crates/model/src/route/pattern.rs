@@ -5,10 +5,10 @@ use std::fmt;
 use regex_lite::{Regex, RegexBuilder};
 use serde::{Serialize, Serializer};
 
-/// A regular expression that a whole text has to match.
+/// A regular expression that must match a whole text.
 ///
-/// Matching takes time in proportion to the product of the text's length and the pattern's size, whatever they are:
-/// the engine does not backtrack. The size is at most [`Pattern::SIZE_MAX_BYTES`], some hundred steps.
+/// Matching takes time proportional to the product of the text's length and the pattern's size, because the engine does
+/// not backtrack. The size is at most [`Pattern::SIZE_MAX_BYTES`], about a hundred steps.
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
@@ -22,22 +22,22 @@ pub struct Pattern {
 pub struct PatternError(regex_lite::Error);
 
 impl Pattern {
-    /// How large a compiled pattern may be.
+    /// Largest compiled pattern.
     pub const SIZE_MAX_BYTES: usize = 16 << 10;
-    /// As which the smallest patterns count.
+    /// Smaller patterns are charged this size.
     const SIZE_MIN_BYTES: usize = 256;
-    /// How deep groups may nest.
+    /// Deepest nesting of groups.
     const NEST_MAX: u32 = 32;
 
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// [`PatternError`], whose text says what is wrong with it.
+    /// [`PatternError`]; its text names the fault.
     pub fn new(text: &str) -> Result<Self, PatternError> {
-        // Alone first: `a)(b` is a mistake, though it would be none between the brackets that are added.
+        // Compile it alone first: `a)(b` is a mistake, but would be valid within the added parentheses.
         compile(text, Self::SIZE_MAX_BYTES)?;
         let whole = format!("^(?:{text})$");
-        // The engine tells no size, but refuses a limit that is too small.
+        // The engine does not report a size, but rejects a limit that is too small.
         let mut limit_bytes = Self::SIZE_MIN_BYTES;
         let regex = loop {
             match compile(&whole, limit_bytes) {
@@ -48,7 +48,7 @@ impl Pattern {
         Ok(Self { text: text.into(), regex, size_bytes: limit_bytes + text.len() })
     }
 
-    /// How many bytes it takes, at most twice as many as needed.
+    /// Its size in bytes, overestimated by a factor of at most two.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
@@ -58,7 +58,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether all of `text` matches; what is not UTF-8 never does.
+    /// Whether all of `text` matches; never for invalid UTF-8.
     pub fn is_match(&self, text: &[u8]) -> bool {
         str::from_utf8(text).is_ok_and(|text| self.regex.is_match(text))
     }

@@ -10,7 +10,7 @@ fn a_pattern_matches_the_whole_text() {
     for (text, is_match) in [("v2", true), ("canary", true), ("v22", false), ("not-canary", false), ("", false)] {
         assert_eq!(canary.is_match(text.as_bytes()), is_match, "{text:?}");
     }
-    // The longer alternative counts where the shorter one is not the whole text.
+    // The longer alternative applies where the shorter one is not the whole text.
     assert!(pattern("a|ab").is_match(b"ab"));
     assert!(!pattern("a").is_match(b"a\n"));
 }
@@ -45,6 +45,6 @@ fn what_would_be_slow_is_refused() {
 #[test]
 fn a_text_made_to_backtrack_takes_no_time() {
     let evil = pattern("(a*)*(a*)*b");
-    // An engine that backtracks would be at it for years.
+    // A backtracking engine would need years.
     assert!(!evil.is_match("a".repeat(100).as_bytes()));
 }

@@ -1,46 +1,45 @@
-//! Which of several matches of a request counts, exactly as Gateway API has it.
+//! Precedence among several matches of a request, exactly as in Gateway API.
 //!
 //! Among HTTPRoutes: an exact path, then a pattern, then a prefix; the longer path; a method; more headers; more query
-//! parameters. Among GRPCRoutes: the longer service, the longer method, more headers. Among TLSRoutes: a whole name before
-//! one with a wildcard, then the longer name. Then, for all: the older route, the first by namespace and name, the first
-//! rule. Only the place of patterns is ours to choose.
+//! parameters. Among GRPCRoutes: the longer service, the longer method, more headers. Among TLSRoutes: a whole name
+//! before a wildcard, then the longer name. Then, for all: the older route, the first by namespace and name, the first
+//! rule. Gateway API leaves only the place of patterns open.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::{Entry, Match, PathMatch, Rule, ValueMatch};
 
-/// A rule, and all that its precedence depends on.
+/// A rule with everything that determines its precedence.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// When the route was created, in seconds since 1970; one that is not known to have been is younger than all others.
+    /// When the route was created, in seconds since 1970. A route without a known time sorts as the youngest.
     pub created: Option<i64>,
-    /// The rule's place in its route.
+    /// The rule's index in its route.
     pub index: usize,
-    /// Which requests it is about: those that one of these matches.
+    /// The matches of the rule; one of them must match a request.
     pub matches: Vec<Match>,
-    /// The rule itself.
     pub rule: Arc<Rule>,
 }
 
-/// Which of two routes counts where their matches do not tell: the older one, then the first by `namespace/name`. Less
-/// goes before.
+/// Precedence of routes with equally specific matches: the older one first, then the first by `namespace/name`. Smaller
+/// values win.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seniority {
-    /// So that a route goes last of which nothing is known.
+    /// Sorts routes without a known time last.
     is_undated: bool,
     created: Option<i64>,
     name: String,
 }
 
 impl Seniority {
-    /// That of a route that was created so many seconds after 1970 began, if that is known.
+    /// For a route that was created this many seconds after 1970 began, if known.
     pub fn new(created: Option<i64>, namespace: &str, name: &str) -> Self {
         Self { is_undated: created.is_none(), created, name: format!("{namespace}/{name}") }
     }
 }
 
-/// One entry for each match, the one that counts first in front.
+/// One entry for each match, in order of precedence.
 pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
     let mut keyed = Vec::new();
     for Candidate { created, index, matches, rule } in candidates {
@@ -50,12 +49,12 @@ pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
             keyed.push((key, Entry { matches, rule: Arc::clone(&rule) }));
         }
     }
-    // Stable: of two matches of one rule the first stays in front.
+    // The sort is stable: of equal matches of one rule the first stays in front.
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     keyed.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// Less is more specific: the kind of the path or the name, then its lengths, then what else has to match.
+/// Smaller is more specific: the kind of the path or the name, then its lengths, then the number of other conditions.
 type Specificity = (u8, Reverse<usize>, Reverse<usize>, bool, Reverse<usize>, Reverse<usize>);
 
 fn specificity(matches: &Match) -> Specificity {

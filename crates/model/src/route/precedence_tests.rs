@@ -14,7 +14,7 @@ fn grpc(name: &str, service: &str, method: &str, headers: usize) -> Candidate {
     Candidate { created: None, index: 0, matches: vec![matches], rule: rule(RouteKind::Grpc, "default/a", name) }
 }
 
-/// A match of everything with so many headers and parameters.
+/// A match of everything, with this many headers and parameters.
 fn with(headers: usize, query: usize) -> Match {
     let value = || ValueMatch::Exact("x".into());
     let headers = (0..headers).map(|n| HeaderMatch { name: format!("h{n}").into(), value: value() });
@@ -22,7 +22,7 @@ fn with(headers: usize, query: usize) -> Match {
     Match { headers: headers.collect(), query: query.collect(), ..Match::any() }
 }
 
-/// The rules' names, the one that counts first in front, whatever order they were in.
+/// The rules' names in order of precedence, checked for every input order.
 fn order(candidates: &[Candidate]) -> Vec<String> {
     let names = |candidates: Vec<Candidate>| -> Vec<String> {
         sorted(candidates).iter().map(|entry| entry.rule.name.as_deref().unwrap_or_default().to_owned()).collect()

@@ -1,18 +1,18 @@
-//! Answering a request with where to go instead.
+//! Answers a request with a redirect.
 
 use serde::Serialize;
 
 use super::rewrite::rewritten;
 use super::{PathMatch, PathRewrite, RequestHead};
 
-/// Where a request is sent instead; what is not given stays as the request has it.
+/// The redirect's target; parts that are not set stay as in the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Redirect {
     /// The scheme.
     pub scheme: Option<Scheme>,
     /// The host name.
     pub hostname: Option<Box<str>>,
-    /// The port. Without it, the scheme's own if a scheme is given, else the one that the request came for.
+    /// The port. Default: that of the scheme, if one is set, else the port for which the request came.
     pub port: Option<u16>,
     /// The path; the query stays.
     pub path: Option<PathRewrite>,
@@ -31,7 +31,6 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -39,7 +38,7 @@ impl Scheme {
         }
     }
 
-    /// The port that needs not be written.
+    /// The scheme's default port, which a URI may omit.
     pub fn port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -49,8 +48,8 @@ impl Scheme {
 }
 
 impl Redirect {
-    /// The status and the `Location` to answer with: of a request that came with `scheme` for `port`, which is the
-    /// Service's, and whose path matched `matched`.
+    /// The status and the `Location` for a request that came with `scheme` for the Service's port `port`, and whose
+    /// path matched `matched`.
     pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
         let port = self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port));
         let scheme = self.scheme.unwrap_or(scheme);
@@ -64,7 +63,7 @@ impl Redirect {
         }
         let path = rewritten(head.path(), self.path.as_ref(), matched);
         if !path.starts_with(b"/") {
-            // Of `OPTIONS *` and of CONNECT, whose targets are no paths.
+            // `OPTIONS *` and CONNECT have targets that are not paths.
             location.push(b'/');
         }
         location.extend_from_slice(&path);

@@ -1,4 +1,4 @@
-//! Changing a request's host and path.
+//! Rewrites a request's host and path.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::PathMatch;
 use super::path::{after_prefix, split_query};
 
-/// What a request is changed to before it goes on.
+/// The changes to a request before it is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rewrite {
     /// The new authority, a host name.
@@ -16,25 +16,25 @@ pub struct Rewrite {
     pub path: Option<PathRewrite>,
 }
 
-/// How a path is changed; the query stays.
+/// How to change a path; the query stays.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathRewrite {
-    /// To this path.
+    /// Replaces the whole path.
     Full(Box<str>),
-    /// The prefix that matched becomes this one.
+    /// Replaces the matched prefix.
     Prefix(Box<str>),
 }
 
 impl Rewrite {
-    /// The path, with its query, to go on with; `matched` is what the request's path matched.
+    /// The new path with its query; `matched` is the match of the request's path.
     pub fn path<'a>(&self, path: &'a [u8], matched: &PathMatch) -> Cow<'a, [u8]> {
         rewritten(path, self.path.as_ref(), matched)
     }
 }
 
-/// Changes `path`, which has its query. A prefix is replaced only in a path that matched a prefix: routes in which it
-/// might be otherwise are not accepted.
+/// Changes `path`, which includes its query. Replaces a prefix only if a prefix was matched; routes that would combine
+/// them otherwise are rejected.
 pub(super) fn rewritten<'a>(path: &'a [u8], change: Option<&PathRewrite>, matched: &PathMatch) -> Cow<'a, [u8]> {
     let (old, query) = split_query(path);
     let mut new = match (change, matched) {

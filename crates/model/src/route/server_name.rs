@@ -1,21 +1,21 @@
-//! Names of servers, as a TLS ClientHello has them (RFC 6066 section 3).
+//! Server names in TLS ClientHellos (RFC 6066 section 3).
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How long a name may be (RFC 1123 section 2.1).
+/// Longest name in bytes (RFC 1123 section 2.1).
 const NAME_MAX_BYTES: usize = 253;
-/// What stands before a name for all names below it.
+/// Prefix that matches all names below a name.
 const WILDCARD: &str = "*.";
 
-/// A name that a TLS connection's server has to have: this one, or with `*.` before it, any below it, however deep.
+/// A required server name: exactly this name or, with the prefix `*.`, any name below it at any depth.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ServerName(Box<str>);
 
 impl ServerName {
-    /// Reads one; `None` of what is no name of Gateway API's: labels in lower case, and no address.
+    /// Parses a name; `None` if Gateway API does not allow it: it needs lower-case labels, and must not be an address.
     pub fn parse(text: &str) -> Option<Self> {
         let name = text.strip_prefix(WILDCARD).unwrap_or(text);
         let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -23,12 +23,12 @@ impl ServerName {
             !label.is_empty() && label.bytes().all(is_allowed) && !label.starts_with('-') && !label.ends_with('-')
         };
         let is_name = text.len() <= NAME_MAX_BYTES && name.split('.').all(is_label);
-        // The last label of an address of four numbers is a number, which that of a name never is (RFC 1123 section 2.1).
+        // The last label of a name is never a number, so an IPv4 address is not a name (RFC 1123 section 2.1).
         let is_address = name.parse::<std::net::Ipv4Addr>().is_ok();
         (is_name && !is_address).then(|| Self(text.into()))
     }
 
-    /// Whether `name` is one that is wanted; case does not matter.
+    /// Whether `name` matches; ignores case.
     pub fn is_match(&self, name: &str) -> bool {
         match self.0.strip_prefix('*') {
             None => name.eq_ignore_ascii_case(&self.0),
@@ -39,12 +39,12 @@ impl ServerName {
         }
     }
 
-    /// As it is written.
+    /// As written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it stands for all names below one.
+    /// Whether it matches all names below a name.
     pub(super) fn is_wildcard(&self) -> bool {
         self.0.starts_with(WILDCARD)
     }

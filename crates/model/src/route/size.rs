@@ -1,26 +1,26 @@
-//! How much memory routes take in every proxy that calls their Service.
+//! Memory that routes take in every proxy that calls their Service.
 //!
-//! The owner of a Service writes routes, and the clients' proxies keep them, in any namespace. A table is therefore limited in
-//! bytes ([`TABLE_MAX_BYTES`]), not only in entries: a pattern of a few letters may take 16 KiB.
+//! The owner of a Service writes the routes, but clients' proxies in any namespace store them. A table therefore has a
+//! limit in bytes ([`TABLE_MAX_BYTES`]), not only in entries: a pattern of a few letters may take 16 KiB.
 
 use super::{Entry, Filters, HeaderModifier, Match, PathMatch, PathRewrite, RouteTable, ValueMatch};
 
-/// How many bytes the entries of one table may take. Routes that would bring more are not accepted.
+/// Most bytes for the entries of one table. Routes that would exceed it are not accepted.
 pub const TABLE_MAX_BYTES: usize = 1 << 20;
-/// What an entry takes beside its texts and patterns.
+/// Bytes of an entry without its texts and patterns.
 const ENTRY_BYTES: usize = 256;
-/// How many entries a table can have at most; [`TABLE_MAX_BYTES`] allows no more.
+/// Most entries of a table; follows from [`TABLE_MAX_BYTES`].
 pub const ENTRIES_MAX: usize = TABLE_MAX_BYTES / ENTRY_BYTES;
 
 impl RouteTable {
-    /// How many bytes its entries take.
+    /// Bytes of all entries.
     pub fn size_bytes(&self) -> usize {
         self.entries().iter().map(Entry::size_bytes).sum()
     }
 }
 
 impl Entry {
-    /// The rule counts with each of its entries, since every entry that a proxy reads has a rule of its own.
+    /// Each entry is charged the whole rule, because a proxy that parses an entry creates a rule for it.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
         self.matches.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
@@ -28,7 +28,7 @@ impl Entry {
 }
 
 impl Match {
-    /// How many bytes an entry of a table takes that has this match, without what its rule takes.
+    /// Bytes of a table's entry with this match, without its rule.
     pub fn size_bytes(&self) -> usize {
         let headers = self.headers.iter().map(|header| header.name.len() + header.value.size_bytes());
         let query = self.query.iter().map(|parameter| parameter.name.len() + parameter.value.size_bytes());
@@ -60,7 +60,7 @@ impl ValueMatch {
 }
 
 impl Filters {
-    /// How many bytes the texts in the filters take. Mirrors have none: they name Services.
+    /// Bytes of the texts in the filters. Mirrors have no texts: they name Services.
     pub fn size_bytes(&self) -> usize {
         let headers = [&self.request_headers, &self.response_headers].into_iter().flatten();
         let path = |path: &Option<PathRewrite>| match path {

@@ -1,4 +1,4 @@
-//! What became of a route, for each of its parents: the conditions that Gateway API defines.
+//! The status of a route at each of its parents: the conditions that Gateway API defines.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use super::RouteName;
 
-/// What became of a route at one of its parents.
+/// The status of a route at one of its parents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ParentStatus {
     /// The route.
     pub route: RouteName,
     /// The parent, as the route names it.
     pub parent: ParentRef,
-    /// The conditions, `Accepted` first; each type once.
+    /// The conditions, `Accepted` first; one of each type.
     pub conditions: Vec<Condition>,
 }
 
-/// A parent as a route names it; what is not written is `None`, for a status repeats what was written.
+/// A parent as written in a route. Missing fields are `None`, because a status repeats the reference as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ParentRef {
     /// The API group; empty for Services.
@@ -34,16 +34,15 @@ pub struct ParentRef {
     pub port: Option<u16>,
 }
 
-/// One thing that is true or false of a route at a parent.
+/// A condition of a route at a parent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Condition {
-    /// What it is about.
     pub kind: ConditionKind,
-    /// Whether it is so.
+    /// Whether the condition is true.
     pub status: bool,
-    /// Why, in one word.
+    /// Machine-readable reason.
     pub reason: Reason,
-    /// Why, for people; one line.
+    /// Explanation for people; one line.
     pub message: String,
 }
 
@@ -52,22 +51,22 @@ pub struct Condition {
 pub enum ConditionKind {
     /// Whether the route is in force at the parent.
     Accepted,
-    /// Whether all that it refers to is there and may be referred to.
+    /// Whether all referenced objects exist and may be referred to.
     ResolvedRefs,
 }
 
 /// The reasons of conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Reason {
-    /// Accepted: nothing is in the way.
+    /// Accepted.
     Accepted,
     /// Not accepted: the parent has no such port.
     NoMatchingParent,
-    /// Not accepted: a route of another kind has the port, or so many of its own have it that there is no room.
+    /// Not accepted: the port has routes of another kind, or too many of the same kind to add this one.
     Conflicted,
-    /// Not accepted: a value that is not known or not supported.
+    /// Not accepted: an unknown or unsupported value.
     UnsupportedValue,
-    /// Not accepted: filters, or a filter and a match, that do not go together.
+    /// Not accepted: filters, or a filter and a match, that cannot be combined.
     IncompatibleFilters,
     /// References are resolved.
     ResolvedRefs,

@@ -1,4 +1,4 @@
-//! Every rule that calls to one cluster can meet.
+//! All rules for calls to one cluster.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::path::split_query;
 use super::{Candidate, Match, PathMatch, RequestHead, RouteKind, Rule, precedence};
 
-/// The rules that calls to one cluster can meet, in order of precedence.
+/// The rules for calls to one cluster, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RouteTable {
     kind: RouteKind,
@@ -17,43 +17,40 @@ pub struct RouteTable {
 /// A match with its rule. A rule with several matches has an entry for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Which requests or connections the rule is about.
+    /// The match.
     pub matches: Match,
-    /// What is done with them.
     pub rule: Arc<Rule>,
 }
 
-/// The rule that a request or a connection meets.
+/// The rule found for a request or a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
-    /// What is done with it.
     pub rule: &'a Arc<Rule>,
-    /// What its path matched, which rewrites and redirects of a prefix need.
+    /// The match of its path, which rewrites and redirects of a prefix need.
     pub path: &'a PathMatch,
 }
 
 impl RouteTable {
-    /// A table of entries that are in order of precedence.
+    /// A table of entries, which must be in order of precedence.
     pub fn new(kind: RouteKind, entries: Vec<Entry>) -> Self {
         Self { kind, entries: entries.into() }
     }
 
-    /// A table of rules of the routes of one kind, in any order.
+    /// A table of rules from routes of one kind, in any order.
     pub fn of_candidates(kind: RouteKind, candidates: Vec<Candidate>) -> Self {
         Self::new(kind, precedence::sorted(candidates))
     }
 
-    /// The rule that the request meets, or `None` if it meets none: it is answered with 404, or UNIMPLEMENTED where
-    /// the routes are GRPCRoutes.
+    /// The rule for the request. `None` if no rule matches: answer it with 404, or UNIMPLEMENTED for GRPCRoutes.
     ///
-    /// One scan, up to the first match; what one match costs, [`Match::is_match`] says.
+    /// One scan, up to the first match; [`Match::is_match`] documents the cost of one match.
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {
         let (path, query) = split_query(head.path());
         let entry = self.entries.iter().find(|entry| entry.matches.is_match_of(head, path, query))?;
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
     }
 
-    /// The rule that a TLS connection meets whose ClientHello names that server, or none; `None` if it meets no rule.
+    /// The rule for a TLS connection; `name` is the server name in its ClientHello, if any. `None` if no rule matches.
     pub fn find_server(&self, name: Option<&str>) -> Option<Found<'_>> {
         let entry = self.entries.iter().find(|entry| entry.matches.is_match_of_server(name))?;
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
@@ -64,7 +61,7 @@ impl RouteTable {
         self.kind
     }
 
-    /// All that it holds, in order of precedence.
+    /// All entries, in order of precedence.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

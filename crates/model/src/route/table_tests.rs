@@ -27,7 +27,7 @@ fn the_match_that_counts_is_given_with_the_rule() {
     assert_eq!(table.kind(), RouteKind::Http);
 }
 
-/// The most specific name counts, whatever order the routes come in.
+/// The most specific name wins, whatever the order of the routes.
 #[test]
 fn a_tls_connection_is_found_by_the_name_of_its_server() {
     let candidate = |name: &str, created| {

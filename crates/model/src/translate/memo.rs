@@ -1,4 +1,4 @@
-//! What was joined before: a change of one Service does not cost what all of them cost.
+//! Caches joined Services, so that a change of one Service does not cost a join of all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use super::JoinedService;
 use crate::object::{EndpointSlice, Service};
 
-/// What earlier translations made of each Service. Objects are known by where they are: one that is not the same
-/// allocation counts as changed.
+/// The results of earlier translations for each Service. Objects are identified by address: another allocation counts
+/// as a change.
 #[derive(Debug, Default)]
 pub struct Memo {
-    /// By the Service's address, which is nobody else's as long as it is held here.
+    /// By the Service's address, which cannot be reused while the Service is held here.
     services: HashMap<usize, Made>,
 }
 
 #[derive(Debug)]
 struct Made {
-    /// Held for its address.
+    /// Keeps the address in use.
     _service: Arc<Service>,
     slices: Vec<Arc<EndpointSlice>>,
     joined: Arc<JoinedService>,
@@ -24,7 +24,7 @@ struct Made {
 }
 
 impl Memo {
-    /// What the Service and its slices say.
+    /// Joins the Service with its slices, or returns the cached result.
     pub(super) fn join(&mut self, service: &Arc<Service>, slices: &[&Arc<EndpointSlice>]) -> Arc<JoinedService> {
         let address = Arc::as_ptr(service).addr();
         if let Some(made) = self.services.get_mut(&address)
@@ -46,7 +46,7 @@ impl Memo {
         joined
     }
 
-    /// Forgets what was not joined since this was called last.
+    /// Drops results that were not used since the last call.
     pub(super) fn forget_unused(&mut self) {
         self.services.retain(|_, made| std::mem::take(&mut made.is_used));
     }

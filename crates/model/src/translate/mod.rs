@@ -1,7 +1,8 @@
-//! Objects to a mesh: joins Services with their EndpointSlices, attaches routes to them, and gathers the policies.
+//! Translates objects into a mesh: joins Services with their EndpointSlices, attaches routes, and collects the
+//! policies.
 //!
-//! A pure function of the objects, whatever order they come in: of two that claim the same name or address,
-//! the one first in order of file and line, or else of age and name, has it.
+//! A pure function of the objects, whatever their order. If two objects claim the same name or address, the first in
+//! order of file and line wins, or else the first in order of age and name.
 
 mod memo;
 mod references;
@@ -24,25 +25,25 @@ use crate::protocol::Protocol;
 use crate::route::status::ParentStatus;
 use references::Known;
 
-/// A mesh, and what is wrong between the objects that it was made of.
+/// A mesh, and the conflicts between its objects.
 #[derive(Debug)]
 pub struct Translation {
-    /// The mesh, of everything that is not a problem.
+    /// The mesh, without the objects in conflict.
     pub mesh: Mesh,
     /// Objects that contradict each other.
     pub problems: Vec<Problem>,
-    /// What is worth telling.
+    /// Notices for the user.
     pub notices: Vec<Notice>,
-    /// What became of each route at each Service that it is for, in order of file and line.
+    /// The status of each route at each of its Services, in order of file and line.
     pub routes: Vec<ParentStatus>,
 }
 
-/// Makes a mesh of objects. Calls to a name without a namespace are looked up in `default_namespace`.
+/// Translates objects. Names without a namespace are looked up in `default_namespace`.
 pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_namespace: &str) -> Translation {
     translate_again(objects, default_namespace, Dialled::Any, &mut Memo::default())
 }
 
-/// The same, but what did not change since `memo` was used last is not made again.
+/// As [`translate`], but reuses results in `memo` that have not changed since.
 pub fn translate_again<'a>(
     objects: impl IntoIterator<Item = &'a Object>,
     default_namespace: &str,
@@ -52,7 +53,7 @@ pub fn translate_again<'a>(
     let mut objects: Vec<&Object> = objects.into_iter().collect();
     objects.sort_by_key(|object| {
         let Identity { file, mark, created_s, namespace, name } = object.identity();
-        // Age and name are for objects that are in no file.
+        // Age and name order objects that are in no file.
         (file, *mark, *created_s, object.kind(), namespace, name)
     });
     let mut join = Join::new(dialled);
@@ -72,7 +73,7 @@ pub fn translate_again<'a>(
     join.problems.extend(attached.problems);
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
-    // Of equal addresses the mesh takes the first: a clusterIP before an endpoint's own.
+    // Of equal addresses the mesh uses the first, so put clusterIPs before endpoints' own addresses.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
         mesh: Mesh::dialling(dialled, default_namespace, join.clusters, addresses, policies, attached.tables),
@@ -85,7 +86,7 @@ pub fn translate_again<'a>(
 /// The slices of each Service, by namespace and the Service's name.
 type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Arc<EndpointSlice>>>;
 
-/// The objects of each kind, in order of file and line but for the slices; names are unique.
+/// The objects of each kind, in order of file and line except the slices; names are unique.
 #[derive(Default)]
 struct Unique<'a> {
     services: Vec<&'a Arc<Service>>,
@@ -95,13 +96,13 @@ struct Unique<'a> {
     grants: Vec<&'a ReferenceGrant>,
 }
 
-/// What has been joined so far.
+/// The intermediate result.
 struct Join {
     dialled: Dialled,
     clusters: Vec<Arc<Cluster>>,
-    /// Who has which clusterIP and port.
+    /// The owner of each clusterIP and port.
     cluster_ips: HashMap<SocketAddr, ClusterKey>,
-    /// Addresses of endpoints that stand for their whole Service.
+    /// Addresses of endpoints that represent their whole Service.
     headless: Vec<(SocketAddr, ClusterKey)>,
     problems: Vec<Problem>,
     notices: Vec<Notice>,
@@ -119,7 +120,7 @@ impl Join {
         }
     }
 
-    /// Leaves out objects whose name is taken.
+    /// Drops objects whose name is taken.
     fn unique<'a>(&mut self, objects: &[&'a Object]) -> Unique<'a> {
         let mut defined: HashMap<_, &Identity> = HashMap::new();
         let mut unique = Unique::default();
@@ -127,7 +128,7 @@ impl Join {
             let identity = object.identity();
             if let Some(first) = defined.get(&(object.kind(), name_of(identity))) {
                 let Identity { file, mark, .. } = first;
-                let what = format!("defined in {file}:{} already, which is used", mark.line);
+                let what = format!("already defined in {file}:{}; that definition is used", mark.line);
                 let place = place(identity, object.kind(), "metadata.name", identity.mark);
                 let fix = "remove or rename one of them".to_owned();
                 self.problems.push(Problem { place, what, fix });
@@ -170,7 +171,7 @@ impl Join {
             if owner == key {
                 continue;
             }
-            let what = format!("{address} is the address of {owner} already, which keeps it");
+            let what = format!("{address} already belongs to {owner}, which keeps it");
             let field = format!("spec.ports[{}]", port.index);
             let place = place(&service.identity, "Service", &field, port.mark);
             let fix = "use another clusterIP or port".to_owned();
@@ -178,7 +179,8 @@ impl Join {
         }
     }
 
-    /// Tells of policies that cannot be read, and of those in audit mode that say nothing, or not everything, since others are in force.
+    /// Adds notices about unreadable policies, and about policies in audit mode that report nothing, or not everything,
+    /// because others are enforced.
     fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
         let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
         for policy in policies.iter().filter(|policy| policy.policy.mode.is_enforced()) {
@@ -204,10 +206,10 @@ impl Join {
     }
 }
 
-/// What a Service and its slices say, whatever else there is.
+/// A Service joined with its slices, independent of all other objects.
 #[derive(Debug, Default)]
 struct JoinedService {
-    /// One for each of the Service's ports.
+    /// One cluster for each of the Service's ports.
     clusters: Vec<Arc<Cluster>>,
     problems: Vec<Problem>,
     notices: Vec<Notice>,
@@ -217,7 +219,7 @@ impl JoinedService {
     fn new(service: &Service, slices: &[&EndpointSlice]) -> Self {
         let mut joined = Self::default();
         if slices.is_empty() {
-            let what = "no EndpointSlice has its label: calls to it have nowhere to go".to_owned();
+            let what = "no EndpointSlice has its label, so calls to it have no endpoint".to_owned();
             joined.notices.push(notice(&service.identity, "Service", what));
         }
         for port in &service.ports {
@@ -241,7 +243,7 @@ impl JoinedService {
     }
 }
 
-/// A Service's port gets its endpoints from the slices' port of the same name; one letter off, it has none.
+/// Reports a Service's port whose name no port of its slices has: it would have no endpoints.
 fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Option<Problem> {
     let serves = |slice: &EndpointSlice| slice.ports.iter().any(|served| served.name == port.name);
     let mut inhabited = slices.iter().filter(|slice| !slice.addresses.is_empty()).peekable();
@@ -261,7 +263,7 @@ fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice
     Some(Problem { place, what, fix: "give both the same name".to_owned() })
 }
 
-/// What is spoken on a port of a Service, whose own number, those that its endpoints listen on and their proxies tell.
+/// The protocol of a Service's port: from its number, from the endpoints' port numbers, or from their proxies.
 fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSlice]) -> Protocol {
     let served = |slice: &'a EndpointSlice| slice.ports.iter().filter(|served| served.name == port.name);
     let numbers = slices.iter().flat_map(|slice| served(slice)).map(|served| served.port).chain([port.port]);
@@ -277,9 +279,9 @@ fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSli
     port.protocol.or_else(usual).unwrap_or_default()
 }
 
-/// The endpoints that serve the port of that name, and those that calls must not be sent to.
+/// The endpoints that serve the port with this name, and those that must not get calls.
 ///
-/// Terminating endpoints that still serve are taken only when none is ready, as kube-proxy does.
+/// As in kube-proxy, terminating endpoints that still serve are used only if no endpoint is ready.
 fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<Endpoint>) {
     let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>)> = BTreeMap::new();
     for slice in slices {
@@ -290,8 +292,8 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
                     false => found.proxy.as_ref().or(slice.proxy.as_ref()),
                 };
                 let (address, proxy) = known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, before));
-                // An endpoint that moves between slices is in both for a while: the better news counts, and a proxy
-                // that one of them knows of is never passed over, for that would be in clear.
+                // An endpoint that moves between slices is briefly in both. Use the better readiness, and never drop a
+                // proxy that one of them knows, because the call would be unencrypted.
                 if found.readiness < address.readiness {
                     *address = found;
                 }

@@ -1,4 +1,4 @@
-//! What routes refer to: which of it is there, and who may refer to it.
+//! Resolves the references of routes: whether the object exists, and whether the route may refer to it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::protocol::Protocol;
 use crate::route::status::Reason;
 use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule, Timeouts};
 
-/// What routes can refer to.
+/// The objects that routes can refer to.
 pub(super) struct Known<'a> {
     services: HashMap<(&'a str, &'a str), &'a Service>,
-    /// By their namespace.
+    /// By namespace.
     grants: HashMap<&'a str, Vec<&'a ReferenceGrant>>,
     clusters: BTreeSet<&'a ClusterKey>,
     opaque: BTreeSet<&'a ClusterKey>,
 }
 
-/// A route, seen from one of the Services that it is for.
+/// A route, as seen from one of its Services.
 #[derive(Clone, Copy)]
 pub(super) struct Referrer<'a> {
     pub(super) route: &'a Route,
@@ -53,13 +53,13 @@ impl<'a> Known<'a> {
         self.services.get(&(namespace, name)).copied()
     }
 
-    /// Whether nothing is known of what is spoken on the port.
+    /// Whether the port's protocol is opaque.
     pub(super) fn is_opaque(&self, key: &ClusterKey) -> bool {
         self.opaque.contains(key)
     }
 
-    /// A rule with its references resolved. What cannot be is added to `faults`; a rule of which the mesh cannot do
-    /// something answers with an error, since a filter must not be skipped.
+    /// A rule with its references resolved. Adds failures to `faults`. A rule with an unsupported part answers with an
+    /// error, because skipping a filter would be unsafe.
     pub(super) fn rule(&self, rule: &RouteRule, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Rule {
         let filters = self.filters(&rule.filters, from, faults);
         let mut backends = Vec::new();
@@ -87,7 +87,7 @@ impl<'a> Known<'a> {
         Rule { route, name, filters, backends: backends.into(), timeouts: rule.timeouts }
     }
 
-    /// Resolves the mirrors; those that are nowhere are left out.
+    /// Resolves the mirrors; drops unresolved ones.
     fn filters(&self, filters: &RouteFilters, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Filters {
         let mut mirrors = Vec::new();
         for MirrorRef { to, numerator, denominator } in &filters.mirrors {
@@ -99,7 +99,7 @@ impl<'a> Known<'a> {
         Filters { mirrors: mirrors.into(), ..filters.fixed.clone() }
     }
 
-    /// The cluster that is referred to.
+    /// The referenced cluster.
     fn resolve(&self, reference: &Reference, from: Referrer<'_>) -> Result<ClusterKey, Refusal> {
         let fault = |reason, what, fix| Refusal { spot: reference.spot.clone(), reason, what, fix };
         let own = &*from.route.identity.namespace;
@@ -140,7 +140,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Says that a Service is not there, whatever was written for its name.
+/// The message for a missing Service; escapes its name.
 pub(super) fn no_service(namespace: &str, name: &str) -> String {
     format!("there is no Service {}", quoted(&format!("{namespace}/{name}")))
 }

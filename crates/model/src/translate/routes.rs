@@ -1,7 +1,7 @@
-//! Routes to tables: which rules calls to a port of a Service meet (GEP-1294), and what became of each route.
+//! Builds the tables of routes: the rules for calls to a Service's port (GEP-1294), and the status of each route.
 //!
-//! A route in the Service's namespace is a producer route, for all clients; one in another namespace is a consumer
-//! route, for clients of that namespace. Each group has a table of its own, with routes of one kind only.
+//! A route in the Service's namespace is a producer route, for all clients. A route in another namespace is a consumer
+//! route, for clients of that namespace. Each group has its own table, with routes of one kind only.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::problem::{Notice, Place, Problem};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
 use crate::route::{Candidate, RouteKind, RouteName, RouteTable, TABLE_MAX_BYTES};
 
-/// What the routes come to.
+/// The result for all routes.
 #[derive(Default)]
 pub(super) struct Attached {
     pub(super) tables: Vec<AttachedRoutes>,
@@ -27,16 +27,16 @@ pub(super) struct Attached {
 /// A cluster, and the namespace of routes.
 type Group<'a> = (ClusterKey, &'a str);
 
-/// A route at one Service that it is for.
+/// A route at one of its Services.
 struct Attachment<'a> {
     route: &'a Route,
     parent: &'a Parent,
     parent_namespace: &'a str,
-    /// The clusters, or why there is none.
+    /// The clusters, or why there are none.
     clusters: Result<Vec<ClusterKey>, Refusal>,
 }
 
-/// Attaches routes, which are in order of file and line.
+/// Attaches routes, which must be in order of file and line.
 pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
     let mut attached = Attached::default();
     let mut attachments = Vec::new();
@@ -63,25 +63,26 @@ pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
     attached
 }
 
-/// Which routes a group has.
+/// The routes of a group.
 struct Admitted<'a> {
-    /// The one that goes before all others, whose kind all have.
+    /// The route with the highest precedence, whose kind all routes of the group have.
     first: &'a Route,
     names: HashSet<(&'a str, &'a str)>,
-    /// The routes with matches that an older route has too. Equal matches are equally specific, so the older route gets the requests.
+    /// The routes that share matches with an older route. Equal matches are equally specific, so the older route gets
+    /// the requests.
     shadowed: HashMap<(&'a str, &'a str), Shadow<'a>>,
 }
 
-/// How much of a route older routes take.
+/// How many of a route's matches older routes have too.
 #[derive(Clone, Copy)]
 struct Shadow<'a> {
-    /// The route that has the first of these matches.
+    /// The route with the first of these matches.
     older: &'a Route,
     matches: usize,
 }
 
-/// The routes of each group: those of the kind that goes before, in order of precedence as long as there is room for their
-/// matches. Of TCPRoutes there is room for one: nothing tells the connections of two apart.
+/// The routes of each group: the kind with the highest precedence, in order, until the table is full. A group has at
+/// most one TCPRoute, because two would match the same connections.
 fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'a>> {
     let mut groups: HashMap<Group<'a>, Vec<&'a Route>> = HashMap::new();
     for attachment in attachments {
@@ -106,13 +107,13 @@ fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'
     groups.into_iter().filter_map(admit).collect()
 }
 
-/// The routes with matches of older ones, among routes in order of seniority.
+/// The routes that share matches with older ones, among routes in order of seniority.
 fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>> {
     let mut shadowed: HashMap<_, Shadow<'a>> = HashMap::new();
     if routes.len() < 2 {
         return shadowed;
     }
-    // A match's text has every field of it.
+    // The text of a match includes all of its fields.
     let mut owners: HashMap<String, &'a Route> = HashMap::new();
     for route in routes {
         for found in route.rules.iter().flat_map(|rule| &rule.matches) {
@@ -126,7 +127,7 @@ fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>>
 }
 
 impl<'a> Admitted<'a> {
-    /// What the status of a route says that older routes take calls from; nothing if none does.
+    /// The status message if older routes take some of the route's calls; `None` otherwise.
     fn shadow(&self, route: &Route, cluster: &ClusterKey) -> Option<String> {
         let Shadow { older, matches } = *self.shadowed.get(&name_of(route))?;
         let (namespace, name) = name_of(older);
@@ -166,7 +167,7 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// The clusters that a parent stands for: those of all its ports, or of the one that it names.
+/// The clusters of a parent: of all its ports, or of the port that it names.
 fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
@@ -178,7 +179,7 @@ fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>
         return Err(fault(what, "add it, or correct the name or the namespace"));
     };
     if service.headless {
-        let what = format!("Service {namespace}/{name} is headless: calls to it are for one of its endpoints");
+        let what = format!("Service {namespace}/{name} is headless: its clients choose the endpoint themselves");
         return Err(fault(what, "give it a clusterIP"));
     }
     let (number, section) = (parent.reference.port, parent.reference.section_name.as_deref());
@@ -197,17 +198,18 @@ fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>
     }
     let spoken: Vec<ClusterKey> = keys.into_iter().filter(|key| !known.is_opaque(key)).collect();
     if spoken.is_empty() {
-        let what = format!("what is spoken there is opaque to the mesh, by Service {namespace}/{name} or its port");
+        let what =
+            format!("the protocol there is opaque to the mesh, because of Service {namespace}/{name} or its port");
         return Err(fault(what, "correct leno.dev/opaque-ports or appProtocol, if it is HTTP"));
     }
     Ok(spoken)
 }
 
 impl Attached {
-    /// Tells of a parent that is none of the mesh's.
+    /// Adds a notice about a parent that the mesh does not handle.
     fn pass_over(&mut self, route: &Route, parent: &Parent) {
         let kind = parent.reference.kind.as_deref().unwrap_or("Gateway");
-        let what = format!("ignored: it is a {kind}, and calls in the mesh are to Services");
+        let what = format!("ignored: it is a {kind}, and the mesh routes calls to Services only");
         self.notices.push(Notice { place: place_of(route, &parent.spot), what });
     }
 
@@ -243,12 +245,7 @@ impl Attached {
         }
         let conditions = vec![
             condition(ConditionKind::Accepted, Reason::Accepted, accepted, &refusals),
-            condition(
-                ConditionKind::ResolvedRefs,
-                Reason::ResolvedRefs,
-                "all backends are known".to_owned(),
-                &unresolved,
-            ),
+            condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, "all backends exist".to_owned(), &unresolved),
         ];
         for fault in refusals.into_iter().chain(unresolved) {
             let problem = Problem { place: place_of(route, &fault.spot), what: fault.what, fix: fault.fix };
@@ -262,7 +259,7 @@ impl Attached {
         self.statuses.push(ParentStatus { route, parent: parent.reference.clone(), conditions });
     }
 
-    /// The groups that the route is in, and what its status says of that; or why it is in none.
+    /// The groups that include the route, and their status message; or why no group includes it.
     fn groups<'a>(
         &mut self,
         attachment: &Attachment<'a>,
@@ -274,14 +271,14 @@ impl Attached {
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
         let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
-        // Of two TCPRoutes both are accepted, whichever gets the connections (GEP-2644).
+        // Both TCPRoutes are accepted, whichever gets the connections (GEP-2644).
         let is_twin = |first: &Route| (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
         let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
         let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())
         else {
             let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, &group.0));
             let Some(shadow) = shadow else { return Ok((has, in_force)) };
-            // Both are accepted, as two TCPRoutes are (GEP-2644).
+            // Both are accepted, as with two TCPRoutes (GEP-2644).
             self.notices.push(Notice { place: place_of(route, &parent.spot), what: shadow.clone() });
             return Ok((has, format!("{in_force}, but {shadow}")));
         };
@@ -291,8 +288,9 @@ impl Attached {
             (before, "put the backendRefs of both into one")
         } else if route.kind == first.kind {
             let most = TABLE_MAX_BYTES >> 20;
-            let what = format!("with it the routes of {cluster} would take more than {most} MiB, and older ones count");
-            (what, "remove matches, filters or long patterns, or share them out among ports")
+            let what =
+                format!("with it the routes of {cluster} would take more than {most} MiB, and older routes come first");
+            (what, "remove matches, filters or long patterns, or distribute them over several ports")
         } else {
             (before, "use routes of one kind for a port")
         };
@@ -306,7 +304,7 @@ impl Attached {
     }
 }
 
-/// A condition that is true unless something is in its way.
+/// A condition that is true unless there are faults.
 fn condition(kind: ConditionKind, good: Reason, message: String, faults: &[Refusal]) -> Condition {
     match faults.first() {
         None => Condition { kind, status: true, reason: good, message },

@@ -20,7 +20,7 @@ items:
 ";
 const CART: &str = "{group: '', kind: Service, name: cart, namespace: shop, port: 80}";
 
-/// A route `namespace/name` of a kind for `parents` with `rules`.
+/// A route `namespace/name` of a kind, with `parents` and `rules`.
 fn route(kind: &str, route: &str, parents: &str, rules: &str) -> String {
     let (namespace, name) = route.split_once('/').expect("a namespace and a name");
     format!(
@@ -33,7 +33,7 @@ fn http(name: &str, parents: &str, rules: &str) -> String {
     route("HTTPRoute", name, parents, rules)
 }
 
-/// A rule of that name which sends everything to `cart.shop:80`.
+/// A rule with this name, which sends everything to `cart.shop:80`.
 fn to_cart(name: &str) -> String {
     format!("[{{name: {name}, backendRefs: [{{name: cart, namespace: shop, port: 80}}]}}]")
 }
@@ -53,19 +53,19 @@ fn table<'m>(mesh: &'m Mesh, namespace: &str) -> Option<&'m Arc<RouteTable>> {
     mesh.routes(&key("cart.shop", 80), namespace)
 }
 
-/// The name of the rule that `head` from a client in `namespace` meets at `cart.shop:80`.
+/// The name of the rule at `cart.shop:80` for `head` from a client in `namespace`.
 fn found(translation: &Translation, namespace: &str, head: Head<'_>) -> Option<String> {
     let found = table(&translation.mesh, namespace)?.find(&head)?;
     found.rule.name.as_deref().map(str::to_owned)
 }
 
-/// The only rule that everything meets at `cart.shop:80`.
+/// The only rule at `cart.shop:80`, which matches everything.
 fn only_rule(translation: &Translation) -> Rule {
     let table = table(&translation.mesh, "shop").expect("a table");
     Rule::clone(table.find(&get("/")).expect("a rule").rule)
 }
 
-/// The reasons of the only status: of Accepted and of ResolvedRefs, each with whether it is true.
+/// The reasons of the only status: for Accepted and for ResolvedRefs, each with its truth value.
 fn reasons(translation: &Translation) -> [(bool, Reason); 2] {
     let [status] = &translation.routes[..] else { panic!("{:?}", translation.routes) };
     let [accepted, resolved] = &status.conditions[..] else { panic!("{status:?}") };
@@ -83,7 +83,7 @@ fn without_a_route_calls_go_to_the_cluster_itself() {
     assert!(translation.routes.is_empty());
 }
 
-/// The example of GEP-1294 (once GEP-1426).
+/// The example of GEP-1294 (formerly GEP-1426).
 #[test]
 fn a_service_and_its_new_version_share_the_calls() {
     let weighted = "[{backendRefs: [{name: cart, port: 80, weight: 90}, {name: cart-v2, port: 80, weight: 10}]}]";
@@ -95,7 +95,7 @@ fn a_service_and_its_new_version_share_the_calls() {
     assert_eq!(rule.route.to_string(), "HTTPRoute shop/cart");
     assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
     assert_eq!(lines(&translation.problems), [""; 0]);
-    // What the route sends to cart-v2 does not meet the routes of cart-v2, and there are none for calls to it.
+    // Calls that the route sends to cart-v2 do not pass the routes of cart-v2, which has none here anyway.
     assert_eq!(translation.mesh.routes(&key("cart-v2.shop", 80), "shop"), None);
 }
 
@@ -182,10 +182,13 @@ fn a_parent_that_is_not_there_is_not_matched() {
             "name: cart, port: 80, sectionName: admin",
             "Service shop/cart has no such port; it has 80 \"http\", 81 \"admin\"; use one of them",
         ),
-        ("name: none", "Service shop/none is headless: calls to it are for one of its endpoints; give it a clusterIP"),
+        (
+            "name: none",
+            "Service shop/none is headless: its clients choose the endpoint themselves; give it a clusterIP",
+        ),
         (
             "name: db",
-            "what is spoken there is opaque to the mesh, by Service shop/db or its port; \
+            "the protocol there is opaque to the mesh, because of Service shop/db or its port; \
              correct leno.dev/opaque-ports or appProtocol, if it is HTTP",
         ),
     ] {
@@ -202,7 +205,7 @@ fn a_parent_that_is_not_there_is_not_matched() {
 fn a_parent_of_another_kind_has_no_status_here() {
     let translation = with(&[http("shop/a", &format!("{{name: gate}}, {CART}"), "[{}]")]);
     assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
-    let what = "ignored: it is a Gateway, and calls in the mesh are to Services";
+    let what = "ignored: it is a Gateway, and the mesh routes calls to Services only";
     assert!(
         lines(&translation.notices).contains(&format!("routes.yaml:5: spec.parentRefs[0] of HTTPRoute shop/a: {what}"))
     );
@@ -303,7 +306,7 @@ fn a_rule_with_a_filter_that_the_mesh_does_not_have_answers_with_an_error() {
     let translation = with(&[http("shop/a", CART, rules)]);
     assert_eq!(reasons(&translation), [(false, Reason::UnsupportedValue), RESOLVED]);
     let rule = only_rule(&translation);
-    let what = "spec.rules[1].filters[0].type: ExtensionRef is a filter that Leno does not have; what the rule matches is refused";
+    let what = "spec.rules[1].filters[0].type: Leno does not support the filter ExtensionRef; requests that match the rule are rejected";
     assert_eq!(rule.choose(7).map(|backend| &backend.to), Some(&BackendTarget::Invalid(what.into())));
     assert!(rule.filters.is_empty());
     assert_eq!(found(&translation, "shop", get("/a")).as_deref(), Some("other"));
@@ -341,7 +344,7 @@ fn of_routes_of_several_kinds_at_one_port_the_first_kind_is_in_force() {
     }
 }
 
-/// Nothing tells the connections of two TCPRoutes apart (GEP-2644).
+/// Two TCPRoutes match the same connections (GEP-2644).
 #[test]
 fn of_several_tcp_routes_the_oldest_is_in_force() {
     let created = |name: &str, minute: u8| {
@@ -356,7 +359,7 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
     let shadowed = "cart.shop:80 has TCPRoute shop/c, which goes before; put the backendRefs of both into one";
     let accepted: Vec<_> = translation.routes.iter().map(|status| status.conditions[0].message.as_str()).collect();
     assert_eq!(accepted, [shadowed, shadowed, "in force for Service shop/cart"]);
-    // Where it has another port beside it whose routes are of another kind, it is the same.
+    // A second port with routes of another kind makes no difference.
     let all_ports = "{group: '', kind: Service, name: cart, namespace: shop}";
     for port in [80, 81] {
         let at = |port: u16| CART.replace("port: 80", &format!("port: {port}"));
@@ -364,7 +367,7 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
         let translation = with(&[before.concat(), route("TCPRoute", "shop/b", all_ports, &to_cart("b"))]);
         assert!(translation.routes[2].conditions[0].status, "{port}: {:?}", translation.routes[2]);
     }
-    // Of two that nobody dated, the first by name.
+    // Of two routes without a time the first by name wins.
     let both = with(&[route("TCPRoute", "shop/b", CART, &to_cart("b")), undated]);
     assert_eq!(only_rule(&both).route.to_string(), "TCPRoute shop/a");
 }
@@ -419,7 +422,7 @@ fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_firs
         let text = route("TLSRoute", &format!("shop/r{number:02}"), CART, &to_cart("rule"));
         text.replace("  rules:", &format!("  hostnames: [{}]\n  rules:", names.join(", ")))
     };
-    // Each fits into a file; all of them do not.
+    // Each fits into a file; all together do not.
     let files: Vec<String> = (0..12).map(tls).collect();
     let translation = with(&files);
     let table = table(&translation.mesh, "shop").expect("a table");
@@ -429,17 +432,19 @@ fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_firs
     let names: Vec<_> = refused.iter().map(|status| &*status.route.name).collect();
     assert_eq!((names.len(), names[0], names[8]), (9, "r03", "r11"));
     let Condition { reason, message, .. } = &refused[0].conditions[0];
-    let what = "with it the routes of cart.shop:80 would take more than 1 MiB, and older ones count";
+    let what = "with it the routes of cart.shop:80 would take more than 1 MiB, and older routes come first";
     assert_eq!(*reason, Reason::Conflicted);
     assert_eq!(
         *message,
-        format!("spec.parentRefs[0]: {what}; remove matches, filters or long patterns, or share them out among ports")
+        format!(
+            "spec.parentRefs[0]: {what}; remove matches, filters or long patterns, or distribute them over several ports"
+        )
     );
 }
 
 #[test]
 fn patterns_and_filters_count_with_what_they_take_in_every_proxy() {
-    // Each compiles to about 10 KiB, from a few letters.
+    // A few letters that compile to about 10 KiB each.
     let matches: Vec<String> = (0..8)
         .map(|number| format!("{{path: {{type: RegularExpression, value: '/{number}/[a-z]{{300}}'}}}}"))
         .collect();
@@ -556,7 +561,7 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     }
 }
 
-/// The message of a route's Accepted condition, which is true.
+/// The message of a route's Accepted condition, which must be true.
 fn accepted<'t>(translation: &'t Translation, name: &str) -> &'t str {
     let status = translation.routes.iter().find(|status| &*status.route.name == name).expect("a status");
     assert_eq!((status.conditions[0].status, status.conditions[0].reason), ACCEPTED, "{status:?}");
@@ -573,7 +578,7 @@ fn a_route_whose_matches_an_older_one_has_is_accepted_and_says_that_it_gets_no_c
         format!("it gets no calls of cart.shop:80: HTTPRoute shop/a, which is older, has the same matches; {fix}");
     assert_eq!(accepted(&translation, "b"), format!("in force for Service shop/cart, but {why}"));
     assert!(lines(&translation.notices).iter().any(|line| line.ends_with(&why)), "{:?}", translation.notices);
-    // A consumer route is for the clients of its own namespace, and so shadows no producer route.
+    // A consumer route applies to clients of its own namespace, so it shadows no producer route.
     let translation = with(&[http("bank/a", CART, &to_cart("a")), http("shop/b", CART, &to_cart("b"))]);
     assert_eq!(accepted(&translation, "b"), "in force for Service shop/cart");
 }

@@ -180,8 +180,8 @@ fn of_two_objects_with_one_name_the_first_file_counts() {
         assert_eq!(
             lines(&translation.problems),
             [
-                "b.yaml:4: metadata.name of Service default/echo: defined in a.yaml:4 already, which is used; remove or rename one of them",
-                "b.yaml:15: metadata.name of EndpointSlice default/echo-1: defined in a.yaml:14 already, which is used; remove or rename one of them",
+                "b.yaml:4: metadata.name of Service default/echo: already defined in a.yaml:4; that definition is used; remove or rename one of them",
+                "b.yaml:15: metadata.name of EndpointSlice default/echo-1: already defined in a.yaml:14; that definition is used; remove or rename one of them",
             ]
         );
         let clusters = translation.mesh.clusters().to_vec();
@@ -200,7 +200,7 @@ fn of_two_services_with_one_address_the_first_keeps_it_and_both_keep_their_names
     assert_eq!(
         lines(&translation.problems),
         [
-            "b.yaml:8: spec.ports[0] of Service default/other: 10.96.0.10:50051 is the address of echo.default:50051 already, which keeps it; use another clusterIP or port"
+            "b.yaml:8: spec.ports[0] of Service default/other: 10.96.0.10:50051 already belongs to echo.default:50051, which keeps it; use another clusterIP or port"
         ]
     );
     let mesh = &translation.mesh;
@@ -235,7 +235,7 @@ fn services_and_slices_without_each_other_are_told() {
     let alone = translated(&[("a.yaml", service)]);
     assert_eq!(
         lines(&alone.notices),
-        ["a.yaml:4: Service default/echo: no EndpointSlice has its label: calls to it have nowhere to go"]
+        ["a.yaml:4: Service default/echo: no EndpointSlice has its label, so calls to it have no endpoint"]
     );
     assert_eq!(alone.mesh.clusters().len(), 1);
     let orphan = translated(&[("a.yaml", slice)]);

@@ -1,8 +1,8 @@
-//! A line in Apache's combined format, whose user is the client's SPIFFE id, and after it:
+//! A line in Apache's combined format, whose user is the client's SPIFFE id, followed by:
 //!
 //! `"authority" direction tls server server-id grpc-status duration-ms "request-id" proxy-error`
 //!
-//! What has nothing to say is `-`. The referrer is always `-`: it may carry another request's query.
+//! A missing value is `-`. The referrer is always `-`, because it may contain another request's query.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     push_fmt(line, format_args!("\" {}\n", OrDash(record.proxy_error)));
 }
 
-/// Appends what a peer has sent.
+/// Appends bytes from a peer.
 fn push_or_dash(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     push_quoted(line, if bytes.is_empty() { b"-" } else { bytes }, max_bytes);
 }

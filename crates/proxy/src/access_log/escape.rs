@@ -1,22 +1,22 @@
-//! What a peer sent, made harmless: printable ASCII of a bounded length, from which no line or field can break out.
+//! Escapes bytes from a peer: printable ASCII of a limited length, which cannot end a line or a field.
 
 use std::io::Write as _;
 
-/// Longest method that is written, in bytes as sent.
+/// Longest logged method, in bytes before escaping.
 pub(super) const METHOD_MAX_BYTES: usize = 32;
-/// Longest authority that is written.
+/// Longest logged authority.
 pub(super) const AUTHORITY_MAX_BYTES: usize = 256;
-/// Longest path that is written.
+/// Longest logged path.
 pub(super) const PATH_MAX_BYTES: usize = 1_024;
-/// Longest request id that is written.
+/// Longest logged request id.
 pub(super) const REQUEST_ID_MAX_BYTES: usize = 128;
-/// Longest user agent that is written.
+/// Longest logged user agent.
 pub(super) const USER_AGENT_MAX_BYTES: usize = 256;
 
-/// Stands at the end of what was cut.
+/// Marks the end of truncated text.
 const CUT: &[u8] = b"...";
 
-/// Appends the inside of a JSON string (RFC 8259 section 7); bytes that are no UTF-8 become U+FFFD.
+/// Appends the inside of a JSON string (RFC 8259 section 7); bytes that are not UTF-8 become U+FFFD.
 pub(super) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     let (kept, is_cut) = cut(bytes, max_bytes);
     for chunk in kept.utf8_chunks() {
@@ -24,7 +24,8 @@ pub(super) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
             match c {
                 '"' | '\\' => line.extend([b'\\', c as u8]),
                 ' '..='~' => line.push(c as u8),
-                // Also what JSON would allow: terminals and viewers obey some of it, such as a change of direction.
+                // Also escape characters that JSON allows but terminals and viewers obey, such as a change of text
+                // direction.
                 _ => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         push_fmt(line, format_args!("\\u{unit:04x}"));
@@ -41,7 +42,7 @@ pub(super) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     }
 }
 
-/// Appends the inside of a quoted string as Apache writes it: `\"`, `\\`, and `\xhh` for what is not printable.
+/// Appends the inside of a quoted string in Apache's notation: `\"`, `\\`, and `\xhh` for unprintable bytes.
 pub(super) fn push_quoted(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     let (kept, is_cut) = cut(bytes, max_bytes);
     for &byte in kept {
@@ -56,18 +57,18 @@ pub(super) fn push_quoted(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     }
 }
 
-/// Appends what the proxy itself has to say.
+/// Appends the proxy's own text.
 pub(super) fn push_fmt(line: &mut Vec<u8>, arguments: std::fmt::Arguments) {
     line.write_fmt(arguments).expect("writing to a Vec cannot fail");
 }
 
-/// As many of the bytes as are written, and whether there were more; a character of UTF-8 is not cut in two.
+/// The part of the bytes to log, and whether there were more; never splits a UTF-8 character.
 fn cut(bytes: &[u8], max_bytes: usize) -> (&[u8], bool) {
     if bytes.len() <= max_bytes {
         return (bytes, false);
     }
     let is_continuation = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
-    // A character has at most three continuation bytes; longer runs are no UTF-8.
+    // A character has at most three continuation bytes; longer runs are not UTF-8.
     let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_continuation(at)).unwrap_or(max_bytes);
     (bytes.get(..end).unwrap_or_default(), true)
 }

@@ -38,7 +38,7 @@ pub(super) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Reco
     }
 }
 
-/// A connection of which the proxy knows next to nothing.
+/// A connection with the least possible information.
 pub(super) fn connection() -> Record<'static> {
     Record {
         time: SystemTime::UNIX_EPOCH,

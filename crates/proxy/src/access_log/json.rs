@@ -1,4 +1,4 @@
-//! A line as a JSON object. Fields that have nothing to say are left out.
+//! A line as a JSON object. Fields without a value are omitted.
 
 use super::escape::{
     AUTHORITY_MAX_BYTES, METHOD_MAX_BYTES, PATH_MAX_BYTES, REQUEST_ID_MAX_BYTES, USER_AGENT_MAX_BYTES, push_fmt,
@@ -24,7 +24,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     push_text(line, "authority", record.authority, AUTHORITY_MAX_BYTES);
     push_text(line, "path", record.shown_path(queries), PATH_MAX_BYTES);
     if let Some((route, rule)) = record.route {
-        // Names of objects, which need no escaping.
+        // Names of objects need no escaping.
         push_fmt(line, format_args!(r#","route":"{route}""#));
         if let Some(rule) = rule {
             push_fmt(line, format_args!(r#","rule":"{rule}""#));
@@ -47,7 +47,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     line.extend(b"}\n");
 }
 
-/// Appends a field that a peer has sent.
+/// Appends a field with bytes from a peer.
 fn push_text(line: &mut Vec<u8>, name: &str, bytes: &[u8], max_bytes: usize) {
     if bytes.is_empty() {
         return;

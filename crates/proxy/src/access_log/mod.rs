@@ -1,7 +1,7 @@
 //! The access log: one line for each call, and for each connection that carries no calls.
 //!
-//! It is off by default. A worker formats lines into a buffer of its own and hands them over once in a turn of its
-//! loop; one thread writes them. A worker never waits: what the writer has no room for is dropped and counted.
+//! It is off by default. A worker formats lines into its own buffer and hands them over once in a turn of its loop; one
+//! thread writes them. A worker never waits: lines that do not fit into the writer's buffer are dropped and counted.
 
 mod apache;
 mod escape;
@@ -17,25 +17,25 @@ pub use record::{Protocol, Record};
 pub use worker::AccessLog;
 pub use writer::{Destination, Writer};
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// Apache's combined format, and then what it has no place for.
+    /// Apache's combined format, followed by the values that it has no field for.
     Apache,
 }
 
-/// What is done with the query of a request's target.
+/// The treatment of the query in a request's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queries {
-    /// It is left out, because queries carry tokens and personal data.
+    /// Omitted, because queries contain tokens and personal data.
     Drop,
-    /// It is written.
+    /// Logged.
     Keep,
 }
 
-/// Appends a record's line, its newline included.
+/// Appends a record's line, including the newline.
 pub fn format_line(line: &mut Vec<u8>, format: Format, queries: Queries, record: &Record) {
     match format {
         Format::Json => json::format(line, queries, record),

@@ -1,4 +1,4 @@
-//! What a line of the access log says.
+//! The content of an access log line.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use leno_model::spiffe::SpiffeId;
 use super::Queries;
 use crate::metrics::Direction;
 
-/// What a client speaks.
+/// A client's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.0.
@@ -18,30 +18,30 @@ pub enum Protocol {
     Http11,
     /// HTTP/2.
     Http2,
-    /// Something that the proxy does not read.
+    /// A protocol that the proxy does not parse.
     Opaque,
 }
 
 /// The facts about one call, or about one connection that carries no calls.
 ///
-/// The slices are bytes as the peer sent them and may hold anything; an empty one stands for nothing sent.
+/// The slices are bytes as the peer sent them; an empty slice means that nothing was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// When the call began.
+    /// Start of the call.
     pub time: SystemTime,
-    /// Which side this proxy is.
+    /// This proxy's side of the call.
     pub direction: Direction,
-    /// Who called, as seen from here.
+    /// The client's address, as seen by this proxy.
     pub client: SocketAddr,
-    /// The client's workload, where its certificate proves it.
+    /// The client's workload, if its certificate proves it.
     pub client_id: Option<&'a SpiffeId>,
-    /// Where the call was sent; none if it was not.
+    /// The server's address; `None` if the call was not sent.
     pub server: Option<SocketAddr>,
-    /// The server's workload, where its certificate proves it.
+    /// The server's workload, if its certificate proves it.
     pub server_id: Option<&'a SpiffeId>,
-    /// How the other proxy is authenticated: what [`Tls::label`](crate::metrics::Tls::label) says.
+    /// How the other proxy is authenticated: a value of [`Tls::label`](crate::metrics::Tls::label).
     pub tls: &'static str,
-    /// What the client speaks.
+    /// The client's protocol.
     pub protocol: Protocol,
     /// The request's method.
     pub method: &'a [u8],
@@ -49,15 +49,15 @@ pub struct Record<'a> {
     pub authority: &'a [u8],
     /// The request's `:path` or target, with its query.
     pub path: &'a [u8],
-    /// The route that decided where the call went, and its rule's name; none where no route did.
+    /// The route that selected the destination, and its rule's name; `None` without a route.
     pub route: Option<(&'a RouteName, Option<&'a str>)>,
-    /// The response's status; none if there was no response.
+    /// The response's status; `None` without a response.
     pub status: Option<u16>,
     /// The `grpc-status`, if it is a gRPC call that was answered.
     pub grpc_status: Option<u8>,
-    /// Bytes of content that the client sent.
+    /// Bytes of content from the client.
     pub request_bytes: u64,
-    /// Bytes of content that the client was sent.
+    /// Bytes of content to the client.
     pub response_bytes: u64,
     /// From the call's first byte to its last.
     pub duration: Duration,
@@ -65,12 +65,11 @@ pub struct Record<'a> {
     pub request_id: &'a [u8],
     /// The request's `user-agent`.
     pub user_agent: &'a [u8],
-    /// Why the proxy itself ended it: what `leno-proxy-error` says.
+    /// Why the proxy itself ended it: the value of `leno-proxy-error`.
     pub proxy_error: Option<&'static str>,
 }
 
 impl Protocol {
-    /// Its name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -82,11 +81,11 @@ impl Protocol {
 }
 
 impl<'a> Record<'a> {
-    /// The path as it is written.
+    /// The path as it is logged.
     pub(super) fn shown_path(&self, queries: Queries) -> &'a [u8] {
         match queries {
             Queries::Keep => self.path,
-            // A fragment does not belong into a request, so one that comes is not there for the log either.
+            // A request target must not contain a fragment, so drop it too.
             Queries::Drop => self.path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default(),
         }
     }

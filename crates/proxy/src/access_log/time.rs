@@ -1,4 +1,4 @@
-//! Times and durations as lines have them.
+//! Formats of times and durations in log lines.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ pub(super) struct Apache(pub(super) SystemTime);
 /// Writes `12.345`.
 pub(super) struct Milliseconds(pub(super) Duration);
 
-/// The time in UTC, and its milliseconds. A clock before 1970 or after 9999 reads as 1970.
+/// The time in UTC, and its milliseconds. A clock before 1970 or after 9999 gives 1970.
 fn utc(time: SystemTime) -> (OffsetDateTime, u32) {
     let since_1970 = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since_1970.as_secs()).unwrap_or_default();

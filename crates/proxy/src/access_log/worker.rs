@@ -1,4 +1,4 @@
-//! A worker's end of the access log.
+//! A worker's side of the access log.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,13 +7,13 @@ use super::writer::{Offer, Pending};
 use super::{Format, Queries, Record, format_line};
 use crate::metrics::WorkerMetrics;
 
-/// Lines of one turn of the loop that are held; further ones are dropped.
+/// Most bytes of lines in one turn of the loop; further lines are dropped.
 const MAX_TURN_BYTES: usize = 256 * 1024;
 
-/// Memory for lines that is kept between turns.
+/// Buffer capacity that is kept between turns.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// How often it is said that lines were dropped.
+/// How often to log that lines were dropped.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
 /// One worker's access log, on or off.
@@ -26,16 +26,16 @@ struct Lines {
     queries: Queries,
     pending: Arc<Pending>,
     metrics: Arc<WorkerMetrics>,
-    /// Lines that have not been handed over.
+    /// Lines that were not handed over yet.
     text: Vec<u8>,
     count: u64,
-    /// Dropped lines of which the log has not been told, and when it was told of others.
+    /// Number of dropped lines that were not logged yet, and when others were last logged.
     unsaid: u64,
     said_at: Option<Instant>,
 }
 
 impl AccessLog {
-    /// A log that is off.
+    /// A disabled log.
     pub fn off() -> Self {
         Self(None)
     }
@@ -45,7 +45,7 @@ impl AccessLog {
         Self(Some(Lines { format, queries, pending, metrics, text, count, unsaid, said_at }))
     }
 
-    /// Whether records are written: if not, there is no need to make any.
+    /// Whether records are written. If not, the caller need not create them.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
@@ -61,7 +61,7 @@ impl AccessLog {
         lines.count += 1;
     }
 
-    /// Gives this turn's lines to the writer, without waiting for it. To be called at the end of every turn.
+    /// Gives this turn's lines to the writer, without waiting. Call it at the end of every turn.
     pub fn hand_over(&mut self, now: Instant) {
         if let Some(lines) = &mut self.0 {
             lines.hand_over(now);
@@ -74,7 +74,7 @@ impl Lines {
         if !self.text.is_empty() {
             match self.pending.offer(&mut self.text) {
                 Offer::Taken => self.count = 0,
-                // The writer, or another worker, is at it this very moment.
+                // The writer or another worker holds the lock; retry in the next turn.
                 Offer::Busy => {}
                 Offer::Full => {
                     self.text.clear();

@@ -7,7 +7,7 @@ use crate::access_log::writer::Pending;
 use crate::access_log::{Format, Queries};
 use crate::metrics::WorkerMetrics;
 
-/// A log that nobody writes.
+/// A log without a writer thread.
 fn stuck_log() -> (AccessLog, Arc<WorkerMetrics>) {
     let metrics = WorkerMetrics::new();
     let pending = Arc::new(Pending::default());

@@ -1,4 +1,4 @@
-//! The thread that writes the access log, and what waits for it.
+//! The thread that writes the access log, and its buffer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,29 +11,29 @@ use std::time::{Duration, Instant};
 use super::{AccessLog, Format, Queries};
 use crate::metrics::WorkerMetrics;
 
-/// Lines that wait for the writer; when there are more, they are dropped.
+/// Most bytes of lines that wait for the writer; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 2 << 20;
 
-/// How long lines are gathered, so that one system call writes many.
+/// How long lines are collected, so that one system call writes many.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Memory for lines that is kept after they are written.
+/// Buffer capacity that is kept after writing.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// How often it is said that the log cannot be written.
+/// How often to log that the access log cannot be written.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
-/// The thread's own stack.
+/// Stack size of the thread.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// Where the access log goes.
+/// The destination of the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// Standard output.
     Stdout,
-    /// Standard error, between the lines of the proxy's own log.
+    /// Standard error, mixed with the proxy's own log.
     Stderr,
-    /// The end of a file, which is made if it is not there. To rotate it, copy and truncate it.
+    /// A file, which is created if missing and appended to. To rotate it, copy and truncate it.
     File(PathBuf),
 }
 
@@ -41,7 +41,7 @@ pub enum Destination {
 #[derive(Debug)]
 pub struct Writer(Arc<Pending>);
 
-/// Lines that wait to be written.
+/// Lines that wait for the writer.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     state: Mutex<State>,
@@ -51,19 +51,19 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 struct State {
     text: Vec<u8>,
-    /// Nothing more comes: the writer ends when it has written the rest.
+    /// No more lines will come: the writer writes the rest and ends.
     closed: bool,
     ended: bool,
 }
 
-/// What became of lines that were offered to the writer.
+/// The result of offering lines to the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Offer {
-    /// They will be written.
+    /// The lines will be written.
     Taken,
-    /// Somebody else held the lock: they may be offered again.
+    /// Another thread holds the lock: offer them again later.
     Busy,
-    /// There is no room.
+    /// The buffer is full.
     Full,
 }
 
@@ -71,7 +71,7 @@ impl Writer {
     /// Opens the destination and starts the thread.
     ///
     /// # Errors
-    /// The destination cannot be opened, or the kernel gives no thread.
+    /// If the destination cannot be opened, or the kernel refuses a thread.
     pub fn start(destination: &Destination) -> io::Result<Self> {
         let output = destination.open()?;
         let pending = Arc::new(Pending::default());
@@ -81,12 +81,12 @@ impl Writer {
         Ok(Self(pending))
     }
 
-    /// The access log of a worker, which counts in `metrics`.
+    /// The access log of a worker, which counts dropped lines in `metrics`.
     pub fn access_log(&self, format: Format, queries: Queries, metrics: Arc<WorkerMetrics>) -> AccessLog {
         AccessLog::on(format, queries, self.0.clone(), metrics)
     }
 
-    /// Writes what is pending and ends the thread; gives up after `patience`, if nobody reads the log.
+    /// Writes pending lines and ends the thread; gives up after `patience` if the log is not read.
     pub fn finish(self, patience: Duration) {
         let mut state = self.0.lock();
         state.closed = true;
@@ -97,19 +97,19 @@ impl Writer {
 }
 
 impl Destination {
-    /// A file of our own for it, so that no buffer is in between.
+    /// Opens a separate file description, so that no buffer is in between.
     fn open(&self) -> io::Result<File> {
         match self {
             Self::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
             Self::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
-            // It names people's addresses and what they asked for: not for everybody to read.
+            // The log has people's addresses and requests, so it must not be world-readable.
             Self::File(path) => OpenOptions::new().append(true).create(true).mode(0o640).open(path),
         }
     }
 }
 
 impl Pending {
-    /// Takes the lines out of `text`, if that needs no waiting and there is room.
+    /// Takes the lines out of `text`, if that needs no waiting and they fit.
     pub(super) fn offer(&self, text: &mut Vec<u8>) -> Offer {
         match self.state.try_lock() {
             Ok(state) => self.add(state, text),
@@ -118,7 +118,7 @@ impl Pending {
         }
     }
 
-    /// Takes the last lines of a worker that ends, for which it may wait.
+    /// Takes the last lines of a worker that ends; may wait.
     pub(super) fn take_last(&self, text: &mut Vec<u8>) -> Offer {
         self.add(self.lock(), text)
     }
@@ -156,7 +156,7 @@ impl Pending {
         self.changed.notify_all();
     }
 
-    /// Waits for lines and takes them; `false` once all are written and nothing more comes.
+    /// Waits for lines and takes them; `false` once all are written and no more will come.
     fn take(&self, text: &mut Vec<u8>) -> bool {
         let none_came = |state: &mut State| state.text.is_empty() && !state.closed;
         let state = self.changed.wait_while(self.lock(), none_came).unwrap_or_else(PoisonError::into_inner);

@@ -23,7 +23,7 @@ fn all_lines_of_all_workers_are_in_the_file_in_the_end() {
                     log.write(&connection());
                     log.hand_over(Instant::now());
                 }
-                // What found the lock held is handed over as the log is dropped.
+                // Lines that met a held lock are handed over when the log is dropped.
             })
         })
         .collect();
@@ -75,7 +75,7 @@ fn a_worker_never_waits_for_the_lock() {
 
 #[test]
 fn nobody_waits_for_a_writer_that_is_stuck() {
-    // No thread writes.
+    // No thread writes here.
     let writer = Writer(std::sync::Arc::default());
     let began = Instant::now();
     writer.finish(Duration::from_millis(10));

@@ -35,7 +35,7 @@ fn id() -> SpiffeId {
     "spiffe://cluster.local/ns/a/sa/b".parse().expect("an id")
 }
 
-/// An issuer at a port where nobody listens.
+/// An issuer at an unused port.
 fn issuer(directory: &Path) -> ServiceIssuer {
     let unused = SocketAddr::from(([127, 0, 0, 1], 1));
     ServiceIssuer { service: service(directory, unused), own: Rc::default(), signer: RefCell::default() }

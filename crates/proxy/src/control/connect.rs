@@ -1,4 +1,4 @@
-//! Connections to the control plane: in clear on this machine, else by TLS with somebody whose identity is checked.
+//! Connections to the control plane: unencrypted on this machine, else by TLS with verification of its identity.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -25,35 +25,35 @@ use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower_service::Service;
 
-/// How long a connection and its handshake may take.
+/// Longest time for a connection and its handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the control plane is asked for a sign of life, and how long it may take.
+/// Silence after which the control plane gets a PING, and how long it may take to answer.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A service of the control plane: where it is, and who it must be.
+/// A service of the control plane: its address, and its required identity.
 #[derive(Clone, Debug)]
 pub(super) struct ControlPlane {
     /// A name or an address, and a port.
     pub(super) address: String,
-    /// Who must be there; not asked in clear.
+    /// The required identity; not verified without TLS.
     pub(super) workload: Workload,
-    /// How both sides know each other.
+    /// How both sides authenticate each other.
     pub(super) security: Security,
 }
 
-/// How we and the control plane know each other.
+/// How we and the control plane authenticate each other.
 #[derive(Clone, Debug)]
 pub(super) enum Security {
-    /// Not at all: it is on this machine.
+    /// Not at all: the control plane is on this machine.
     Clear,
-    /// By mutual TLS, as who we are.
+    /// By mutual TLS, with our identity.
     Mutual(watch::Receiver<Arc<TlsIdentity>>),
-    /// By TLS, for a new certificate: the control plane shows who it is, and we show the certificate that we have.
+    /// By TLS, to request a certificate: the control plane shows its identity, and we show the certificate that we have.
     Certification {
-        /// The mesh's.
+        /// The mesh's trust domain.
         trust_domain: TrustDomain,
-        /// The file of the trust bundle, in PEM; read for each connection.
+        /// File of the trust bundle, in PEM; read for each connection.
         trust_bundle: PathBuf,
         /// Our certificate; `None` before the first one.
         own: Option<Svid>,
@@ -64,7 +64,7 @@ impl ControlPlane {
     /// Connects.
     ///
     /// # Errors
-    /// What to look for, in a line.
+    /// One line with the reason and the remedy.
     pub(super) async fn connect(&self) -> Result<Channel, String> {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.address))
             .map_err(|error| error.to_string())?
@@ -83,7 +83,7 @@ impl ControlPlane {
             return Ok(TokioIo::new(Box::new(stream)));
         };
         let expected = SpiffeId { trust_domain, workload: self.workload };
-        // What is checked is the SPIFFE id; the name only says that a Leno proxy is calling.
+        // The SPIFFE id is verified; the server name only shows that a Leno proxy connects.
         let name = ServerName::try_from("control.leno.internal").map_err(io::Error::other)?;
         let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|error| io::Error::other(explain_io(&error)))?;
@@ -96,7 +96,7 @@ impl ControlPlane {
 }
 
 impl Security {
-    /// The TLS to connect with, and the trust domain that the control plane must be of; nothing in clear.
+    /// The TLS configuration, and the control plane's required trust domain; `None` for an unencrypted connection.
     fn tls(&self) -> io::Result<Option<(Arc<ClientConfig>, TrustDomain)>> {
         match self {
             Self::Clear => Ok(None),
@@ -116,13 +116,13 @@ impl Security {
     }
 }
 
-/// Why the control plane gave no answer, and what to look at.
+/// Why the control plane did not answer, and the remedy.
 pub(super) fn explain_status(status: &Status) -> String {
     match status.source() {
-        // The control plane's own answer, whose message says what to do.
+        // The control plane's own answer; its message names the remedy.
         None if !status.message().is_empty() => status.message().to_owned(),
         None => format!("the control plane answered {:?} without a reason; look at its log", status.code()),
-        // The message names a layer of the library ("h2 protocol error"), the innermost source what happened.
+        // The message names a layer of the library ("h2 protocol error"); the innermost source has the reason.
         Some(source) => format!(
             "the connection to the control plane broke: {}; if this repeats, look whether its Pods restart (kubectl get pods -n leno) and at \
              the network between",
@@ -131,10 +131,10 @@ pub(super) fn explain_status(status: &Status) -> String {
     }
 }
 
-/// Reads a trust bundle that somebody else keeps up to date.
+/// Reads a trust bundle that another program keeps up to date.
 ///
 /// # Errors
-/// A line that names the file and what to do.
+/// One line that names the file and the remedy.
 pub(super) fn read_trust_bundle(path: &Path) -> Result<TrustBundle, String> {
     let failed = |why: &dyn std::fmt::Display| format!("--trust-bundle {}: {why}", path.display());
     let pem = std::fs::read(path).map_err(|error| failed(&error))?;

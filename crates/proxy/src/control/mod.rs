@@ -1,4 +1,4 @@
-//! The control thread: configuration, the admin endpoint, signals. It never touches a call.
+//! The control thread: configuration, the admin endpoint, signals. It never handles a call.
 
 mod certify;
 mod connect;
@@ -42,18 +42,18 @@ use shared::{Phase, Shared};
 use source::Source;
 use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
 
-/// How often to look whether worker threads have ended, while nothing should make them.
+/// How often to check whether worker threads have ended unexpectedly.
 const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often to look whether worker threads have ended, while they drain.
+/// How often to check whether worker threads have ended, while they drain.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long the last lines of the access log may take to be written.
+/// Longest time to write the last lines of the access log.
 const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(1);
-/// How long after the grace period workers may take to close what is left.
+/// Time for workers to close the remaining connections after the grace period.
 const DRAIN_SLACK: Duration = Duration::from_millis(500);
 
-/// Why the proxy ended other than well.
+/// Why the proxy failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlError {
     #[error("--config {}: {source}; name a directory of Kubernetes manifests", path.display())]
@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
     ended
 }
 
-/// Starts in the order in which a mistake is found soonest: files, addresses, threads.
+/// Starts in the order in which mistakes are found soonest: files, addresses, threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
     let (doors, own) = (args.listen(), args.identity.place());
@@ -103,7 +103,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let directory = args.config.as_deref().map(Source::open).transpose()?;
     let admin = listen(args.admin)?;
     let admin_address = admin.local_addr()?;
-    // Nothing until there is something to serve; whoever asks meanwhile is told what is waited for.
+    // Empty until the proxy can serve; until then the pages report what it waits for.
     let serving: Rc<OnceCell<Rc<Shared>>> = Rc::default();
     let asked = serving.clone();
     spawn_local(leno_admin::serve(admin, async move |request| match asked.get() {
@@ -188,7 +188,7 @@ async fn run_until_signal(
         error = &mut following => return Err(error.into()),
         () = end_of_a_worker(shared) => return Err(ControlError::WorkerEnded),
     }
-    // What was accepted may still need an answer of the control plane, or an endpoint that is new.
+    // Accepted calls may still need an answer of the control plane, or a new endpoint.
     let mut draining = pin!(drain(shared, signals, grace));
     tokio::select! {
         ended = &mut draining => ended,
@@ -205,7 +205,7 @@ async fn end_of_a_worker(shared: &Shared) {
     }
 }
 
-/// Lets calls in flight finish, for as long as `grace` at most.
+/// Lets calls in flight finish, for at most `grace`.
 async fn drain(shared: &Shared, mut signals: Signals, grace: Duration) -> Result<(), ControlError> {
     shared.phase.set(Phase::Draining);
     for worker in &shared.workers {
@@ -239,7 +239,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next one; gives its name.
+    /// Waits for the next signal; returns its name.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -248,8 +248,8 @@ impl Signals {
     }
 }
 
-/// Lets the process open as many sockets as it may: the usual 1,024 are too few for a proxy. Returns how many that are;
-/// `None` where there is no limit.
+/// Raises the limit of open files to the maximum: the usual 1,024 are too few for a proxy. Returns the new limit;
+/// `None` if there is none.
 fn raise_open_files_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
@@ -270,7 +270,8 @@ async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Opti
     started.map(Some).map_err(|source| ControlError::Identity { path, source: Box::new(source) })
 }
 
-/// Gets the first certificate. An authority on this machine that gives none is a mistake; a control plane is waited for.
+/// Obtains the first certificate. A failure of an authority on this machine is an error; for a control plane the proxy
+/// waits.
 ///
 /// # Errors
 /// [`UpkeepError`] of an authority on this machine.

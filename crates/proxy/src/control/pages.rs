@@ -1,4 +1,4 @@
-//! What the admin endpoint answers to each request.
+//! The responses of the admin endpoint.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout_at};
 use super::shared::{Phase, Shared};
 use crate::worker::{ClusterExplanation, WorkerHandle};
 
-/// How long workers have to tell what their balancers see.
+/// Time for workers to report their balancers' state.
 const EXPLAIN_MAX: Duration = Duration::from_millis(500);
 
-/// What GET / says.
+/// The page at /.
 const CONTENTS: &str = "\
 GET /live        200 while the process runs
 GET /ready       200 while calls are taken, 503 before a certificate and policies have come and while draining
@@ -40,7 +40,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     }
 }
 
-/// Answers one request before there is anything to serve, since there is no certificate yet.
+/// Answers one request before the proxy has a certificate, and so before it can serve.
 pub(super) fn answer_early(request: &Request<Incoming>) -> Answer {
     let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
     match request.uri().path() {
@@ -88,7 +88,7 @@ struct Balancers {
 
 async fn explain_balancers(shared: &Shared) -> Balancers {
     let latest = Instant::now() + EXPLAIN_MAX;
-    // All are asked before the first is awaited, so that one slow worker does not use up the others' time.
+    // Query all before waiting for the first, so that one slow worker does not use up the others' time.
     let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::explain).collect();
     let mut balancers = Balancers { clusters: Vec::new(), silent_workers: Vec::new() };
     for (index, explanation) in asked.into_iter().enumerate() {

@@ -21,7 +21,7 @@ use crate::control::shared::{Phase, Shared};
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
 
-/// An admin endpoint on loopback, of a proxy with one Service and no worker thread.
+/// An admin endpoint on loopback, for a proxy with one Service and no worker thread.
 struct Admin {
     address: SocketAddr,
     shared: Rc<Shared>,
@@ -58,7 +58,7 @@ impl Admin {
         TcpStream::connect(self.address).await.expect("it listens")
     }
 
-    /// Sends bytes and gives everything that comes back until the connection ends.
+    /// Sends bytes and returns everything until the connection ends.
     async fn exchange(&self, request: &[u8]) -> String {
         let mut stream = self.connect().await;
         stream.write_all(request).await.expect("it reads");
@@ -78,7 +78,7 @@ impl Admin {
         self.send("GET", path, "").await
     }
 
-    /// The same with these header lines more.
+    /// As above, with additional header lines.
     async fn get_with(&self, path: &str, lines: &str) -> String {
         self.exchange(format!("GET {path} HTTP/1.1\r\nhost: admin\r\n{lines}\r\n").as_bytes()).await
     }
@@ -236,7 +236,7 @@ fn a_header_that_never_ends_closes_the_connection() {
     with_admin(|admin| async move {
         let endless = [b"GET / HTTP/1.1\r\nx: ".as_slice(), &[b'a'; 100_000]].concat();
         let mut stream = admin.connect().await;
-        // The rest of the header may no longer find a reader.
+        // The server may have closed before it reads the rest of the header.
         let _ = stream.write_all(&endless).await;
         let mut answer = Vec::new();
         let _ = timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it ends");

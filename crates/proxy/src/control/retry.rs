@@ -1,11 +1,11 @@
-//! How long to wait before somebody who did not answer is asked again.
+//! The pauses before a failed request is repeated.
 
 use std::time::Duration;
 
 use super::workers::random_seed;
 
-/// Pauses that double from the shortest to the longest, each shortened by up to half of it, so that proxies that lost the
-/// control plane at the same moment do not come back at the same moment.
+/// Pauses that double from the shortest to the longest, each shortened randomly by up to half, so that proxies that
+/// lost the control plane at the same moment do not return at the same moment.
 pub(super) struct Retry {
     shortest: Duration,
     longest: Duration,
@@ -17,14 +17,14 @@ impl Retry {
         Self { shortest, longest, next: shortest }
     }
 
-    /// How long to wait now.
+    /// The next pause.
     pub(super) fn pause(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.longest);
         whole / 2 + whole.mul_f64((random_seed() % 1_000) as f64 / 2_000.0)
     }
 
-    /// It was well for a while: the next pause is the shortest again.
+    /// Resets the pause to the shortest, after a good period.
     pub(super) fn reset(&mut self) {
         self.next = self.shortest;
     }

@@ -1,4 +1,4 @@
-//! What the tasks of the control thread share. They are all on one thread, hence no locks.
+//! State that the tasks of the control thread share. They run on one thread, so it has no locks.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,19 +16,19 @@ use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape, WorkerMetrics};
 use crate::worker::WorkerHandle;
 
-/// Where the process is in its life.
+/// The phase of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Workers take calls.
+    /// Workers accept calls.
     Serving,
-    /// Calls in flight finish; there are no new ones.
+    /// Calls in flight finish; new ones are not accepted.
     Draining,
 }
 
 /// The control thread's state.
 pub(super) struct Shared {
     pub(super) phase: Cell<Phase>,
-    /// Whether others call the application through us.
+    /// Whether other workloads call the application through this proxy.
     pub(super) is_called: bool,
     pub(super) configuration: RefCell<Configuration>,
     pub(super) config_metrics: Cell<ConfigMetrics>,
@@ -43,19 +43,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether it is not known yet who may call.
+    /// Whether the inbound policies are not known yet.
     pub(super) fn lacks_policies(&self) -> bool {
         self.is_called && self.configuration.borrow().mesh.unanswered_inbound().is_some()
     }
 
-    /// Everything there is to export now.
+    /// The metrics to export now.
     pub(super) fn scrape(&self) -> Scrape {
         let process = ProcessMetrics::read(self.started);
         let identity = self.identity_metrics.as_ref().map(|metrics| metrics.get());
         Scrape::new(&self.worker_metrics, self.config_metrics.get(), identity, process, Instant::now())
     }
 
-    /// Reads the directory again, and if anything changed gives it to the workers.
+    /// Reads the directory again, and gives changes to the workers.
     pub(super) fn reload(&self, directory: &mut Directory) {
         if !directory.refresh() {
             return;
@@ -66,7 +66,7 @@ impl Shared {
         self.take(configuration);
     }
 
-    /// Takes in what the control plane's answer has changed.
+    /// Applies the changes of an answer of the control plane.
     pub(super) fn change_mesh(&self, mesh: Arc<Mesh>, changes: Changes) {
         self.config_metrics.set(self.config_metrics.get().after_read(0, SystemTime::now()));
         if changes.is_empty() {
@@ -87,7 +87,7 @@ impl Shared {
     }
 }
 
-/// Gives the workers each identity that replaces the one in use.
+/// Gives the workers each new identity.
 pub(super) async fn follow_identity(shared: Rc<Shared>, mut identity: watch::Receiver<Arc<TlsIdentity>>) {
     while identity.changed().await.is_ok() {
         let identity = identity.borrow_and_update().clone();

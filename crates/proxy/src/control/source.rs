@@ -1,4 +1,4 @@
-//! Where the mesh comes from: a directory of manifests, or a control plane.
+//! The source of the mesh: a directory of manifests, or a control plane.
 
 use std::io;
 use std::path::Path;
@@ -9,11 +9,11 @@ use super::ControlError;
 use super::discovery::Discovery;
 use super::shared::Shared;
 
-/// Where the mesh comes from.
+/// The source of the mesh.
 pub(super) enum Source {
-    /// A directory, which has everything.
+    /// A directory, which is complete.
     Directory(Box<(Watch, Directory)>),
-    /// A control plane, which is asked.
+    /// A control plane, which is asked on demand.
     ControlPlane(Box<Discovery>),
 }
 
@@ -21,10 +21,10 @@ impl Source {
     /// Reads a directory for the first time.
     ///
     /// # Errors
-    /// When there is no such directory, or it cannot be watched.
+    /// If the directory does not exist, or cannot be watched.
     pub(super) fn open(path: &Path) -> Result<Self, ControlError> {
         let unreadable = |source| ControlError::Config { path: path.to_owned(), source };
-        // Watched before it is read, so that no change falls in between.
+        // Start the watch before reading, so that no change is missed in between.
         let watch = Watch::new(path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
                 unreadable(source)
@@ -34,7 +34,7 @@ impl Source {
         Ok(Self::Directory(Box::new((watch, Directory::open(path).map_err(unreadable)?))))
     }
 
-    /// What is known at the start.
+    /// The configuration at the start.
     pub(super) fn configuration(&self) -> Configuration {
         match self {
             Self::Directory(watched) => {
@@ -47,7 +47,7 @@ impl Source {
         }
     }
 
-    /// Gives workers each mesh that replaces theirs; ends only when a directory cannot be watched any more.
+    /// Gives workers each new mesh; returns only if a directory cannot be watched any more.
     pub(super) async fn run(self, shared: &Shared) -> io::Error {
         match self {
             Self::ControlPlane(discovery) => match discovery.run(shared).await {},

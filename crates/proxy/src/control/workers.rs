@@ -1,4 +1,4 @@
-//! Starting the worker threads, and what they all have.
+//! Starts the worker threads.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -18,10 +18,10 @@ use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
 use crate::worker::{Door, ForwardedFor, SpawnError, Standing, WorkerConfig, WorkerHandle};
 
-/// What all workers have in common.
+/// The common parameters of all workers.
 pub(super) struct WorkerTemplate<'a> {
     pub(super) identity: Option<Arc<TlsIdentity>>,
-    /// Where they ask what they do not know.
+    /// Channel for questions about unknown subjects.
     pub(super) discovery: Option<mpsc::Sender<Subject>>,
     pub(super) default_policy: DefaultInboundPolicy,
     pub(super) opaque_ports: &'a PortRanges,
@@ -66,7 +66,7 @@ impl WorkerTemplate<'_> {
                 SpawnError::Bind { door, address, source } => ControlError::Listen { door, address, source },
                 SpawnError::System(source) => ControlError::Start(source),
             })?;
-            // Port 0 means any free one to the first worker, and that same one to the others.
+            // Port 0 lets the first worker choose a free port, and the others use the same one.
             listen = worker.listening().to_vec();
             workers.push(worker);
         }
@@ -74,7 +74,7 @@ impl WorkerTemplate<'_> {
     }
 }
 
-/// The access log as it was asked for.
+/// The requested access log.
 pub(super) struct AccessLogOptions {
     pub(super) writer: access_log::Writer,
     pub(super) format: access_log::Format,
@@ -98,7 +98,7 @@ pub(super) fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, 
     Ok(Some(AccessLogOptions { writer, format, queries }))
 }
 
-/// Says where the proxy can be reached.
+/// Logs the proxy's addresses.
 pub(super) fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
     let at = |door: Door| {
         let listening = workers.first().map(WorkerHandle::listening).unwrap_or_default().iter();
@@ -110,7 +110,7 @@ pub(super) fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
     tracing::info!(outbound, inbound, tunnel, %admin, workers = workers.len(), "serving");
 }
 
-/// A number nobody can guess, from the keys that the standard library gives its hash maps.
+/// An unpredictable number, from the keys that the standard library gives its hash maps.
 pub(super) fn random_seed() -> u64 {
     RandomState::new().hash_one(())
 }

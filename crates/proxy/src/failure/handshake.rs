@@ -1,4 +1,4 @@
-//! How TLS handshakes fail, as metrics tell it.
+//! The reasons of failed TLS handshakes, for metrics.
 
 use rustls::{CertificateError, Error};
 
@@ -23,9 +23,9 @@ fn certificate_label(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate-expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "certificate-not-yet-valid",
-        // A signature does not match where another anchor has the same name.
+        // If another anchor has the same name, the error is a wrong signature.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown-anchor",
-        // Our own check of the SPIFFE id, after the chain was found good.
+        // Our own check of the SPIFFE id, after the chain was verified.
         CertificateError::Other(_) => "certificate-identity",
         _ => "bad-certificate",
     }

@@ -1,17 +1,17 @@
-//! How many failures are told: a few of each kind a second, and how many there were beside them.
+//! Limits the log lines about failures: a few of each kind per second, and the number of the others.
 
 use std::time::{Duration, Instant};
 
 use super::FailedConnection;
 use crate::metrics::Direction;
 
-/// Most lines of one kind and side that are written in one [`WINDOW`].
+/// Most lines of one kind and side in one [`WINDOW`].
 const MAX_LINES: u32 = 5;
 
-/// The time in which lines are counted.
+/// The period for which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Decides which failures are written to the log. There are as many kinds as the code has labels.
+/// Decides which failures are logged. There are as many kinds as labels in the code.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     kinds: Vec<Kind>,
@@ -23,7 +23,7 @@ struct Kind {
     label: &'static str,
     window_began: Instant,
     lines: u32,
-    /// Failures of which nothing has been written.
+    /// Number of failures that were not logged.
     left_out: u64,
 }
 
@@ -34,7 +34,7 @@ impl Kind {
 }
 
 impl FailureLog {
-    /// The line to be written for a failure, if it is to be written.
+    /// The line for a failure, if it should be logged.
     pub(crate) fn line(&mut self, failed: &FailedConnection, now: Instant) -> Option<String> {
         let kind = self.kind(failed.direction, failed.why.label(), now);
         if kind.is_over(now) {
@@ -51,7 +51,7 @@ impl FailureLog {
         })
     }
 
-    /// The lines to be written for what was left out of windows that are over. To be called about once a second.
+    /// The lines about failures that were not logged in past windows. Call it about once a second.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<String> {
         let over = self.kinds.iter_mut().filter(|kind| kind.left_out > 0 && kind.is_over(now));
         over.map(|kind| {

@@ -28,7 +28,7 @@ impl Directory {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let path = fs::canonicalize(path)?;
-        // A volume that cannot be written is found now, not once the first certificate has come.
+        // Find an unwritable volume now, not when the first certificate arrives.
         let probe = path.join(NEW_DATA);
         remove_file(&probe)?;
         symlink(".", &probe)?;
@@ -49,7 +49,7 @@ impl Directory {
         let name = format!("{GENERATION}{}", age.as_nanos());
         let written = self.write(&name, files);
         if written.is_err() {
-            // What was written of it is of no use, and the first error says why.
+            // The partly written files have no use, and the first error is the one to report.
             let _ = fs::remove_dir_all(self.path.join(&name));
         }
         written?;

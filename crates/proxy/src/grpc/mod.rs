@@ -33,13 +33,13 @@ use crate::metrics;
 use directory::Directory;
 pub(crate) use options::Options;
 
-/// The first word of the command line that chooses this mode.
+/// First word of the command line that selects this mode.
 pub(crate) const WORD: &str = "grpc";
 
 /// How long to wait after the files could not be written.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// What GET / says.
+/// The page at /.
 const CONTENTS: &str = "\
 GET /live        200 while the process runs
 GET /ready       200 once the files are written
@@ -87,7 +87,7 @@ async fn start(options: Options) -> Result<(), GrpcError> {
 /// Sets `written` once the files are complete.
 async fn serve(options: &Options, written: &OnceCell<Rc<Cell<IdentityMetrics>>>) -> Result<Infallible, GrpcError> {
     let failed = |source| GrpcError::Directory { path: options.directory.clone(), source };
-    // A wrong directory is a mistake of the command line: find it before waiting for a certificate.
+    // A wrong directory is a mistake in the command line: find it before waiting for a certificate.
     let directory = Directory::open(&options.directory).map_err(failed)?;
     let bootstrap = options.bootstrap(directory.path());
     let (workload, place) = options.place.clone();

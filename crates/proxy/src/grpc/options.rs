@@ -1,4 +1,4 @@
-//! The command line of `leno-proxy grpc`, and the bootstrap that follows from it.
+//! The command line of `leno-proxy grpc`, and the bootstrap that it leads to.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 use crate::args::{Exit, explain};
 use crate::identity_args::{IdentityArgs, IssuerPlace, parse_control};
 
-/// The certificate chain, the workload's own first.
+/// The certificate chain; the workload's certificate comes first.
 pub(super) const CHAIN: &str = "tls.crt";
 pub(super) const KEY: &str = "tls.key";
 /// The trust anchors.
@@ -20,41 +20,41 @@ pub(super) const ANCHORS: &str = "ca.crt";
 /// The file that the variable GRPC_XDS_BOOTSTRAP of a gRPC program names.
 pub(super) const BOOTSTRAP: &str = "bootstrap.json";
 
-/// Gives a gRPC program without a proxy its identity: writes its certificate, its key, the trust anchors and a
-/// bootstrap for xDS as files, and keeps them up to date
+/// Gives a gRPC program without a proxy its identity: writes its certificate, its key, the trust anchors and an xDS
+/// bootstrap to files, and keeps them up to date
 #[derive(Debug, Parser)]
 #[command(name = "leno-proxy grpc", version, max_term_width = 100)]
 struct Line {
-    /// Where to write tls.crt, tls.key, ca.crt and bootstrap.json; every process that may read the directory may act as
-    /// the workload
+    /// Directory for tls.crt, tls.key, ca.crt and bootstrap.json; every process that may read it may act as the
+    /// workload
     #[arg(long, value_name = "DIR")]
     directory: PathBuf,
 
-    /// The control plane in the bootstrap: a name in its certificate, and a port
+    /// Control plane in the bootstrap: a name in its certificate, and a port
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_control)]
     control: String,
 
-    /// What the program calls itself in the bootstrap: the control plane shows it on its page /clients
+    /// Name of the program in the bootstrap; the control plane shows it on its page /clients
     #[arg(long, value_name = "NAME", default_value = "client")]
     node: String,
 
     #[command(flatten)]
     identity: IdentityArgs,
 
-    /// Where /live, /ready and /metrics are served
+    /// Address for /live, /ready and /metrics
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
     admin: SocketAddr,
 
-    /// off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug
+    /// Log levels: off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug
     #[arg(long, env = "LENO_LOG", value_name = "LEVELS", default_value = "info")]
     log: LogFilter,
 
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Plain)]
     log_format: LogFormat,
 }
 
-/// A command line that is complete.
+/// A complete command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(super) directory: PathBuf,
@@ -67,20 +67,21 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the command line; the first item is the program's name.
+    /// Parses the command line; the first item is the program's name.
     ///
     /// # Errors
-    /// [`Exit`] with what to print.
+    /// [`Exit`] with the text to print.
     pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<Self, Exit> {
         let line = Line::try_parse_from(args).map_err(|error| explain(&error))?;
         line.identity.check().map_err(Exit::Usage)?;
-        let missing = || Exit::Usage("--identity and --issuer are missing: they say whose certificate to write".into());
+        let missing =
+            || Exit::Usage("--identity and --issuer are missing: they select the certificate to write".into());
         let place = line.identity.place().ok_or_else(missing)?;
         let Line { directory, control, node, admin, log, log_format, .. } = line;
         Ok(Self { directory, control, node, place, admin, log, log_format })
     }
 
-    /// The bootstrap for a program that finds the other files in `directory`.
+    /// The bootstrap for a program whose other files are in `directory`.
     pub(super) fn bootstrap(&self, directory: &Path) -> String {
         let file = |name| directory.join(name);
         let unused = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -1,8 +1,8 @@
-//! What is counted about policy's decisions that have the same labels.
+//! Counts of policy decisions with the same labels.
 
 use super::Counter;
 
-/// One worker's counts of the decisions that have the same [`AuthorizationLabels`](super::AuthorizationLabels).
+/// One worker's counts of decisions with the same [`AuthorizationLabels`](super::AuthorizationLabels).
 #[derive(Debug, Default)]
 pub struct AuthorizationMetrics {
     /// Decisions about requests.
@@ -14,11 +14,11 @@ pub struct AuthorizationMetrics {
 /// Decisions, each counted once.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    /// Let through because policy allows it.
+    /// Allowed by policy.
     pub allowed: Counter,
-    /// Let through although policy does not allow it, because it only audits.
+    /// Not allowed by policy, but only audited.
     pub audited: Counter,
-    /// Turned away.
+    /// Denied.
     pub denied: Counter,
 }
 
@@ -41,25 +41,25 @@ impl Decisions {
 /// Decisions with the same labels, summed over the workers.
 #[derive(Debug, Default)]
 pub(super) struct AuthorizationTotals {
-    /// About requests.
+    /// Decisions about requests.
     pub(super) http: DecisionTotals,
-    /// About connections.
+    /// Decisions about connections.
     pub(super) tcp: DecisionTotals,
 }
 
 /// Sums of [`Decisions`].
 #[derive(Debug, Default)]
 pub(super) struct DecisionTotals {
-    /// Let through because policy allows it.
+    /// Allowed by policy.
     pub(super) allowed: u64,
-    /// Let through because policy only audits.
+    /// Not allowed by policy, but only audited.
     pub(super) audited: u64,
-    /// Turned away.
+    /// Denied.
     pub(super) denied: u64,
 }
 
 impl DecisionTotals {
-    /// All that were let through.
+    /// Allowed and audited decisions.
     pub(super) fn let_through(&self) -> u64 {
         self.allowed + self.audited
     }

@@ -1,4 +1,4 @@
-//! What is counted about configuration.
+//! Metrics of the configuration.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,21 +7,21 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::text::{counter, encode_count, gauge};
 
-/// Numbers about the configuration directory, kept by the control thread.
+/// Metrics of the configuration directory, kept by the control thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConfigMetrics {
-    /// Times that changed files were taken in without a problem.
+    /// Reloads of changed files without a problem.
     pub(crate) good_reloads: u64,
-    /// Times that changed files had a problem.
+    /// Reloads of changed files with a problem.
     pub(crate) bad_reloads: u64,
-    /// Problems in the files as they are now.
+    /// Problems in the current files.
     pub(crate) problems: usize,
-    /// When files were last taken in without a problem; 1970 when they never were.
+    /// Time of the last reload without a problem; 1970 if there was none.
     pub(crate) last_success_since_1970: Duration,
 }
 
 impl ConfigMetrics {
-    /// These numbers after files were read that had this many problems.
+    /// The metrics after a reload with this number of problems.
     pub(crate) fn after_read(mut self, problems: usize, now: SystemTime) -> Self {
         self.problems = problems;
         if problems > 0 {
@@ -33,7 +33,6 @@ impl ConfigMetrics {
         self
     }
 
-    /// Writes these numbers.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut reloads = counter(encoder, "leno_config_reloads", "Times that changed configuration files were read")?;
         encode_count(reloads.encode_family(&[("result", "success")])?, self.good_reloads)?;

@@ -12,7 +12,7 @@ impl Counter {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        // A plain load and store, since nobody else writes: a locked read-modify-write costs ten times more.
+        // A plain load and store, because there is one writer: a locked read-modify-write costs ten times more.
         self.0.store(self.get().wrapping_add(n), Ordering::Relaxed);
     }
 
@@ -36,7 +36,7 @@ impl Gauge {
         self.set(self.get().saturating_add(1));
     }
 
-    /// Takes one away; stays at 0 if it is there.
+    /// Subtracts one; stays at 0.
     #[inline]
     pub fn dec(&self) {
         self.set(self.get().saturating_sub(1));

@@ -1,7 +1,7 @@
-//! The numbers as Prometheus reads them.
+//! The metrics in the form that Prometheus reads.
 //!
-//! The names and labels of requests and connections are Linkerd's, so its dashboards work; names that start
-//! with `leno_` are our own. The text is OpenMetrics 1.0, where a counter `request` has samples `request_total`.
+//! The names and labels of requests and connections are Linkerd's, so its dashboards work; names that start with
+//! `leno_` are our own. The text is OpenMetrics 1.0, in which a counter `request` has samples `request_total`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,13 +77,13 @@ pub(crate) struct Scrape {
     authorizations: Vec<(Labels, AuthorizationTotals)>,
     routes: RouteScrape,
     config: ConfigMetrics,
-    /// Of a proxy that has an identity.
+    /// `None` without an identity.
     identity: Option<IdentityMetrics>,
     process: ProcessMetrics,
 }
 
 impl Scrape {
-    /// Sums the workers' numbers.
+    /// Sums the workers' metrics.
     pub(crate) fn new(
         workers: &[Arc<WorkerMetrics>],
         config: ConfigMetrics,
@@ -129,7 +129,7 @@ impl Collector for Scrape {
         self.process.encode(&mut encoder)?;
         let held_bytes: u64 = self.workers.iter().map(|worker| worker.held_bytes.get()).sum();
         gauge(&mut encoder, "leno_held_bytes", "Memory that peers make the workers hold")?.encode_gauge(&held_bytes)?;
-        // A gauge rather than OpenMetrics' info, which readers of the older Prometheus text refuse.
+        // A gauge, not OpenMetrics' info type, which readers of the older Prometheus text reject.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
             .encode_gauge(&1_u64)
@@ -194,7 +194,7 @@ impl Scrape {
     }
 }
 
-/// Adds up the workers' series that have the same labels, and puts them in order.
+/// Sums the workers' series with equal labels, and sorts them.
 fn sum<L: Ord, M, T: Default>(
     series: impl Iterator<Item = (L, Arc<M>)>,
     name: impl Fn(&L) -> Labels,
@@ -207,7 +207,7 @@ fn sum<L: Ord, M, T: Default>(
     totals.into_iter().map(|(labels, totals)| (name(&labels), totals)).collect()
 }
 
-/// Every key's count, and that of the keys beyond the tables' size if there were any.
+/// Every key's count, plus the count of keys beyond the tables' size if there were any.
 fn sum_by_key<'a, K: Copy + Ord + 'a, const N: usize>(
     tables: impl Iterator<Item = &'a CountByKey<K, N>>,
 ) -> (BTreeMap<K, u64>, Option<u64>) {

@@ -143,7 +143,7 @@ fn configuration_identity_and_process_are_exported() {
     assert_line(&text, &format!("leno_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION")));
 }
 
-/// What a proxy with all kinds of series answers, in the older form.
+/// The older text of a proxy with all kinds of series.
 fn text_of_everything() -> String {
     let worker = WorkerMetrics::new();
     let cluster = worker.traffic(&outbound(50051));
@@ -185,7 +185,7 @@ fn every_sample_is_described_in_the_older_form_too() {
     assert!(!text.contains("# EOF"), "{text}");
 }
 
-/// Prometheus's own checker, where it is installed, must read the text; it dislikes Linkerd's milliseconds.
+/// Prometheus' own checker, if installed, must parse the text; it complains only about Linkerd's milliseconds.
 #[test]
 fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
     use std::process::{Command, Stdio};

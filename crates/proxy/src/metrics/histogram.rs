@@ -13,7 +13,7 @@ pub(super) const BOUNDS_MS: [u32; BUCKETS - 1] = [
     30_000, 40_000, 50_000,
 ];
 
-/// [`BOUNDS_MS`] in microseconds, the resolution that latencies are sorted at.
+/// [`BOUNDS_MS`] in microseconds, the resolution of the comparison.
 const BOUNDS_US: [u32; BUCKETS - 1] = {
     let mut bounds = BOUNDS_MS;
     let mut i = 0;
@@ -36,13 +36,13 @@ impl Histogram {
     #[inline]
     pub fn record(&self, latency: Duration) {
         let us = u32::try_from(latency.as_micros()).unwrap_or(u32::MAX);
-        // Comparing with every bound has no branches to mispredict and compiles to a few vector instructions.
+        // Comparing with every bound has no branches to mispredict, and compiles to a few vector instructions.
         let bucket: usize = BOUNDS_US.iter().map(|&bound| usize::from(us > bound)).sum();
         self.counts[bucket].add(1);
         self.sum_us.add(us.into());
     }
 
-    /// Adds what this histogram holds to `totals`.
+    /// Adds this histogram to `totals`.
     pub(super) fn add_to(&self, totals: &mut HistogramTotals) {
         for (total, count) in totals.counts.iter_mut().zip(&self.counts) {
             *total += count.get();

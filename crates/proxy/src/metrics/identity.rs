@@ -1,6 +1,6 @@
-//! What is counted about our own certificate.
+//! Metrics of our own certificate.
 //!
-//! The names are those that Linkerd's proxy exports now, so that alerts on an expiring certificate work.
+//! The names are those of Linkerd's proxy, so that alerts on an expiring certificate work.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// The numbers of a program that has an identity and relays no call.
+/// The metrics of a program that has an identity and relays no calls.
 #[derive(Debug)]
 struct OnlyIdentity(IdentityMetrics);
 
@@ -20,7 +20,7 @@ impl Collector for OnlyIdentity {
     }
 }
 
-/// The same numbers as OpenMetrics text, without those about calls.
+/// The identity metrics as OpenMetrics text.
 pub(crate) fn identity_text(metrics: IdentityMetrics) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(OnlyIdentity(metrics)));
@@ -29,7 +29,7 @@ pub(crate) fn identity_text(metrics: IdentityMetrics) -> String {
     text
 }
 
-/// Writes the numbers about our own certificate; a proxy without an identity has none.
+/// Writes the metrics of our own certificate; a proxy without an identity has none.
 pub(super) fn encode(metrics: &IdentityMetrics, encoder: &mut DescriptorEncoder) -> fmt::Result {
     let name = "control_identity_cert_refreshes";
     let help = "Times that a certificate was asked for";

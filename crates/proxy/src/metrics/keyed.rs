@@ -1,4 +1,4 @@
-//! A small set of counters named by keys that are only known at run time.
+//! A small set of counters whose keys are only known at run time.
 
 use std::sync::OnceLock;
 
@@ -6,8 +6,7 @@ use super::Counter;
 
 /// Up to `N` counters, each claimed by the first use of its key; further keys share one.
 ///
-/// Keys never leave, so the table is bounded whatever a peer makes us count. One writer, any number
-/// of readers, no lock.
+/// Keys are never removed, so the table is limited whatever peers cause. One writer, any number of readers, no lock.
 #[derive(Debug)]
 pub(super) struct CountByKey<K, const N: usize> {
     slots: [(OnceLock<K>, Counter); N],
@@ -21,7 +20,7 @@ impl<K, const N: usize> Default for CountByKey<K, N> {
 }
 
 impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
-    /// Counts one more `key`. Common keys come early and so are found at once.
+    /// Adds one to the count of `key`. Common keys occur early and so are found at once.
     pub(super) fn count(&self, key: K) {
         let slot = self.slots.iter().find(|(slot_key, _)| *slot_key.get_or_init(|| key) == key);
         slot.map_or(&self.others, |(_, counter)| counter).add(1);
@@ -32,7 +31,7 @@ impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
         self.slots.iter().map_while(|(key, counter)| Some((*key.get()?, counter.get())))
     }
 
-    /// How often a key was counted that found no free slot.
+    /// The count of keys that found no free slot.
     pub(super) fn others(&self) -> u64 {
         self.others.get()
     }

@@ -1,6 +1,7 @@
-//! What tells series about traffic apart, under the label names that Linkerd's dashboards query.
+//! Labels of series about traffic, under the names that Linkerd's dashboards query.
 //!
-//! Peers' own words (authorities, SNI) are no labels: only what configuration names or a certificate proves.
+//! Peers' own texts (authorities, SNI) are never labels, only names from the configuration or from a verified
+//! certificate.
 
 use leno_model::mesh::ClusterKey;
 use leno_model::spiffe::SpiffeId;
@@ -8,16 +9,16 @@ use leno_model::spiffe::SpiffeId;
 /// Label names with their values, in the order in which they are written.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// Which side of the mesh the proxy is to this traffic.
+/// This proxy's side of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From others to the own application.
+    /// From other workloads to the own application.
     Inbound,
-    /// From the own application to others.
+    /// From the own application to other workloads.
     Outbound,
 }
 
-/// Which of its two neighbours the proxy has a connection with.
+/// The neighbour at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// Downstream: it opened the connection.
@@ -26,29 +27,29 @@ pub enum Peer {
     Destination,
 }
 
-/// What traffic is for.
+/// The destination of traffic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// A cluster of the mesh.
     Service(ClusterKey),
     /// A port of the own application.
     Port(u16),
-    /// Nothing that the mesh knows.
+    /// A destination that the mesh does not know.
     Unknown,
     /// A target beyond the limit of series.
     Other,
 }
 
-/// How the peer that is not the own application is authenticated.
+/// How the remote peer, which is not the own application, is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tls {
     /// By mutual TLS, as this workload.
     Mutual(SpiffeId),
     /// By mutual TLS, as a workload beyond the limit of series.
     MutualOther,
-    /// Not at all, but encrypted: a client that showed no certificate.
+    /// Not at all, but encrypted: the client sent no certificate.
     NoCertificate,
-    /// Not by the proxy: the TLS is the applications' own.
+    /// Not by the proxy: the applications use their own TLS.
     Opaque,
     /// Not at all: plaintext.
     None(NoTlsReason),
@@ -65,36 +66,36 @@ pub enum NoTlsReason {
     NoTlsFromRemote,
     /// The destination has no proxy of the mesh.
     NotInMesh,
-    /// The client is a kubelet that probes the application: it has no identity, and its requests are no calls.
+    /// The client is a kubelet that probes the application: it has no identity, and its requests do not count as calls.
     Probe,
 }
 
-/// What tells series about calls apart.
+/// The labels of a series about calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrafficLabels {
-    /// Which side this proxy is.
+    /// This proxy's side.
     pub direction: Direction,
-    /// What the calls are for.
+    /// The destination of the calls.
     pub target: Target,
     /// How the client (inbound) or the server (outbound) is authenticated.
     pub tls: Tls,
 }
 
-/// What tells series about connections apart.
+/// The labels of a series about connections.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionLabels {
-    /// Which of the two connections it is.
+    /// The neighbour.
     pub peer: Peer,
-    /// What it carries; its `tls` is this connection's.
+    /// The traffic on it; its `tls` is that of this connection.
     pub traffic: TrafficLabels,
 }
 
-/// What tells series about policy's decisions apart.
+/// The labels of a series about policy decisions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuthorizationLabels {
-    /// Who asked for what; the direction is inbound.
+    /// The client and its destination; the direction is inbound.
     pub traffic: TrafficLabels,
-    /// What decided; none where that is not told, as of what is allowed.
+    /// The deciding policy; `None` for allowed calls.
     pub policy: Option<DecidedBy>,
 }
 
@@ -110,7 +111,7 @@ pub enum DecidedBy {
 }
 
 impl Direction {
-    /// Its label.
+    /// The value of the label.
     pub fn label(self) -> &'static str {
         match self {
             Self::Inbound => "inbound",
@@ -141,7 +142,7 @@ impl Tls {
         }
     }
 
-    /// The same without a name.
+    /// The same without the workload's name.
     fn without_name(&self) -> Self {
         match self {
             Self::Mutual(_) => Self::MutualOther,
@@ -186,7 +187,7 @@ impl Target {
 }
 
 impl TrafficLabels {
-    /// The labels of the series that is shared by what exceeds a limit: no names, but still whether it was secure.
+    /// The labels of the series for traffic beyond a limit: without names, but with the kind of security.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { direction: self.direction, target: Target::Other, tls: self.tls.without_name() }
     }
@@ -205,7 +206,7 @@ impl TrafficLabels {
 }
 
 impl ConnectionLabels {
-    /// The labels of the series that is shared by what exceeds a limit.
+    /// The labels of the series for traffic beyond a limit.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { peer: self.peer, traffic: self.traffic.beyond_limit() }
     }
@@ -223,12 +224,12 @@ impl ConnectionLabels {
 }
 
 impl AuthorizationLabels {
-    /// The labels of the series that is shared by what exceeds a limit.
+    /// The labels of the series for decisions beyond a limit.
     pub(super) fn beyond_limit(&self) -> Self {
         Self { traffic: self.traffic.beyond_limit(), policy: self.policy.as_ref().map(|_| DecidedBy::Other) }
     }
 
-    /// The labels of decisions. They have no direction, as Linkerd's have none.
+    /// The labels of decisions. As in Linkerd, they have no direction.
     pub(super) fn labels(&self) -> Labels {
         let mut labels = Labels::new();
         self.traffic.push_target_and_tls(&mut labels);

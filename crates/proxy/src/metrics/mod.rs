@@ -1,11 +1,10 @@
-//! What the proxy counts, and how Prometheus reads it.
+//! The proxy's metrics, and their export for Prometheus.
 //!
-//! Every number has exactly one writer: a worker thread, or the control thread. So counting is a
-//! relaxed load and a relaxed store, with no lock and no contended cache line; `export` sums the
-//! workers' numbers when somebody scrapes.
+//! Every number has exactly one writer: a worker thread, or the control thread. So counting is a relaxed load and a
+//! relaxed store, without a lock or a contended cache line. `export` sums the workers' numbers at each scrape.
 //!
-//! Series are looked up by their labels once, when a connection learns who its peer is or a cluster gets
-//! its first call; the handle is kept, so a call pays for no look-up.
+//! Series are looked up by their labels once, when a connection learns its peer's identity or a cluster gets its first
+//! call. The handle is kept, so a call needs no lookup.
 
 mod authorization;
 mod config;

@@ -1,4 +1,4 @@
-//! What the operating system says about this process.
+//! The operating system's metrics of this process.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, fs};
@@ -14,7 +14,7 @@ use super::text::{counter, gauge};
 pub(crate) struct ProcessMetrics {
     /// Processor time used, all threads, user and system.
     pub(crate) cpu_seconds: Option<f64>,
-    /// Memory that is in RAM.
+    /// Resident memory.
     pub(crate) resident_bytes: Option<u64>,
     /// Address space.
     pub(crate) virtual_bytes: Option<u64>,
@@ -38,7 +38,7 @@ impl ProcessMetrics {
             cpu_seconds: cpu_seconds(&stat),
             virtual_bytes: pages(0),
             resident_bytes: pages(1),
-            // The directory is itself open while it is read.
+            // Do not count the directory itself, which is open during the reading.
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1)),
             max_fds: getrlimit(Resource::Nofile).current,
             threads: stat_field(&stat, 20),
@@ -75,7 +75,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// A field of proc_pid_stat(5), numbered from 1 as there. The second, a name that may hold spaces, ends in `)`.
+/// A field of proc_pid_stat(5), numbered from 1 as there. The second, a name that may contain spaces, ends in `)`.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(number - 3)?.parse().ok()

@@ -1,7 +1,6 @@
-//! What is counted about requests and connections that met a route, under the names and labels of Linkerd's outbound
-//! routes.
+//! Counts of requests and connections that matched a route, under the names and labels of Linkerd's outbound routes.
 //!
-//! How many went to each backend, and what became of all of them. How long they took is told by the backend's own series.
+//! They have the number for each backend, and the outcomes. The durations are in the backend's own series.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,48 +15,47 @@ use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count};
 
-/// Most kinds of outcome that are told apart in one series.
+/// Most kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
 
-/// What stands for names beyond the limit of series.
+/// Replaces names beyond the limit of series.
 const OTHER: &str = "other";
 
-/// What tells series about routes apart.
+/// The labels of a series about routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteLabels {
     /// The Service that the route is attached to, and the port.
     pub parent: ClusterKey,
-    /// The route.
     pub route: RouteName,
-    /// The backend that was chosen; none of a request that was answered without one.
+    /// The chosen backend; `None` for a request that was answered without one.
     pub backend: Option<ClusterKey>,
 }
 
-/// One worker's counts of the requests that have the same [`RouteLabels`].
+/// One worker's counts of requests with the same [`RouteLabels`].
 #[derive(Debug, Default)]
 pub struct RouteMetrics {
-    /// Requests that met the route.
+    /// Requests that matched the route.
     pub requests: Counter,
     outcomes: CountByKey<Outcome, OUTCOMES>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Outcome {
-    /// The `:status`; none without a response.
+    /// The `:status`; `None` without a response.
     http_status: Option<u16>,
     /// The `grpc-status`.
     grpc_status: Option<u8>,
-    /// Why there was no response of an endpoint, or no whole one; empty if there was.
+    /// Why there was no complete response of an endpoint; empty if there was one.
     error: &'static str,
 }
 
 /// Counts of requests with the same labels, summed over the workers.
 #[derive(Debug, Default)]
 struct RouteTotals {
-    /// Requests that met the route.
+    /// Requests that matched the route.
     requests: u64,
-    /// What became of them.
+    /// Their outcomes.
     outcomes: BTreeMap<Outcome, u64>,
     /// Outcomes of kinds beyond [`OUTCOMES`].
     other_outcomes: u64,
@@ -70,7 +68,8 @@ pub(super) struct RouteScrape {
 }
 
 impl RouteMetrics {
-    /// Counts what became of a request. `error` names why there is no whole response, and becomes a label.
+    /// Counts the outcome of a request. `error` is the reason for a missing or incomplete response, and becomes a
+    /// label.
     pub fn ended(&self, http_status: Option<u16>, grpc_status: Option<u8>, error: &'static str) {
         self.outcomes.count(Outcome { http_status, grpc_status, error });
     }
@@ -86,14 +85,14 @@ impl RouteMetrics {
 }
 
 impl RouteLabels {
-    /// The labels of the series that is shared by what exceeds a limit.
+    /// The labels of the series for requests beyond a limit.
     pub(super) fn beyond_limit(&self) -> Self {
         let key = || ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 };
         let route = RouteName { kind: self.route.kind, namespace: OTHER.into(), name: OTHER.into() };
         Self { parent: key(), route, backend: self.backend.as_ref().map(|_| key()) }
     }
 
-    /// The labels of requests that met the route.
+    /// The labels of requests that matched the route.
     fn route_labels(&self) -> Labels {
         let mut labels = Labels::new();
         push_service(&mut labels, PARENT, &self.parent);
@@ -104,7 +103,7 @@ impl RouteLabels {
         labels
     }
 
-    /// The labels of requests that went to the backend; none if there is none.
+    /// The labels of requests to the backend; `None` without one.
     fn backend_labels(&self) -> Option<Labels> {
         let mut labels = self.route_labels();
         push_service(&mut labels, BACKEND, self.backend.as_ref()?);
@@ -122,7 +121,6 @@ impl RouteScrape {
         Self { backends }
     }
 
-    /// Writes them.
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let help = "Requests that a route sent to a backend";
         self.encode_requests(counter(encoder, "outbound_http_route_backend_requests", help)?, RouteKind::Http)?;
@@ -172,7 +170,7 @@ impl RouteScrape {
 }
 
 impl Outcome {
-    /// Its labels: an HTTPRoute counts HTTP's statuses, a GRPCRoute gRPC's, and connections have none.
+    /// Its labels: HTTP's status for an HTTPRoute, gRPC's for a GRPCRoute, none for connections.
     fn labels(self, kind: RouteKind) -> Labels {
         let status = match kind {
             RouteKind::Http => {
@@ -185,7 +183,7 @@ impl Outcome {
     }
 }
 
-/// Names of the labels for a Service's group, kind, namespace, name, port and section.
+/// Label names for a Service's group, kind, namespace, name, port and section.
 type ServiceLabels = [&'static str; 6];
 
 const PARENT: ServiceLabels =

@@ -1,17 +1,17 @@
-//! Series by labels that are only known at run time, and how long they are kept.
+//! Series whose labels are only known at run time, and their lifetime.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a series that nobody holds is still exported: a client that returns within this time finds its counts,
-/// so that Prometheus sees them go on.
+/// How long a series without a holder is still exported: a client that returns within this time continues its counts,
+/// so that Prometheus sees no reset.
 const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
-/// Up to a limit of series; the numbers in each are an `M`.
+/// A limited number of series; each has an `M` with its numbers.
 ///
-/// Locked when a connection or a cluster fetches its handle and when somebody scrapes, never for a call.
+/// Locked when a connection or a cluster fetches its handle, and at a scrape, but never for a call.
 #[derive(Debug)]
 pub(super) struct SeriesTable<L, M> {
     limit: usize,
@@ -21,17 +21,17 @@ pub(super) struct SeriesTable<L, M> {
 #[derive(Debug)]
 struct Series<M> {
     metrics: Arc<M>,
-    /// The first scrape at which nobody held it.
+    /// Time of the first scrape without a holder.
     unheld_since: Option<Instant>,
 }
 
 impl<M> Series<M> {
-    /// Whether there is a handle outside the table. Only the table gives handles out, so none can appear unseen.
+    /// Whether a handle exists outside the table. Only the table creates handles, so none can appear unnoticed.
     fn is_held(&self) -> bool {
         Arc::strong_count(&self.metrics) > 1
     }
 
-    /// Whether it is still to be kept after a scrape at `now`.
+    /// Whether to keep it after a scrape at `now`.
     fn stays(&mut self, now: Instant) -> bool {
         if self.is_held() {
             self.unheld_since = None;
@@ -42,15 +42,15 @@ impl<M> Series<M> {
 }
 
 impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
-    /// A table of this many series.
+    /// A table for `limit` series.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, series: Mutex::default() }
     }
 
     /// The series with these labels.
     ///
-    /// What does not fit shares the series that `beyond_limit` names, for which there is always room: so it must map
-    /// all labels onto a few.
+    /// If the table is full, returns the series of `beyond_limit`, for which there is always room. So that function
+    /// must map all labels to a few.
     pub(super) fn get(&self, labels: &L, beyond_limit: impl FnOnce(&L) -> L) -> Arc<M> {
         let mut table = self.lock();
         if let Some(series) = table.get(labels) {
@@ -64,7 +64,7 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
         table.entry(labels).or_insert_with(create).metrics.clone()
     }
 
-    /// Every series, for an export; those that nobody has held for a while are forgotten after it.
+    /// Every series, for an export; drops series that have had no holder for a while.
     pub(super) fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
         let mut table = self.lock();
         let mut taken = Vec::with_capacity(table.len());
@@ -76,7 +76,7 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
         taken
     }
 
-    /// The sum of a number over the series that there are.
+    /// The sum of a number over the current series.
     pub(super) fn sum(&self, number: impl Fn(&L, &M) -> u64) -> u64 {
         self.lock().iter().map(|(labels, series)| number(labels, &series.metrics)).sum()
     }

@@ -1,14 +1,14 @@
-//! What is counted about connections that have the same labels.
+//! Counts of connections with the same labels.
 
 use std::time::Duration;
 
 use super::histogram::{Histogram, HistogramTotals};
 use super::{Counter, Gauge};
 
-/// One worker's counts of the connections that have the same [`ConnectionLabels`](super::ConnectionLabels).
+/// One worker's counts of connections with the same [`ConnectionLabels`](super::ConnectionLabels).
 ///
-/// A connection is counted once its labels are known, after its TLS handshake or the detection of its protocol; the
-/// bytes that it took until then are added then. One that fails before is counted as failed and not here.
+/// A connection is counted once its labels are known, after its TLS handshake or the detection of its protocol; its
+/// bytes until then are added at that time. A connection that fails earlier is counted as failed, and not here.
 #[derive(Debug, Default)]
 pub struct TcpMetrics {
     /// Connections opened so far.
@@ -17,21 +17,21 @@ pub struct TcpMetrics {
     pub open_connections: Gauge,
     /// Connections closed so far.
     pub close_total: Counter,
-    /// Bytes read from the peers, as they are on the wire.
+    /// Bytes read from peers, as on the wire.
     pub read_bytes_total: Counter,
-    /// Bytes written to the peers, as they are on the wire.
+    /// Bytes written to peers, as on the wire.
     pub write_bytes_total: Counter,
     durations: Histogram,
 }
 
 impl TcpMetrics {
-    /// Counts a connection that opened.
+    /// Counts an opened connection.
     pub fn opened(&self) {
         self.open_total.add(1);
         self.open_connections.inc();
     }
 
-    /// Counts a connection that closed after it was open for this long.
+    /// Counts a closed connection, and its duration.
     pub fn closed(&self, open_for: Duration) {
         self.close_total.add(1);
         self.open_connections.dec();

@@ -1,4 +1,4 @@
-//! How single metrics are written.
+//! Writes single metrics.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What is counted about calls that have the same labels.
+//! Counts of calls with the same labels.
 
 use std::time::Duration;
 
@@ -6,12 +6,13 @@ use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::{Counter, Gauge};
 
-/// Most kinds of response that are told apart in one series: all 17 gRPC statuses and some of HTTP's.
+/// Most kinds of response that one series distinguishes: all 17 gRPC statuses and some of HTTP's.
 const RESPONSE_KINDS: usize = 24;
 
-/// One worker's counts of the calls that have the same [`TrafficLabels`](super::TrafficLabels).
+/// One worker's counts of calls with the same [`TrafficLabels`](super::TrafficLabels).
 ///
-/// A call is counted where its labels are known: when it is first sent, or when the proxy answers it itself. Every [`TrafficMetrics::request`] is followed by exactly one [`TrafficMetrics::response`] or
+/// A call is counted once its labels are known: when it is first sent, or when the proxy answers it itself. Every
+/// [`TrafficMetrics::request`] is followed by exactly one [`TrafficMetrics::response`] or
 /// [`TrafficMetrics::no_response`].
 #[derive(Debug, Default)]
 pub struct TrafficMetrics {
@@ -39,7 +40,7 @@ impl TrafficMetrics {
         self.latency.record(latency);
     }
 
-    /// Counts a call that ended with nobody left to answer, because the client cancelled it or went away.
+    /// Counts a call that ended without a response, because the client cancelled it or disconnected.
     #[inline]
     pub fn no_response(&self) {
         self.in_flight.dec();
@@ -57,7 +58,7 @@ impl TrafficMetrics {
     }
 }
 
-/// What tells responses apart.
+/// The properties that distinguish responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ResponseKind {
     /// Whether the call counts as failed.
@@ -73,7 +74,7 @@ pub(super) struct ResponseKind {
 pub(super) struct TrafficTotals {
     /// Calls that began.
     pub(super) requests: u64,
-    /// Calls not ended yet.
+    /// Calls in flight.
     pub(super) in_flight: u64,
     /// Responses of each kind.
     pub(super) responses: std::collections::BTreeMap<ResponseKind, u64>,

@@ -1,4 +1,4 @@
-//! What one worker thread counts.
+//! The metrics of one worker thread.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use super::route::{RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 
-/// Most series of one kind about outbound traffic: what configuration names.
+/// Most series of one kind about outbound traffic, which the configuration names.
 const MAX_OUTBOUND_SERIES: usize = 10_000;
 
-/// Most series of one kind about inbound traffic: clients with an identity, times the ports that they reach. Of all kinds
-/// together they take some 6 MiB of a scrape.
+/// Most series of one kind about inbound traffic: clients with an identity, times the ports that they reach. All kinds
+/// together take some 6 MiB of a scrape.
 const MAX_INBOUND_SERIES: usize = 500;
 
-/// Most kinds of abuse, and most reasons of errors and failures, that are told apart.
+/// Most kinds of abuse, and most reasons of errors and failures, that are distinguished.
 const MAX_REASONS: usize = 96;
 
 /// Counts by a reason that the code names.
@@ -28,27 +28,27 @@ pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX
 /// All numbers of one worker. Only that worker writes them.
 #[derive(Debug)]
 pub struct WorkerMetrics {
-    /// Calls that the client cancelled or left.
+    /// Calls that the client cancelled or abandoned.
     pub cancelled_total: Counter,
     /// Calls that the proxy ended because their deadline passed.
     pub deadline_exceeded_total: Counter,
-    /// Calls sent to another connection, because the first refused them or went away before taking them.
+    /// Calls sent to another connection, because the first one refused them or closed before it accepted them.
     pub resent_total: Counter,
     /// Calls refused because a queue was full.
     pub queue_full_total: Counter,
     /// Calls that had to wait for a connection to their endpoint, or for a stream on one.
     pub waited_total: Counter,
-    /// Calls that wait now; brought up to date ten times a second.
+    /// Calls that wait now; updated ten times a second.
     pub waiting_calls: Gauge,
-    /// Clients that had opened as many streams as they may: they keep further calls to themselves.
+    /// Clients that reached their limit of open streams, and so had to delay further calls.
     pub full_clients_total: Counter,
-    /// Copies of requests that were sent to mirrors.
+    /// Copies of requests sent to mirrors.
     pub mirrored_total: Counter,
-    /// Copies of requests that were given up, or not sent: a limit was reached, or their endpoint had failed.
+    /// Copies of requests that were aborted or not sent: a limit was reached, or their endpoint had failed.
     pub mirrors_dropped_total: Counter,
     /// Lines of the access log that were dropped because its writer did not keep up.
     pub access_log_dropped_total: Counter,
-    /// What peers make the worker hold now, in bytes, as its memory budget counts it.
+    /// Bytes that peers cause the worker to hold now, as its memory budget counts them.
     pub held_bytes: Gauge,
     pub(super) abuse: CountByReason,
     pub(super) proxy_errors: CountBySideAndReason,
@@ -60,7 +60,7 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Numbers for a worker that starts.
+    /// Metrics for a new worker.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             cancelled_total: Counter::default(),
@@ -84,35 +84,35 @@ impl WorkerMetrics {
         })
     }
 
-    /// The numbers of calls with these labels. Fetch them when a connection learns who its peer is, or when a cluster
-    /// gets its first call, and keep them: once nobody has held them for a while they are forgotten.
+    /// The metrics of calls with these labels. Fetch the handle when a connection learns its peer's identity, or when a
+    /// cluster gets its first call, and keep it: a series without a holder is dropped after a while.
     pub fn traffic(&self, labels: &TrafficLabels) -> Arc<TrafficMetrics> {
         self.traffic.of(labels.direction).get(labels, TrafficLabels::beyond_limit)
     }
 
-    /// The numbers of connections with these labels, kept as [`WorkerMetrics::traffic`]'s are.
+    /// The metrics of connections with these labels; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn connections(&self, labels: &ConnectionLabels) -> Arc<TcpMetrics> {
         self.connections.of(labels.traffic.direction).get(labels, ConnectionLabels::beyond_limit)
     }
 
-    /// How many connections to this neighbour are open now.
+    /// Number of open connections to this neighbour.
     pub fn open_connections(&self, direction: Direction, peer: Peer) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
     }
 
-    /// How many connections to this neighbour were opened, in the series that have not been forgotten.
+    /// Number of connections opened to this neighbour, in the series that still exist.
     pub fn opened_connections(&self, direction: Direction, peer: Peer) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
     }
 
-    /// The numbers of policy's decisions with these labels, kept as [`WorkerMetrics::traffic`]'s are.
+    /// The metrics of policy decisions with these labels; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn authorizations(&self, labels: &AuthorizationLabels) -> Arc<AuthorizationMetrics> {
         self.authorizations.get(labels, AuthorizationLabels::beyond_limit)
     }
 
-    /// The numbers of requests that met a route, kept as [`WorkerMetrics::traffic`]'s are.
+    /// The metrics of requests that matched a route; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn route(&self, labels: &RouteLabels) -> Arc<RouteMetrics> {
         self.routes.get(labels, RouteLabels::beyond_limit)
     }
@@ -127,12 +127,12 @@ impl WorkerMetrics {
         self.abuse.counts().filter(|(counted, _)| *counted == kind).map(|(_, count)| count).sum()
     }
 
-    /// Counts an error that the proxy itself answered. `why` is what `leno-proxy-error` says and becomes a label.
+    /// Counts an error response of the proxy itself. `why` is the value of `leno-proxy-error`, and becomes a label.
     pub fn count_proxy_error(&self, direction: Direction, why: &'static str) {
         self.proxy_errors.count((direction, why));
     }
 
-    /// Counts a connection that failed before it carried anything, or that was turned away. `why` becomes a label.
+    /// Counts a connection that failed before it carried anything, or was rejected. `why` becomes a label.
     pub fn count_failed_connection(&self, direction: Direction, why: &'static str) {
         self.failed_connections.count((direction, why));
     }
@@ -158,7 +158,7 @@ impl WorkerMetrics {
     }
 }
 
-/// A table for each side, so that clients from outside cannot take the room of the own application's traffic.
+/// A table for each side, so that outside clients cannot use up the series of the own application's traffic.
 #[derive(Debug)]
 struct BySide<L, M> {
     inbound: SeriesTable<L, M>,

@@ -1,4 +1,4 @@
-//! Clients and servers that do odd things in odd moments, by a seed: whatever they did, nothing is left of it.
+//! Clients and servers with random behaviour, from a seed: afterwards the proxy must hold nothing of it.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const CLIENTS: usize = 150;
 /// Longer than any deadline of a call, shorter than a test waits for anything.
 const DEADLINES: [&str; 4] = ["1n", "1m", "20m", "2S"];
 
-/// What a server says to a request.
+/// A server's random reaction to a request.
 fn reaction(random: &mut Rng, stream: u32) -> Vec<u8> {
     let begun = || headers(stream, &[(":status", "200"), ("content-type", "application/grpc")], false);
     match random.u8(..12) {
@@ -32,20 +32,20 @@ fn reaction(random: &mut Rng, stream: u32) -> Vec<u8> {
     }
 }
 
-/// Answers as it likes until the proxy closes the connection, or it does.
+/// Answers at random until the proxy or the server closes the connection.
 fn serve(mut endpoint: Peer, mut random: Rng) {
     while let Some(frame) = endpoint.frame() {
         if frame.kind != kind::HEADERS || !frame.fields.iter().any(|(name, _)| name == ":path") {
             continue;
         }
-        // The proxy may have closed the connection, and so may we.
+        // The proxy may have closed the connection; the server may close it too.
         if endpoint.socket.write_all(&reaction(&mut random, frame.stream)).is_err() || random.u8(..) == 0 {
             return;
         }
     }
 }
 
-/// Some frames of a client; `open` are the streams that it has not ended.
+/// Some random frames of a client; `open` are the streams that it has not ended.
 fn frames(random: &mut Rng, next_stream: &mut u32, open: &mut Vec<u32>) -> Vec<u8> {
     if open.is_empty() || random.bool() {
         let stream = *next_stream;
@@ -69,7 +69,7 @@ fn frames(random: &mut Rng, next_stream: &mut u32, open: &mut Vec<u32>) -> Vec<u
     }
 }
 
-/// Connects, sends what it likes, and goes.
+/// Connects, sends random frames, and closes.
 fn visit(proxy: &Proxy, random: &mut Rng) {
     let mut client = proxy.connect();
     let (mut next_stream, mut open) = (1, Vec::new());

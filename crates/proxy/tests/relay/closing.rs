@@ -1,4 +1,4 @@
-//! Ends of connections: TCP's, and the proxy's own.
+//! Ends of connections, by TCP and by the proxy.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use leno_proxy::metrics::{Direction, Peer};
 use crate::peer::{answer, call, frame, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
 
-/// A frame of a kind that nobody knows, which is passed over.
+/// A frame of an unknown type, which must be ignored.
 fn unknown_frame() -> Vec<u8> {
     frame(0xbe, 0, 0, &[0; 16_384])
 }

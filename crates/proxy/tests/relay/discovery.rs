@@ -1,4 +1,4 @@
-//! What a call is for is asked when it is first needed; the call waits for the answer.
+//! The proxy asks about a call's destination when it is first needed; the call waits for the answer.
 
 use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
@@ -10,7 +10,7 @@ use crate::proxy::{Proxy, answer_to, eventually};
 
 const CANCEL: u32 = 8;
 
-/// The question that comes next.
+/// The next question.
 fn question(asked: &mut mpsc::Receiver<Subject>) -> Subject {
     let mut next = None;
     eventually("a question", || {
@@ -36,7 +36,7 @@ fn calls_wait_until_the_control_plane_says_what_they_are_for_and_ask_once() {
         endpoint.send(&answer(stream, "echo"));
         assert_eq!(client.expect(kind::HEADERS).field("from"), "echo");
     }
-    // What has been answered is not asked again.
+    // An answered question is not asked again.
     client.send(&call(5));
     endpoint.expect(kind::HEADERS);
     assert!(asked.try_recv().is_err());
@@ -121,7 +121,7 @@ fn who_calls_waits_until_it_is_known_who_may() {
     client.send(&call(1));
     let subject = question(&mut asked);
     proxy.set_mesh(answer_to(&[subject], "echo", &[]));
-    // It goes on to the next step, which knows no port for a connection that was not redirected here.
+    // The call continues with the next step, which has no port for a connection that was not redirected.
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
 }
 
@@ -178,7 +178,7 @@ fn a_call_that_waits_for_a_connection_is_sent_though_its_service_is_forgotten_me
     let mut client = proxy.connect();
     client.send(&call(1));
     let (subject, mut draft) = known_echo(&proxy, &mut asked, &server);
-    // The connection has been accepted by the kernel, and its SETTINGS have not come.
+    // The kernel has accepted the connection, but its SETTINGS have not arrived.
     forget(&proxy, &mut draft, &subject);
     let mut endpoint = server.accept();
     let stream = endpoint.expect(kind::HEADERS).stream;
@@ -214,7 +214,7 @@ fn a_subject_is_in_use_while_a_call_waits_or_is_in_flight_and_was_used_after_tha
     client.send(&call(1));
     let waiting = question(&mut asked);
     assert!(proxy.usage().in_use.contains(&waiting));
-    // The call asks once only; what is known of it comes by another way.
+    // The call asks only once; the answer arrives in another way.
     let mesh = answer_to(&[], "echo", &[server.address()]);
     let cluster = &mesh.clusters()[0];
     let mut draft = Draft::new("default");

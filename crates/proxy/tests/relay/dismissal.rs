@@ -1,4 +1,4 @@
-//! Connections that are ended for what a peer did: what becomes of the calls on them.
+//! Connections that the proxy closes because of a peer's behaviour, and the calls on them.
 
 use leno_http2::frame::kind;
 use leno_proxy::metrics::{Direction, Peer};

@@ -1,4 +1,4 @@
-//! Clients that take more than their share, or that let others wait: what becomes of their calls, and of the others'.
+//! Clients that use more than their share or delay others: the effect on their calls, and on the others'.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use leno_http2::frame::kind;
 use crate::peer::{Server, answer, call, data, headers, open_call};
 use crate::proxy::{CallInFlight, Proxy};
 
-/// A request that is not gRPC's, whose content is still to come.
+/// A request other than gRPC, with content still to come.
 fn open_post(stream: u32) -> Vec<u8> {
     headers(
         stream,
@@ -72,7 +72,8 @@ fn content_of_a_few_bytes_in_many_frames_leaves_in_few() {
 
 #[test]
 fn a_message_of_a_few_bytes_is_not_held_back() {
-    // Nothing is collected of an account that sends little; the sweep that would let it go comes a tenth of a second later.
+    // Nothing is collected for an account that sends little; the sweep that would release it comes a tenth of a second
+    // later.
     let mut call = CallInFlight::start(&open_call(1));
     for _ in 0..10 {
         call.client.send(&data(1, b"x", false));

@@ -6,8 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use crate::peer::PATIENCE;
 use crate::proxy::Proxy;
 
-/// What a client of HTTP/1.1 reads until the end of the connection, where a server answers `response` to the first request.
-/// Returns the request as the server saw it, too.
+/// A client of HTTP/1.1 reads until the end of the connection, while a server answers `response` to the first request.
+/// Returns also the request as the server received it.
 fn exchange(request: &str, response: &str) -> (String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
@@ -29,7 +29,7 @@ fn exchange(request: &str, response: &str) -> (String, String) {
     (String::from_utf8(seen).expect("text"), answer)
 }
 
-/// A request after whose answer the connection ends.
+/// A request whose connection ends after the response.
 const GET: &str = "GET / HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
 
 #[test]
@@ -37,7 +37,7 @@ fn a_malformed_response_is_named_with_its_defect() {
     let two = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi";
     for (response, why) in [
         (two, "two content-length fields"),
-        ("220 mail.example ESMTP\r\n\r\n", "this is no HTTP/1 response"),
+        ("220 mail.example ESMTP\r\n\r\n", "the bytes are not an HTTP/1 response"),
         ("HTTP/1.1 200 OK\nContent-Length: 0\n\n", "a line does not end with CR LF"),
     ] {
         let (_, answer) = exchange(GET, response);

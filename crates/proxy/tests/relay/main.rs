@@ -1,4 +1,4 @@
-//! A worker between clients and servers that are scripted byte by byte: what it does when peers behave oddly.
+//! A worker between clients and servers that are scripted byte by byte: its reaction to unusual peers.
 
 mod answers;
 mod chaos;

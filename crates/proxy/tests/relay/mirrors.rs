@@ -1,4 +1,4 @@
-//! Copies of requests: what a mirror gets, and that it can do no harm.
+//! Copies of requests: what a mirror gets, and that a mirror cannot delay the original.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Mirrored {
         Self { proxy, client, v1 }
     }
 
-    /// How many copies were begun, and how many of them were dropped.
+    /// Number of copies begun, and of copies dropped.
     fn counted(&self) -> (u64, u64) {
         (self.proxy.metrics.mirrored_total.get(), self.proxy.metrics.mirrors_dropped_total.get())
     }
@@ -70,7 +70,7 @@ fn a_mirror_that_reads_nothing_is_given_up_and_the_call_goes_on() {
     let mut mirrored = Mirrored::start(shadow.address(), MIRRORED, &[("max_mirror_bytes_per_call", "20000")]);
     mirrored.client.send(&open_call(1));
     let mut v1 = mirrored.v1.accept();
-    // It has no room for content at all.
+    // The mirror accepts no content at all.
     let mut copy = shadow.accept_silently();
     copy.send(&settings(&[(4, 0)]));
     let request = v1.expect(kind::HEADERS);

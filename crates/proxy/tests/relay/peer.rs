@@ -8,7 +8,7 @@ use leno_http2::FieldSection;
 use leno_http2::frame::{PREFACE, flag, kind};
 use leno_http2::hpack::{DEFAULT_TABLE_SIZE, Decoder};
 
-/// How long a test waits for something that must come, on a machine that may stand still for seconds.
+/// How long a test waits for an expected event, on a machine that may stall for seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +17,12 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
-    /// Of HEADERS.
+    /// Fields of HEADERS.
     pub(crate) fields: Vec<(String, String)>,
 }
 
 impl Frame {
-    /// The value of a field; empty where there is none.
+    /// The value of a field; empty if it is missing.
     pub(crate) fn field(&self, name: &str) -> &str {
         self.fields.iter().find(|(n, _)| n == name).map_or("", |(_, value)| value)
     }
@@ -56,7 +56,7 @@ impl Peer {
         self.socket.write_all(bytes).expect("the proxy reads");
     }
 
-    /// Whether something has come that was not read yet.
+    /// Whether there is unread input.
     pub(crate) fn has_input(&self) -> bool {
         self.socket.set_nonblocking(true).expect("a TCP socket");
         let has_input = self.socket.peek(&mut [0]).is_ok();
@@ -64,7 +64,7 @@ impl Peer {
         has_input
     }
 
-    /// The next frame; none at the end of the connection.
+    /// The next frame; `None` at the end of the connection.
     pub(crate) fn frame(&mut self) -> Option<Frame> {
         let mut header = [0; 9];
         match self.socket.read_exact(&mut header) {
@@ -86,7 +86,7 @@ impl Peer {
         section.iter().map(|line| (text(line.name), text(line.value))).collect()
     }
 
-    /// The next frame of a kind; others are passed over.
+    /// The next frame of a kind; skips others.
     pub(crate) fn expect(&mut self, wanted: u8) -> Frame {
         loop {
             let frame = self.frame().unwrap_or_else(|| panic!("the connection ended before a frame of kind {wanted}"));
@@ -131,7 +131,7 @@ impl Server {
         self.0.local_addr().expect("a bound socket")
     }
 
-    /// The proxy's next connection, if there is one already; nothing was said yet.
+    /// The proxy's next connection, if there is one already; nothing has been sent on it.
     pub(crate) fn accept_now(&self) -> Option<Peer> {
         let (socket, _) = self.0.accept().ok()?;
         socket.set_nonblocking(false).expect("a TCP socket");
@@ -141,7 +141,7 @@ impl Server {
         Some(peer)
     }
 
-    /// The proxy's next connection, before anything was said.
+    /// The proxy's next connection, before anything is sent.
     pub(crate) fn accept_silently(&self) -> Peer {
         let began = Instant::now();
         loop {
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// The proxy's next connection, to which SETTINGS have been sent.
+    /// The proxy's next connection, after sending SETTINGS.
     pub(crate) fn accept(&self) -> Peer {
         let mut peer = self.accept_silently();
         peer.send(&settings(&[]));
@@ -240,12 +240,12 @@ pub(crate) fn open_call(stream: u32) -> Vec<u8> {
     headers(stream, &CALL, false)
 }
 
-/// A call without content and with one field more.
+/// A call without content, with one additional field.
 pub(crate) fn call_with(stream: u32, name: &str, value: &str) -> Vec<u8> {
     headers(stream, &[CALL.as_slice(), &[(name, value)]].concat(), true)
 }
 
-/// A whole trailers-only answer, with `from` to tell whose it is.
+/// A complete trailers-only answer; `from` identifies its server.
 pub(crate) fn answer(stream: u32, from: &str) -> Vec<u8> {
     let fields = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "0"), ("from", from)];
     headers(stream, &fields, true)

@@ -1,4 +1,4 @@
-//! Places for connections: clients that say nothing take them from nobody.
+//! Places for connections: silent clients take them from no other client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,13 +14,13 @@ fn connect_silently(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).expect("the proxy listens")).collect()
 }
 
-/// Whether the proxy has closed a connection on which nothing was said.
+/// Whether the proxy has closed a silent connection.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).expect("a TCP socket");
     !matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// What is answered to an HTTP/1 request.
+/// The answer to an HTTP/1 request.
 fn request(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("the proxy listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
@@ -44,7 +44,7 @@ fn silent_connections_of_others_keep_neither_the_own_application_nor_a_client_th
     endpoint.send(&headers(stream, &[(":status", "200")], true));
     assert_eq!(client.expect(kind::HEADERS).field(":status"), "200");
 
-    // Nothing tells which port it is for, but that is told to a client that was accepted.
+    // The connection has no destination port; the accepted client gets that answer.
     let answer = request(inbound);
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("leno-proxy-error: no-route"), "{answer}");
     let closed = silent.iter().take_while(|stream| is_closed(stream)).count();

@@ -1,4 +1,4 @@
-//! Connections to endpoints: when they are opened, and when they are given up.
+//! Connections to endpoints: when the proxy opens and closes them.
 
 use std::time::{Duration, Instant};
 

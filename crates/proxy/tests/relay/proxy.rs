@@ -1,4 +1,4 @@
-//! One worker as the control thread runs it, and the mesh that it is given.
+//! One worker, run as by the control thread, and its mesh.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,35 +26,35 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A worker that knows the Service `echo` with these endpoints.
+    /// A worker with the Service `echo` and these endpoints.
     pub(crate) fn start(endpoints: &[SocketAddr]) -> Self {
         Self::start_with(endpoints, "", &[])
     }
 
-    /// The same with an annotation of the Service and limits.
+    /// As above, with an annotation of the Service and limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
         Self::start_in(mesh("echo", endpoints, annotation), limits)
     }
 
-    /// A worker that knows a mesh.
+    /// A worker with this mesh.
     pub(crate) fn start_in(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> Self {
         Self::spawn(mesh, None, limits)
     }
 
-    /// A worker that knows nothing, and what it asks.
+    /// A worker without knowledge, and its questions.
     pub(crate) fn start_asking(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         (Self::spawn(Arc::new(Mesh::empty().answering([])), Some(questions), limits), asked)
     }
 
-    /// A worker where others' calls arrive, that knows nothing, and what it asks.
+    /// A worker for inbound calls without knowledge, and its questions.
     pub(crate) fn start_called(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         let mesh = Arc::new(Mesh::empty().answering([]));
         (Self::spawn_at(&[Door::Inbound], mesh, Some(questions), limits), asked)
     }
 
-    /// A worker where both the own application's and others' connections arrive, and the addresses of the two.
+    /// A worker that accepts both the own application's and others' connections, and the addresses of the two.
     pub(crate) fn start_between(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> (Self, SocketAddr, SocketAddr) {
         let proxy = Self::spawn_at(&[Door::Outbound, Door::Inbound], mesh, None, limits);
         let [outbound, inbound] = [0, 1].map(|place| proxy.worker.listening()[place].1);
@@ -111,18 +111,18 @@ impl Proxy {
         self.worker.set_mesh(mesh);
     }
 
-    /// Gives the worker what has changed in a mesh.
+    /// Gives the worker the changes of a mesh.
     pub(crate) fn change_mesh(&self, draft: &mut Draft) {
         let (mesh, changes) = draft.take();
         self.worker.change_mesh(mesh, Arc::new(changes));
     }
 
-    /// What the worker says that calls use.
+    /// The subjects that calls use, as the worker reports.
     pub(crate) fn usage(&self) -> Usage {
         self.worker.usage().blocking_recv().expect("a worker that runs")
     }
 
-    /// What the worker says of the one cluster in use.
+    /// The worker's report about the only cluster in use.
     pub(crate) fn explain(&self) -> ClusterExplanation {
         let mut clusters = self.worker.explain().blocking_recv().expect("a worker that runs");
         assert_eq!(clusters.len(), 1, "clusters in use");
@@ -141,7 +141,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A call that a client has sent, on stream 1, and that the one endpoint of `echo` has received.
+/// A call that a client has sent, on stream 1, and that the only endpoint of `echo` has received.
 pub(crate) struct CallInFlight {
     pub(crate) proxy: Proxy,
     pub(crate) server: Server,
@@ -157,7 +157,7 @@ impl CallInFlight {
         Self::start_with(request, "", &[])
     }
 
-    /// The same with an annotation of the Service and limits.
+    /// As above, with an annotation of the Service and limits.
     pub(crate) fn start_with(request: &[u8], annotation: &str, limits: &[(&str, &str)]) -> Self {
         let server = Server::start();
         let proxy = Proxy::start_with(&[server.address()], annotation, limits);
@@ -174,13 +174,13 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
     mesh_of(&service(name, endpoints, annotation))
 }
 
-/// The same mesh as the answer to some questions.
+/// The same mesh, as the answer to some questions.
 pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
     Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
 }
 
-/// The manifests of a Service with port 80, which waits long for its endpoints' connections, as the machine may stand
-/// still for seconds, unless an annotation says how long.
+/// The manifests of a Service with port 80. Its connect timeout is long, because the machine may stall for seconds,
+/// unless an annotation sets it.
 pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
     let patient = "leno.dev/connect-timeout: 20s";
     let annotation =
@@ -206,7 +206,7 @@ pub(crate) fn mesh_of(manifests: &str) -> Arc<Mesh> {
     Arc::new(owned_mesh(manifests))
 }
 
-/// The mesh that manifests describe in which something refers to what is not there.
+/// The mesh of manifests with references to missing objects.
 pub(crate) fn incomplete_mesh_of(manifests: &str) -> Arc<Mesh> {
     let translation = translated(manifests);
     assert!(!translation.problems.is_empty(), "nothing is missing");
@@ -225,7 +225,7 @@ fn translated(manifests: &str) -> Translation {
     translate(&objects, "default")
 }
 
-/// Waits for something that must come true.
+/// Waits for a condition that must become true.
 pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_true() {

@@ -1,4 +1,4 @@
-//! Routes that are attached to the Service `echo`: which backend a call gets, and what is changed on its way.
+//! Routes of the Service `echo`: the backend of a call, and the changes of its request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use crate::peer::{
 };
 use crate::proxy::{Proxy, incomplete_mesh_of, mesh_of, service};
 
-/// A request of HTTP, not gRPC, to `echo`.
+/// An HTTP request, not gRPC, to `echo`.
 pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "echo.default:80")];
     headers(stream, &fields, true)
 }
 
-/// An HTTPRoute of `echo` with these rules, which are the lines below `rules:`.
+/// An HTTPRoute of `echo` with these rules, the lines below `rules:`.
 pub(crate) fn http_route(rules: &str) -> String {
     let rules: String = rules.lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -189,7 +189,7 @@ fn an_attempt_that_takes_longer_than_its_rule_allows_is_answered_at_once() {
     assert_eq!((late.field("grpc-status"), late.field("leno-proxy-error")), ("4", "backend-timeout"));
     assert!(late.field("grpc-message").contains(&split.v1.address().to_string()), "{late:?}");
 
-    // One that is in time is not cut later.
+    // A call that is in time is not cut later.
     split.client.send(&call(3));
     let request = v1.expect(kind::HEADERS);
     v1.send(&answer(request.stream, "v1"));
@@ -222,7 +222,7 @@ fn a_call_that_is_sent_again_keeps_its_backend() {
     assert!((1..20).contains(&to_v1), "{to_v1} of 20 calls went to v1");
 }
 
-/// Which server gets the next request, and its stream there.
+/// The server that gets the next request, and its stream there.
 fn next_request(servers: &[&Server; 3], peers: &mut [Option<Peer>; 3]) -> (usize, u32) {
     let began = std::time::Instant::now();
     loop {
@@ -246,7 +246,7 @@ fn next_request(servers: &[&Server; 3], peers: &mut [Option<Peer>; 3]) -> (usize
     }
 }
 
-/// Answers all calls that come to a server, until the test is over.
+/// Answers all calls at a server, until the test is over.
 fn keep_answering(server: Server, name: &'static str, over: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {
@@ -274,7 +274,7 @@ fn a_call_that_comes_as_routes_change_is_answered_as_before_or_as_after() {
     let proxy = Proxy::start_in(before.clone(), &[]);
     let mut client = proxy.connect();
     for stream in (1..400).step_by(4) {
-        // A connection is there when the call comes whose route changes.
+        // A connection exists already when the call arrives whose route changes.
         client.send(&call(stream));
         assert_eq!(client.rest_of(stream)[0].field("from"), "direct");
         client.send(&call(stream + 2));

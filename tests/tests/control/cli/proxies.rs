@@ -1,6 +1,6 @@
-//! Looking into proxies through the API server, whose port-forward leads to a node that is a script.
+//! Commands that reach proxies through the API server, whose port-forward leads to a scripted node.
 //!
-//! The proxies are real, and so are the API server and what goes through it.
+//! The proxies, the API server and the forwarded connections are real.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Clean, PATIENCE, leno, leno_well, tool};
 
-/// The node's kubelet, as far as it forwards.
+/// The forwarding part of the node's kubelet.
 const FORWARDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/control/cli/forwarder.py");
 
 /// A program that is killed when dropped.
@@ -27,7 +27,7 @@ impl Running {
         Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// The same, once somebody listens there.
+    /// As above, once it listens on `address`.
     fn listening(command: &mut Command, address: SocketAddr) -> Self {
         let running = Self::start(command.stdout(Stdio::null()));
         wait_for(&format!("{command:?} listens"), PATIENCE, || TcpStream::connect(address).ok());
@@ -43,7 +43,7 @@ impl Drop for Running {
     }
 }
 
-/// A node that forwards, and the program that does.
+/// A node that forwards, and its program.
 fn forwarding_node(cluster: &Cluster) -> Running {
     let pki = cluster.kubeconfig().with_file_name("pki");
     let mut forwarder = Command::new("python3");
@@ -62,7 +62,7 @@ fn forwarding_node(cluster: &Cluster) -> Running {
     running
 }
 
-/// A Service of one endpoint, behind a proxy at `inbound`; nobody but ns/cli-proxies/sa/client may call it.
+/// A Service with one endpoint, behind a proxy at `inbound`; only ns/cli-proxies/sa/client may call it.
 fn manifests(server: SocketAddr, inbound: SocketAddr) -> [String; 2] {
     let (port, inbound) = (server.port(), inbound.port());
     let service = format!(
@@ -87,7 +87,7 @@ endpoints: [{{addresses: [127.0.0.1]}}]
     [service, policy]
 }
 
-/// A Pod of the node that forwards, whose proxy has these ports.
+/// A Pod on the forwarding node, whose proxy has these ports.
 fn meshed_pod(admin: SocketAddr, inbound: SocketAddr) -> String {
     let ports = format!(
         "[{{name: leno-admin, containerPort: {}}}, {{name: leno-inbound, containerPort: {}}}]",
@@ -114,7 +114,7 @@ fn proxies_are_looked_into_through_the_api_server() {
     cluster.namespace("cli-proxies");
     let _node = forwarding_node(&cluster);
 
-    // An authority that the cluster's trust bundle names, a server with its proxy, and a client with its own.
+    // An authority in the cluster's trust bundle, a server with its proxy, and a client with its own proxy.
     let directory = tempfile::TempDir::new().expect("a directory");
     let at = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
     leno_well(&cluster, &["ca", "init", "--out", &at("ca")]);
@@ -170,7 +170,7 @@ fn proxies_are_looked_into_through_the_api_server() {
 
     let metrics = leno_well(&cluster, &[&["diagnostics", "proxy-metrics", "web-1"], &within[..]].concat());
     assert!(metrics.contains("control_identity_cert_expiration_timestamp_seconds"), "{metrics}");
-    // The proxy took the look at its certificate for no failed handshake, about which it would have warned.
+    // The proxy did not count the inspection of its certificate as a failed handshake, which would log a warning.
     let failures = ["tls-cut", "tls-refused", "no-certificate"];
     assert!(!failures.iter().any(|failure| metrics.contains(failure)), "{metrics}");
     let config = leno_well(&cluster, &[&["diagnostics", "config", "web-1"], &within[..]].concat());

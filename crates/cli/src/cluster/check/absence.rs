@@ -1,4 +1,4 @@
-//! Why a Pod that should have a proxy has none, as far as the times of the objects tell.
+//! Why a Pod that should have a proxy has none. The reason is derived from the objects' timestamps.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 
-/// Where the API server notes who wrote the annotation, escaped as a JSON pointer.
+/// Path in managedFields that records the writer of the annotation, escaped as a JSON pointer.
 const MANAGED_FIELD: &str = "/f:metadata/f:annotations/f:leno.dev~1inject";
 
-/// The reason, for people. `injector` is the configuration of the webhook that would have been asked.
+/// The reason as one sentence. `injector` is the configuration of the webhook that the API server would have called.
 pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&MutatingWebhookConfiguration>) -> String {
     let created = pod.metadata.creation_timestamp.as_ref();
     let installed = injector.and_then(|injector| injector.metadata.creation_timestamp.as_ref());
@@ -21,12 +21,15 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
     if created.0 < installed.0 {
         return format!("it was created at {}, before Leno was installed at {}", at(created), at(installed));
     }
-    // The Pod's own annotation was there when it was created, as far as anybody can tell.
+    // Managed fields do not show otherwise: assume that the Pod had its own annotation when it was created.
     let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
     match annotated {
-        // Times are whole seconds.
+        // Timestamps have a resolution of one second, so equal times leave the order open.
         Some(annotated) if created.0 == annotated.0 => {
-            format!("it was created at {}, as its namespace's annotation was written", at(created))
+            format!(
+                "it was created at {}, in the same second in which its namespace's annotation was written",
+                at(created)
+            )
         }
         Some(annotated) if created.0 < annotated.0 => {
             format!(
@@ -42,7 +45,7 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
 /// The webhook's configuration, as `kubectl get` names it.
 const INJECTOR_NAME: &str = leno_install::names::INJECTOR;
 
-/// When the namespace's annotation was written last.
+/// When the namespace's annotation was last written.
 fn annotated(namespace: &Namespace) -> Option<&Time> {
     let entries = namespace.metadata.managed_fields.iter().flatten();
     let wrote_it = |entry: &&ManagedFieldsEntry| {

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::super::fixtures::object;
 use super::*;
 
-/// Minutes after noon of some day.
+/// A time some minutes after noon of a fixed day.
 fn at(minute: u32) -> String {
     format!("2026-01-01T12:{minute:02}:00Z")
 }
@@ -33,7 +33,7 @@ fn a_pod_is_older_than_leno_or_than_the_annotation_or_the_webhook_was_away() {
     );
     assert_eq!(
         reason(5, Some(5), 2),
-        "it was created at 2026-01-01T12:05:00Z, as its namespace's annotation was written"
+        "it was created at 2026-01-01T12:05:00Z, in the same second in which its namespace's annotation was written"
     );
     let away = "the webhook leno-injector did not answer when it was created, at 2026-01-01T12:06:00Z";
     assert_eq!(reason(6, Some(5), 2), away);

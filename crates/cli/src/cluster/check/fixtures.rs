@@ -1,4 +1,4 @@
-//! An installation that is well, for tests that break a part of it.
+//! A healthy installation, for tests that break one part of it.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +25,7 @@ pub(super) fn pod(status: &Value) -> Pod {
     )
 }
 
-/// An authority for 90 days from `now` on, as the Secret has it, and its anchors.
+/// An authority valid for 90 days from `now`, as its Secret stores it, and its anchors.
 pub(super) fn secret(now: SystemTime) -> (Secret, String) {
     let anchor = Authority::create_anchor("cluster.local".parse().expect("a trust domain"), now).expect("an anchor");
     let issuer = anchor.delegate(now, 90 * DAY).expect("an authority");
@@ -34,7 +34,7 @@ pub(super) fn secret(now: SystemTime) -> (Secret, String) {
     (Secret { data: Some(data.into()), ..Secret::default() }, anchor.certificate_pem().to_owned())
 }
 
-/// An installation in which everything is as it should be.
+/// A complete and healthy installation.
 pub(super) fn installed(now: SystemTime) -> Installed {
     let (secret, anchors) = secret(now);
     let bundle = |namespace: &str| {
@@ -79,7 +79,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
     }
 }
 
-/// Those of a name.
+/// The checks of one name.
 pub(super) fn named(list: &Checklist, name: &str) -> Vec<Check> {
     list.checks().iter().filter(|check| check.name == name).cloned().collect()
 }

@@ -1,4 +1,5 @@
-//! Whether nodes can find the images of an installation: a Pod whose image is nowhere waits in ImagePullBackOff.
+//! Whether nodes can find the images of an installation. A Pod whose image no node and no registry has waits in
+//! ImagePullBackOff.
 
 use k8s_openapi::api::core::v1::Node;
 use leno_install::chart::objects;
@@ -6,13 +7,13 @@ use serde_json::Value;
 
 use super::report::Finding;
 
-/// The registry that a node puts before a bare name.
+/// Prefix that a node adds to an image name without a registry.
 const DEFAULT_REGISTRY: &str = "docker.io/library/";
 
-/// A kubelet reports so many images and leaves out the smaller ones (nodeStatusMaxImages).
+/// A kubelet reports at most this many images and omits the smallest (nodeStatusMaxImages).
 const REPORTED_MAX: usize = 50;
 
-/// Which images the Pods of an installation with these values run, each once: the proxy's and the control plane's.
+/// The images of the proxy and of the control plane in an installation with these values, without duplicates.
 pub(super) fn images(values: &Value) -> Vec<String> {
     let objects = objects(values).expect("the values were rendered when they were read");
     let mut images = Vec::new();
@@ -28,7 +29,7 @@ pub(super) fn images(values: &Value) -> Vec<String> {
     images
 }
 
-/// Whether the nodes have these images, or know where to pull them from.
+/// Whether the nodes have these images, or a registry to pull them from.
 pub(super) fn conclude(images: &[String], nodes: &[Node]) -> Finding {
     let list = images.join(" and ");
     if images.iter().all(|image| names_registry(image)) {
@@ -62,7 +63,7 @@ pub(super) fn conclude(images: &[String], nodes: &[Node]) -> Finding {
     )
 }
 
-/// Whether an image names its registry: what stands before the first slash has a dot or a port, or is localhost.
+/// Whether an image name includes a registry: the part before the first slash has a dot or a port, or is localhost.
 fn names_registry(image: &str) -> bool {
     let first = image.split_once('/').map_or("", |(first, _)| first);
     first.contains(['.', ':']) || first == "localhost"
@@ -73,7 +74,7 @@ fn reported(node: &Node) -> impl Iterator<Item = &String> {
     images.flat_map(|image| image.names.iter().flatten())
 }
 
-/// Whether a node reports an image, under its bare name or the one that the container runtime made of it.
+/// Whether a node reports an image, under its bare name or the full name that the container runtime gives it.
 fn has(node: &Node, image: &str) -> bool {
     let full = format!("{DEFAULT_REGISTRY}{image}");
     reported(node).any(|name| name == image || *name == full)

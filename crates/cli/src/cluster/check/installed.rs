@@ -1,4 +1,4 @@
-//! `leno check`: whether what is installed works.
+//! `leno check`: whether the installation works.
 
 use std::time::SystemTime;
 
@@ -25,7 +25,6 @@ const READY: &str = "control plane";
 const INSTALL: &str = "leno install | kubectl apply -f -";
 const UPGRADE: &str = "leno upgrade | kubectl apply -f -";
 
-/// Concludes.
 pub(super) fn conclude(facts: &Installed, now: SystemTime) -> Checklist {
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
@@ -93,7 +92,7 @@ fn established(found: &[Option<CustomResourceDefinition>]) -> Vec<Finding> {
         match conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True") {
             true => Finding::ok(format!("{name} is there")),
             false => Finding::failed(
-                format!("{name} is not served by the API server"),
+                format!("{name} exists, but the API server does not serve it"),
                 format!("kubectl describe crd {name} says why"),
             ),
         }
@@ -117,12 +116,12 @@ fn running(all: &[Pod]) -> Vec<Finding> {
     match (failed.len(), living.len()) {
         (0, count) => vec![Finding::ok(format!("{count} of {count} are ready"))],
         (failing, count) if failing == count => failed,
-        // What is there serves.
+        // Replicas that are ready serve, so the failures of others are warnings.
         _ => failed.into_iter().map(Finding::into_warning).collect(),
     }
 }
 
-/// What to type about a Pod of the control plane that does not run.
+/// The command to run for a Pod of the control plane that does not run.
 fn fix(pod: &str, why: &str) -> String {
     let is = |words: &[&str]| words.iter().any(|word| why.contains(word));
     if is(&["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"]) {
@@ -166,7 +165,7 @@ fn version(deployment: Result<&Option<Deployment>, &ClusterError>) -> Finding {
     }
 }
 
-/// The mistakes that the control plane found in objects; the same in each replica.
+/// Mistakes that the control plane found in objects. Every replica reports the same ones, so one answer suffices.
 fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
     let Some(answer) = answers.first() else { return Vec::new() };
     let body = match &answer.config {
@@ -179,7 +178,8 @@ fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
     };
     let list = |name: &str| config[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let problems = list("problems");
-    // Of Services without endpoints and the like nobody need hear; a policy that selects nothing protects nothing.
+    // Report notices about policies only: a policy that selects nothing protects nothing. Others, such as a Service
+    // without endpoints, are no fault.
     let told = list("notices").iter().filter(|notice| is_of_policy(notice)).map(|notice| {
         let (object, what) =
             (notice["object"].as_str().unwrap_or_default(), notice["what"].as_str().unwrap_or_default());
@@ -201,7 +201,7 @@ fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
     problems.iter().map(finding).chain(told).collect()
 }
 
-/// Whether a notice tells of a policy that does not do what it says.
+/// Whether a notice reports a policy without the intended effect.
 fn is_of_policy(notice: &Value) -> bool {
     let text = |key: &str| notice[key].as_str().unwrap_or_default();
     let tells = ["there is no ", "it cannot be read"].iter().any(|words| text("what").contains(words));

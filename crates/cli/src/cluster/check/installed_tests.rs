@@ -86,7 +86,7 @@ fn definitions_that_are_missing_or_not_served_are_told_apart() {
     let spec =
         json!({"group": "leno.dev", "scope": "Namespaced", "versions": [], "names": {"kind": "A", "plural": "as"}});
     let refused = check(vec![Some(object(json!({"spec": spec})))]);
-    assert_eq!(refused, "authorizationpolicies.leno.dev is not served by the API server");
+    assert_eq!(refused, "authorizationpolicies.leno.dev exists, but the API server does not serve it");
 }
 
 #[test]

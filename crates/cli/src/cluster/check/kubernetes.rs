@@ -1,4 +1,4 @@
-//! What the cluster itself must be.
+//! Requirements for the cluster itself.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion,
@@ -8,22 +8,23 @@ use k8s_openapi::apimachinery::pkg::version::Info;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::ClusterError;
 
-/// The oldest minor version of Kubernetes 1: it has native sidecars, and ValidatingAdmissionPolicies for the guard.
+/// Oldest supported minor version of Kubernetes 1: it has native sidecars, and ValidatingAdmissionPolicies for the
+/// guard.
 const OLDEST_MINOR: u32 = 30;
 
-/// Kubernetes' routes of requests, which are installed apart from it.
+/// Gateway API routes for requests. They are not part of Kubernetes and are installed separately.
 const REQUEST_ROUTES: [&str; 2] = ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
-/// Those of connections, which fewer need.
+/// Gateway API routes for connections, which fewer installations need.
 const CONNECTION_ROUTES: [&str; 2] = ["tlsroutes.gateway.networking.k8s.io", "tcproutes.gateway.networking.k8s.io"];
-/// The version of all of them that is read.
+/// The version of the routes that the control plane reads.
 const ROUTE_VERSION: &str = "v1";
 
-/// Which routes can be written.
+/// The kinds of routes that the cluster accepts.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// Definitions of routes of requests that are not there.
+    /// Missing definitions of routes for requests.
     missing: Vec<&'static str>,
-    /// Definitions that are there, but not in the version that is read.
+    /// Definitions that exist, but without the version that the control plane reads.
     outdated: Vec<&'static str>,
 }
 
@@ -33,7 +34,7 @@ impl Routes {
         REQUEST_ROUTES.into_iter().chain(CONNECTION_ROUTES)
     }
 
-    /// Notes the definition of that name, as the cluster has it.
+    /// Records the definition of this name, or that the cluster has none.
     pub(super) fn note(&mut self, name: &'static str, found: Option<&CustomResourceDefinition>) {
         let is_read = |version: &CustomResourceDefinitionVersion| version.name == ROUTE_VERSION && version.served;
         match found {
@@ -48,7 +49,7 @@ impl Routes {
 pub(super) const API_SERVER: &str = "API server";
 pub(super) const VERSION: &str = "version";
 
-/// Whether there is an API server, and one that is new enough.
+/// Whether the API server answers, and is new enough.
 pub(super) fn conclude(list: &mut Checklist, version: &Result<Info, ClusterError>) {
     list.section("Kubernetes");
     list.check(API_SERVER, &[], || match version {
@@ -62,7 +63,7 @@ pub(super) fn conclude(list: &mut Checklist, version: &Result<Info, ClusterError
 }
 
 fn new_enough(version: &Info) -> Finding {
-    // Some providers write 29+.
+    // Some providers report the minor version as 29+.
     let number = |text: &str| text.trim_end_matches('+').parse::<u32>().ok();
     let shown = &version.git_version;
     match (number(&version.major), number(&version.minor)) {
@@ -74,13 +75,13 @@ fn new_enough(version: &Info) -> Finding {
         ),
         (Some(_), Some(_)) => Finding::ok(shown.clone()),
         _ => Finding::warning(
-            format!("{shown:?} is no version that this understands"),
-            format!("see that it is 1.{OLDEST_MINOR} or newer"),
+            format!("{shown:?} is not a version that this leno can parse"),
+            format!("make sure that it is 1.{OLDEST_MINOR} or newer"),
         ),
     }
 }
 
-/// Whether routes can be written, and count.
+/// Whether the cluster accepts routes in the version that the control plane reads.
 pub(super) fn gateway(list: &mut Checklist, routes: &Result<Routes, ClusterError>) {
     list.section("routes");
     list.check("Gateway API", &[API_SERVER], || match routes {
@@ -97,8 +98,8 @@ pub(super) fn gateway(list: &mut Checklist, routes: &Result<Routes, ClusterError
             }
             findings.extend(outdated.iter().map(|name| {
                 Finding::warning(
-                    format!("{name} has no version {ROUTE_VERSION}: what is written of these routes does nothing"),
-                    "install the Gateway API of version 1.6 or newer; gateway-api.sigs.k8s.io says how",
+                    format!("{name} has no version {ROUTE_VERSION}: the mesh ignores routes of this kind"),
+                    "install Gateway API 1.6 or newer; gateway-api.sigs.k8s.io says how",
                 )
             }));
             if findings.is_empty() {

@@ -41,7 +41,7 @@ fn missing_route_kinds_are_a_warning_that_names_them() {
     assert!(!check.why.contains("tlsroutes"), "{}", check.why);
 }
 
-/// What is said of routes where the definition of each has these versions; those that are served end in `+`.
+/// The checks for definitions with these versions; `+` marks a version that the API server serves.
 fn found(versions: &dyn Fn(&str) -> Option<&'static str>) -> Vec<Check> {
     let mut routes = Routes::default();
     for name in Routes::definitions() {
@@ -68,7 +68,7 @@ fn routes_in_versions_that_are_not_read_are_a_warning_each() {
     for versions in ["v1alpha2+ v1alpha3+", "v1alpha2+ v1"] {
         let whys: Vec<_> = said(Some(versions)).into_iter().map(|check| (check.verdict, check.why)).collect();
         let why = |name| {
-            let what = "has no version v1: what is written of these routes does nothing";
+            let what = "has no version v1: the mesh ignores routes of this kind";
             (Verdict::Warning, format!("{name}.gateway.networking.k8s.io {what}"))
         };
         assert_eq!(whys, [why("tlsroutes"), why("tcproutes")]);

@@ -1,7 +1,8 @@
-//! `leno check`: whether Leno can be installed, is installed well, and whether its proxies work.
+//! `leno check`: whether Leno can be installed, is installed correctly, and whether its proxies work.
 //!
-//! `read` asks the cluster for all that is needed; the others conclude from it, purely: `kubernetes`, `pre`, `images`,
-//! `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`. A [`report::Checklist`] says which checks depend on which.
+//! `read` fetches everything from the cluster. The other modules are pure and draw conclusions from it: `kubernetes`,
+//! `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`. A
+//! [`report::Checklist`] records which checks depend on which.
 
 mod absence;
 mod images;
@@ -34,28 +35,29 @@ use super::progress::sign_of_life;
 use super::table::{Output, has_colours, show};
 use report::Checklist;
 
-/// How long to wait between two looks.
+/// Pause between two rounds of checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Options of `leno check`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Before an installation: whether it would work here, and whether you may
+    /// Before an installation: check whether Leno would work in this cluster, and whether you have the rights to
+    /// install it
     #[arg(long, conflicts_with = "proxy")]
     pre: bool,
     /// With --pre: a value that you will install with, as image.registry=registry.example/mesh; may be repeated
     #[arg(long, value_name = "NAME=VALUE", requires = "pre")]
     set: Vec<String>,
-    /// Look at every proxy too, and at Pods that should have one
+    /// Check every proxy too, and find Pods that should have a proxy but have none
     #[arg(long)]
     proxy: bool,
-    /// With --proxy: the namespace of the Pods to look at; without it, all
+    /// With --proxy: check the Pods of this namespace only; default: all namespaces
     #[arg(long, short, value_name = "NAME", requires = "proxy")]
     namespace: Option<String>,
-    /// Look again until nothing fails, for so long: 90s, 5m
+    /// Repeat the checks until none fails, at most for this time, as 90s or 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
     wait: Option<Duration>,
-    /// How the checks are shown
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
     #[command(flatten)]
@@ -63,14 +65,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Checks; fails if a check does.
+    /// Runs the checks. The exit code is a failure if a check fails.
     pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
         let mut values = default_values(false)?;
         for set in &self.set {
             set_value(&mut values, set)?;
         }
         if !self.set.is_empty() {
-            // Names and values that the chart does not take end here.
+            // Reject names and values that the chart does not accept before anything is read.
             leno_install::chart::objects(&values)?;
         }
         let list = super::block_on(self.check(&values))??;

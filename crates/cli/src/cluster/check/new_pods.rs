@@ -1,4 +1,5 @@
-//! What becomes of Pods that are created now: whether they get their proxies, and if not, what stops them or lets them start in clear.
+//! What happens to new Pods: whether they get a proxy and, if not, whether they are refused or start without
+//! encryption.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
@@ -12,29 +13,30 @@ use super::read::Installed;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::ClusterError;
 
-const RUN_AGAIN: &str = "have the control plane run again, as said below";
+const RUN_AGAIN: &str = "start the control plane again, as described below";
 
-const INSTALL: &str = "leno install | kubectl apply -f - has a control plane again";
+const INSTALL: &str = "leno install | kubectl apply -f - installs a control plane again";
 
 pub(super) const NEW_PODS: &str = "new Pods";
 
-/// Most meshed namespaces that a finding names.
+/// Most meshed namespaces that one finding lists.
 const NAMESPACES_MAX: usize = 5;
 
-/// What there is to give Pods their proxies, or to refuse them.
+/// The objects that inject proxies into Pods, or refuse Pods.
 struct Gates {
-    /// Whether there is a control plane, even if none of its replicas runs.
+    /// Whether the control plane is installed, even if no replica runs.
     is_installed: bool,
     /// Whether a replica of the control plane is available to answer the webhook.
     is_served: bool,
-    /// The injector, and whether the API server refuses Pods while nothing answers it.
+    /// Whether the injector's webhook exists; `true` if the API server refuses Pods while the webhook does not answer.
     injector: Option<bool>,
     has_guard: bool,
-    /// The namespaces that ask for proxies, for people; empty if there is none.
+    /// The annotated namespaces, as text for people; empty if no namespace is annotated.
     meshed: String,
 }
 
-/// Concludes. It depends on the API server alone: what an installation leaves behind works without the rest of it.
+/// Checks the gates. Depends on the API server only, because objects left over from an installation take effect without
+/// the rest of it.
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
     list.check(NEW_PODS, &[API_SERVER], || match gates(facts) {
         Ok(gates) => gates.findings(),
@@ -46,7 +48,7 @@ fn gates(facts: &Installed) -> Result<Gates, &ClusterError> {
     let status = facts.deployment.as_ref()?.as_ref().and_then(|deployment| deployment.status.as_ref());
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
     let injector = facts.injector.as_ref()?.as_ref().map(|injector| {
-        // Fail is the API server's default.
+        // `Fail` is the API server's default.
         injector.webhooks.iter().flatten().any(|webhook| webhook.failure_policy.as_deref() != Some("Ignore"))
     });
     let asks = |namespace: &&Namespace| {

@@ -21,29 +21,27 @@ use super::read;
 use super::report::{Checklist, Finding};
 use crate::cluster::connect::{Cluster, ClusterError};
 
-/// Something that must be created.
+/// A kind of object that the installation creates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Creation {
     group: String,
-    /// In the plural and in lower case, as the API calls it.
+    /// Plural and lower case, as in the API's paths.
     resource: String,
-    /// Nothing where it is in no namespace.
+    /// `None` for cluster-wide kinds.
     namespace: Option<String>,
 }
 
-/// What was read.
 pub(super) struct Facts {
     version: Result<Info, ClusterError>,
-    /// What must be created and may not be, as `clusterroles.rbac.authorization.k8s.io`.
+    /// Objects that the user may not create, as `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
-    /// Webhook configurations of ours and the guard, which refuse Pods without a control plane.
+    /// Left-over webhook configurations and guard of Leno, which refuse Pods while no control plane runs.
     webhooks: Result<Vec<String>, ClusterError>,
     nodes: Result<Vec<Node>, ClusterError>,
     routes: Result<kubernetes::Routes, ClusterError>,
 }
 
-/// Reads it.
 pub(super) async fn read(cluster: &Cluster) -> Facts {
     let (version, forbidden, deployment, webhooks, nodes, routes) = tokio::join!(
         read::version(cluster),
@@ -56,7 +54,7 @@ pub(super) async fn read(cluster: &Cluster) -> Facts {
     Facts { version, forbidden, deployment, webhooks, nodes, routes }
 }
 
-/// Concludes, for an installation with these values.
+/// Checks whether an installation with these values can succeed.
 pub(super) fn conclude(facts: &Facts, values: &Value) -> Checklist {
     let mut list = Checklist::default();
     kubernetes::conclude(&mut list, &facts.version);
@@ -69,7 +67,7 @@ pub(super) fn conclude(facts: &Facts, values: &Value) -> Checklist {
     list.check("installation", &[API_SERVER], || installation(facts));
     list.check("images", &[API_SERVER], || match &facts.nodes {
         Ok(nodes) => images::conclude(&images::images(values), nodes),
-        // Who may not list nodes can install all the same.
+        // A user who may not list nodes can still install.
         Err(error) => Finding::from(error).into_warning(),
     });
     kubernetes::gateway(&mut list, &facts.routes);
@@ -93,11 +91,10 @@ fn installation(facts: &Facts) -> Finding {
     };
     match (deployment, webhooks.as_slice()) {
         (Some(deployment), _) => {
-            let version =
-                deployment.labels().get(VERSION_LABEL).map_or("a version that it does not tell", String::as_str);
+            let version = deployment.labels().get(VERSION_LABEL).map_or("an unknown version", String::as_str);
             Finding::warning(
                 format!("Leno is installed: {version}"),
-                "leno upgrade | kubectl apply -f - to change it, leno check to see how it is",
+                "leno upgrade | kubectl apply -f - to change it, leno check to check it",
             )
         }
         (None, []) => Finding::ok("none is here"),
@@ -108,7 +105,7 @@ fn installation(facts: &Facts) -> Finding {
     }
 }
 
-/// What the chart is made of, each kind once.
+/// The kinds of objects in the chart, without duplicates.
 fn creations() -> BTreeSet<Creation> {
     let values = default_values(true).expect("the chart's tests read its values");
     let objects = objects(&values).expect("the chart's tests render it");
@@ -124,7 +121,7 @@ fn creation(object: &Value) -> Creation {
     }
 }
 
-/// True of all kinds that the chart has.
+/// Holds for every kind in the chart.
 fn plural(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),

@@ -1,4 +1,5 @@
-//! Whether kubelets reach the applications that they probe: a probe that a policy denies ends a healthy application.
+//! Whether kubelets reach the applications that they probe. If a policy denies a probe, the kubelet restarts a healthy
+//! application.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use leno_model::spiffe::{SpiffeId, Workload};
 use super::report::Finding;
 use crate::cluster::pods;
 
-/// Concludes for Pods that have a proxy.
+/// Checks the Pods that have a proxy.
 pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -> Vec<Finding> {
     let mesh = Mesh::new("default", Vec::new(), [], policies.to_vec(), Vec::new());
     let denied: Vec<Finding> = meshed.iter().flat_map(|pod| of_pod(pod, &mesh)).collect();
-    if denied.is_empty() { vec![Finding::ok("no policy denies one")] } else { denied }
+    if denied.is_empty() { vec![Finding::ok("no policy denies a probe")] } else { denied }
 }
 
-/// Each probe of a Pod that its proxy denies.
+/// A finding for each probe of a Pod that its proxy denies.
 fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let Ok(template) = serde_json::to_value(pod) else { return Vec::new() };
     let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -39,17 +40,17 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
             Err(unasked) => Finding::failed(format!("{why}; {unasked}"), "see docs/policy.md, \"Probes\""),
             Ok(_) => {
                 let restart = pods::owner(pod).restart(&pod.namespace().unwrap_or_default());
-                Finding::failed(format!("{why}; its proxy was not told of the probe"), restart)
+                Finding::failed(format!("{why}; its proxy does not know the probe"), restart)
             }
         })
     };
     probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect()
 }
 
-/// Why the policies of a Pod deny a probe from its node.
+/// Why the Pod's policies deny a probe from its node.
 fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
     let namespace = pod.namespace().unwrap_or_default();
-    // In which trust domain does not matter: a kubelet is in none.
+    // Any trust domain will do: a kubelet has no identity.
     let own = SpiffeId {
         trust_domain: "cluster.local".parse().ok()?,
         workload: Workload { namespace: namespace.into(), service_account: pods::service_account(pod).into() },
@@ -62,7 +63,7 @@ fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
         method: method.as_bytes(),
         path: path.as_bytes(),
         upgrade: false,
-        // A kubelet sends content with gRPC only, which is a POST.
+        // A kubelet sends content only with gRPC probes, whose method is POST.
         has_content: *method == "POST",
     });
     match policy.authorize(&caller, request.as_ref()) {

@@ -5,7 +5,7 @@ use super::super::fixtures::object;
 use super::super::report::Checklist;
 use super::*;
 
-/// A Pod of the service account cart whose application is probed so.
+/// A Pod of the service account cart whose application has this probe.
 fn pod(probe: &Value, proxy: &[&str]) -> Pod {
     object(json!({
         "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"leno.dev/injected": "true"}},
@@ -26,7 +26,7 @@ fn policy(networks: &[&str]) -> Arc<AuthorizationPolicy> {
     Arc::new(AuthorizationPolicy { mode: Mode::Enforce, allow, ..policy })
 }
 
-/// Each finding: whether it failed, and why.
+/// Each finding, with its verdict and reason.
 fn checked(pod: &Pod, policies: &[Arc<AuthorizationPolicy>]) -> Vec<String> {
     let mut list = Checklist::default();
     list.check("probes", &[], || findings(&[pod], policies));
@@ -38,7 +38,7 @@ fn http() -> Value {
 }
 
 const DENY: &str = "--default-inbound-policy=deny";
-const FINE: &str = "Ok: no policy denies one";
+const FINE: &str = "Ok: no policy denies a probe";
 
 #[test]
 fn a_probe_that_the_proxy_was_told_of_is_let_in() {
@@ -54,7 +54,7 @@ fn a_probe_that_a_default_or_a_policy_denies_is_told() {
     ] {
         let found = checked(&pod(&http(), proxy), &policies);
         assert!(found.len() == 1 && found[0].starts_with(&format!("{told}{reason}")), "{found:?}");
-        assert!(found[0].ends_with("its proxy was not told of the probe"), "{found:?}");
+        assert!(found[0].ends_with("its proxy does not know the probe"), "{found:?}");
     }
     let https = json!({"httpGet": {"port": 8080, "scheme": "HTTPS"}});
     let found = checked(&pod(&https, &[DENY]), &[]);

@@ -1,4 +1,4 @@
-//! `leno check --proxy`: whether every Pod that should have a proxy has one that works.
+//! `leno check --proxy`: whether every Pod that should have a proxy has one, and whether it works.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,12 +23,13 @@ use crate::cluster::plain::line;
 use crate::cluster::pods;
 use crate::cluster::scrape::Scrape;
 
-/// A proxy renews its certificate when a third of its life, 8 hours, is left.
+/// Least remaining validity, 2 h. A proxy renews its certificate 8 h before it expires, so less means that renewal
+/// fails.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
 
-/// The webhook of the injector, as the API server names it in a refusal.
+/// The injector's webhook, by the name that the API server quotes when it refuses a Pod.
 const WEBHOOK: &str = "inject.leno.dev";
 
 const REFUSED: &str = "refused Pods";
@@ -39,7 +40,6 @@ const BELIEVED: &str = "peers trust them";
 const PROBES: &str = "probes of their applications";
 const PORTS: &str = "ports of policies";
 
-/// Concludes.
 pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Proxies, now: SystemTime) {
     list.section("proxies");
     let pods = proxies.pods.as_ref().map(|pods| pods.iter().filter(|pod| pods::is_alive(pod)).collect::<Vec<_>>());
@@ -77,7 +77,7 @@ fn with_proxy<'a>(pods: &[&'a Pod]) -> Vec<&'a Pod> {
     pods.iter().copied().filter(|pod| pods::is_meshed(pod)).collect()
 }
 
-/// As `shop/web-1`.
+/// Names a Pod as `shop/web-1`.
 fn name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
 }
@@ -86,7 +86,7 @@ fn restart(pod: &Pod) -> String {
     pods::owner(pod).restart(&pod.namespace().unwrap_or_default())
 }
 
-/// Pods that a control plane would inject if they were made now.
+/// Pods that the control plane would inject if they were created now.
 fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed) -> Vec<Finding> {
     let options = Options::default();
     let excluded = excluded(installed);
@@ -105,7 +105,7 @@ fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed)
             }
             Ok(Decision { outcome: Outcome::Skipped(other @ Skipped::OtherMesh(_)), .. }) => Some(Finding::warning(
                 format!("{} has none: {other}", name(pod)),
-                format!("if that is meant, annotate its Pod template with {INJECT}: disabled"),
+                format!("if this is intended, annotate its Pod template with {INJECT}: disabled"),
             )),
             Ok(_) => None,
             Err(mistakes) => {
@@ -122,18 +122,19 @@ fn annotations(object: &impl ResourceExt) -> Map<String, Value> {
     object.annotations().iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 
-/// Annotations of ours that do not exist, and labels that should be annotations.
+/// Leno annotations that do not exist, and labels that should be annotations.
 fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     let of_pod = |pod: &&Pod| {
         let lines: Vec<String> = serde_json::to_value(pod).map(|pod| typos(&pod).collect()).unwrap_or_default();
         let name = name(pod);
-        lines.into_iter().map(move |line| Finding::warning(format!("{name}: {line}"), "mend it in the Pod template"))
+        lines.into_iter().map(move |line| Finding::warning(format!("{name}: {line}"), "correct it in the Pod template"))
     };
     let found: Vec<Finding> = pods.iter().flat_map(of_pod).collect();
-    if found.is_empty() { vec![Finding::ok("those of Pods have no mistake")] } else { found }
+    if found.is_empty() { vec![Finding::ok("the annotations and labels of Pods have no mistake")] } else { found }
 }
 
-/// What to type where a ResourceQuota refuses Pods. A quota for limits wants a limit for each container, those of the proxy included.
+/// The command to run if a ResourceQuota refuses Pods. A quota for limits requires a limit on each container, including
+/// the proxy's.
 fn for_quota(message: &str, namespace: &str) -> String {
     const ANNOTATIONS: [(&str, &str); 4] = [
         ("limits.cpu", "leno.dev/proxy-cpu-limit=1"),
@@ -153,7 +154,7 @@ fn for_quota(message: &str, namespace: &str) -> String {
     }
 }
 
-/// Workloads whose Pods the API server refuses because of the mesh, in namespaces some of which are `meshed`.
+/// Workloads whose Pods the API server refuses because of the mesh. `meshed` lists the namespaces with proxies.
 fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     let finding = |set: &ReplicaSet| {
         let mut conditions = set.status.as_ref()?.conditions.iter().flatten();
@@ -179,7 +180,7 @@ fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
 }
 
-/// The namespaces whose Pods get a proxy, or an identity for gRPC, by an annotation.
+/// The namespaces whose annotation asks for proxies, or for an identity for gRPC.
 fn meshed(installed: &Installed) -> Vec<String> {
     let is_meshed = |namespace: &&Namespace| {
         namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled" || value == "grpc")
@@ -188,7 +189,7 @@ fn meshed(installed: &Installed) -> Vec<String> {
     namespaces.filter(is_meshed).map(ResourceExt::name_any).collect()
 }
 
-/// The namespaces that the injector does not look at.
+/// The namespaces that the injector skips.
 fn excluded(installed: &Installed) -> Vec<String> {
     let injector = installed.injector.as_ref().ok().and_then(Option::as_ref);
     let selectors = |injector: &MutatingWebhookConfiguration| {
@@ -202,7 +203,7 @@ fn excluded(installed: &Installed) -> Vec<String> {
 }
 
 fn ready(pods: &[&Pod]) -> Vec<Finding> {
-    // Of the control plane's own Pods that do not run its section has told.
+    // The control plane's section already reports its own Pods that do not run.
     let is_told = |pod: &Pod| pods::is_control(pod) && pods::why_not_ready(pod).is_some();
     let meshed: Vec<_> = pods.iter().filter(|pod| pods::is_meshed(pod) && !is_told(pod)).collect();
     let finding = |pod: &&&Pod| {
@@ -217,21 +218,24 @@ fn ready(pods: &[&Pod]) -> Vec<Finding> {
     let failed: Vec<Finding> = meshed.iter().filter_map(finding).collect();
     match (failed.is_empty(), meshed.len()) {
         (true, 0) => vec![Finding::ok(
-            "there is none yet; kubectl annotate namespace NAME leno.dev/inject=enabled asks for them",
+            "no Pod has a proxy yet; kubectl annotate namespace NAME leno.dev/inject=enabled asks for proxies",
         )],
         (true, count) => vec![Finding::ok(format!("{count} of {count}"))],
         _ => failed,
     }
 }
 
-/// The version that proxies should have.
+/// The version that proxies should have: the control plane's.
 fn wanted_version(installed: &Installed) -> Option<&String> {
     installed.deployment.as_ref().ok()?.as_ref()?.labels().get(VERSION_LABEL)
 }
 
 fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
     let Some(wanted) = wanted else {
-        return vec![Finding::warning("the control plane does not tell its own", "leno upgrade | kubectl apply -f -")];
+        return vec![Finding::warning(
+            "the version of the control plane is not known",
+            "leno upgrade | kubectl apply -f -",
+        )];
     };
     let finding = |pod: &&&Pod| {
         let version = pods::sidecar_version(pod).unwrap_or("unknown");
@@ -242,7 +246,11 @@ fn versions(pods: &[&Pod], wanted: Option<&String>) -> Vec<Finding> {
     };
     let others: Vec<Finding> =
         pods.iter().filter(|pod| pods::sidecar(pod).is_some()).filter_map(|pod| finding(&pod)).collect();
-    if others.is_empty() { vec![Finding::ok(format!("all have {wanted}, as the control plane"))] } else { others }
+    if others.is_empty() {
+        vec![Finding::ok(format!("all proxies have {wanted}, like the control plane"))]
+    } else {
+        others
+    }
 }
 
 fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
@@ -251,15 +259,15 @@ fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
             Ok(metrics) => metrics,
             Err(error) => return Some(error.into()),
         };
-        let logs = format!("kubectl logs -n {namespace} {pod} -c {PROXY}: it says why it gets no other");
+        let logs = format!("kubectl logs -n {namespace} {pod} -c {PROXY}shows why renewal fails");
         let Some(expires) = Scrape::parse(metrics).time(EXPIRATION) else {
             return Some(Finding::failed(format!("{namespace}/{pod} has no certificate"), logs));
         };
         let told = relative(expires, now);
         match expires.duration_since(now) {
-            Err(_) => Some(Finding::failed(format!("that of {namespace}/{pod} expired {told}"), logs)),
+            Err(_) => Some(Finding::failed(format!("the certificate of {namespace}/{pod} expired {told}"), logs)),
             Ok(left) if left < CERTIFICATE_LEAST => {
-                Some(Finding::warning(format!("that of {namespace}/{pod} expires {told}"), logs))
+                Some(Finding::warning(format!("the certificate of {namespace}/{pod} expires {told}"), logs))
             }
             Ok(_) => None,
         }
@@ -269,8 +277,8 @@ fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok(format!("{count} of {count} are valid for hours"))] } else { found }
 }
 
-/// Whether the trust bundle's anchors vouch for the certificate that each proxy shows: a certificate may be valid for hours and be of an
-/// authority that no peer trusts, as after a new installation.
+/// Whether the trust bundle's anchors verify the certificate that each proxy presents. A certificate may be valid for
+/// hours and yet belong to an authority that no peer trusts, as after a new installation.
 fn believed(shown: &[Shown]) -> Vec<Finding> {
     let finding = |one: &Shown| {
         let Shown { namespace, pod, problem, .. } = one;

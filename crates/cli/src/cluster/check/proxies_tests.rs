@@ -10,7 +10,7 @@ fn now() -> SystemTime {
     UNIX_EPOCH + 20_000 * DAY
 }
 
-/// A Pod of a Deployment in the namespace shop, which is annotated.
+/// A Pod of a Deployment in the namespace shop, which is annotated for injection.
 fn web(name: &str, annotations: &Value, is_meshed: bool, is_ready: bool) -> Pod {
     let image = format!("leno-proxy:{}", env!("CARGO_PKG_VERSION"));
     let proxies = if is_meshed { json!([{"name": "leno-proxy", "image": image}]) } else { json!([]) };
@@ -144,7 +144,7 @@ fn a_quota_that_refuses_pods_is_told_with_the_annotations_to_set() {
     let exceeded =
         "pods \"web-5f-1\" is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: pods=4";
     assert!(with("shop", exceeded).fix.is_some_and(|fix| fix.starts_with("kubectl describe resourcequota -n shop")));
-    // A quota in a namespace without proxies is none of ours.
+    // A quota in a namespace without proxies does not concern the mesh.
     assert_eq!(with("other", exceeded).verdict, Verdict::Ok);
 }
 
@@ -189,11 +189,11 @@ fn a_certificate_that_no_anchor_vouches_for_fails_however_long_it_is_valid() {
     let proxies = Proxies { shown: Ok(vec![believed]), ..of(Vec::new()) };
     let check = checked(&installed(now()), &proxies, BELIEVED).remove(0);
     assert_eq!((check.verdict, check.why.as_str()), (Verdict::Ok, "the trust bundle vouches for 1 of 1"));
-    let proxies = Proxies { shown: Ok(vec![shown("no anchor vouches for it: unknown issuer")]), ..of(Vec::new()) };
+    let proxies = Proxies { shown: Ok(vec![shown("no anchor verifies it: unknown issuer")]), ..of(Vec::new()) };
     let check = checked(&installed(now()), &proxies, BELIEVED).remove(0);
     assert_eq!(
         (check.verdict, check.why.as_str()),
-        (Verdict::Failed, "shop/web-1: no anchor vouches for it: unknown issuer")
+        (Verdict::Failed, "shop/web-1: no anchor verifies it: unknown issuer")
     );
     assert!(check.fix.is_some_and(|fix| fix.starts_with("kubectl delete pod -n shop web-1")));
 }

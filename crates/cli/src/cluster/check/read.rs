@@ -1,4 +1,4 @@
-//! What checks read of the cluster: each thing, or why it could not be read.
+//! The objects that the checks read from the cluster. Each is the object, or the reason why it could not be read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,58 +27,58 @@ use crate::cluster::identity::{self, Shown};
 use crate::cluster::metrics::{self, PodKey};
 use crate::cluster::{pods, policies};
 
-/// The definitions of our own kinds.
+/// The definitions of Leno's own kinds.
 pub(super) const DEFINITIONS: [&str; 1] = ["authorizationpolicies.leno.dev"];
 
 pub(super) type Read<T> = Result<T, ClusterError>;
 
-/// What there is of an installation.
+/// The objects of an installation.
 pub(super) struct Installed {
     pub(super) version: Read<Info>,
     pub(super) namespace: Read<Option<Namespace>>,
     /// In the order of [`DEFINITIONS`].
     pub(super) definitions: Read<Vec<Option<CustomResourceDefinition>>>,
     pub(super) deployment: Read<Option<Deployment>>,
-    /// Those of the control plane.
+    /// Pods of the control plane.
     pub(super) pods: Read<Vec<Pod>>,
     pub(super) issuer: Read<Option<Secret>>,
     pub(super) namespaces: Read<Vec<Namespace>>,
-    /// Those of proxies.
+    /// Pods that have a proxy.
     pub(super) meshed: Read<Vec<Pod>>,
     /// The trust bundles of all namespaces.
     pub(super) bundles: Read<Vec<ConfigMap>>,
     pub(super) injector: Read<Option<MutatingWebhookConfiguration>>,
     pub(super) validator: Read<Option<ValidatingWebhookConfiguration>>,
-    /// What puts the guard in force.
+    /// The binding that puts the guard in force.
     pub(super) guard: Read<Option<ValidatingAdmissionPolicyBinding>>,
-    /// What each ready Pod of the control plane says.
+    /// The answers of the control plane's ready Pods.
     pub(super) answers: Vec<ControlAnswer>,
     pub(super) routes: Read<Routes>,
 }
 
-/// What a Pod of the control plane says.
+/// The answer of one Pod of the control plane.
 pub(super) struct ControlAnswer {
     pub(super) pod: String,
     pub(super) ready: Read<Answer>,
     pub(super) config: Read<Answer>,
 }
 
-/// What there is of proxies.
+/// The objects that concern proxies.
 pub(super) struct Proxies {
-    /// Every Pod, those without a proxy too.
+    /// Every Pod, including those without a proxy.
     pub(super) pods: Read<Vec<Pod>>,
-    /// What makes Pods for Deployments, and says so where it is refused them.
+    /// ReplicaSets create the Pods of Deployments, and their status reports refusals.
     pub(super) replica_sets: Read<Vec<ReplicaSet>>,
-    /// The metrics of each meshed Pod that runs, by namespace and name.
+    /// Metrics of each running meshed Pod, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
-    /// The certificate that the proxy of each of these Pods shows to its peers, and why they do not believe it.
+    /// The certificate that each proxy presents to its peers, and why peers would reject it.
     pub(super) shown: Read<Vec<Shown>>,
     pub(super) services: Read<Vec<Service>>,
-    /// The policies that can be read; of others the control plane tells.
+    /// Valid policies only; the control plane reports the invalid ones.
     pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
 }
 
-/// Reads all of an installation.
+/// Reads an installation.
 pub(super) async fn installed(cluster: &Cluster) -> Installed {
     let control = || cluster.within(CONTROL_NAMESPACE);
     let (version, namespace, definitions, deployment, pods, issuer) = tokio::join!(
@@ -120,7 +120,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
     }
 }
 
-/// Reads what there is of proxies in one namespace, or in all.
+/// Reads what concerns proxies, in one namespace or in all.
 pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxies {
     let (pods, replica_sets): (Read<Vec<Pod>>, Read<Vec<ReplicaSet>>) = tokio::join!(
         cluster.list(cluster.within_or_all(namespace), ""),
@@ -155,7 +155,7 @@ async fn definitions(cluster: &Cluster) -> Read<Vec<Option<CustomResourceDefinit
     Ok(found)
 }
 
-/// Which of Gateway API's routes there are.
+/// Reads which Gateway API routes are installed.
 pub(super) async fn routes(cluster: &Cluster) -> Read<Routes> {
     let mut routes = Routes::default();
     for name in Routes::definitions() {

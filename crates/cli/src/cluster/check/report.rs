@@ -1,4 +1,4 @@
-//! Checks and what came of them.
+//! Checks and their results.
 
 use std::fmt::Write;
 
@@ -7,20 +7,18 @@ use serde::Serialize;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::plain::line;
 
-/// Most findings of one check that are shown.
+/// Most findings that the report shows for one check.
 const FINDINGS_MAX: usize = 20;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// It is as it should be.
     Ok,
-    /// It works, but hardly as it is meant to.
+    /// It works, but not as intended.
     Warning,
-    /// It does not work.
     Failed,
-    /// What it is about cannot be said before something else is mended.
+    /// Not checked, because a check that it depends on failed.
     #[serde(rename = "not run")]
     NotRun,
 }
@@ -31,14 +29,14 @@ pub(crate) struct Check {
     pub(crate) section: &'static str,
     pub(crate) name: &'static str,
     pub(crate) verdict: Verdict,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub(crate) why: String,
-    /// What to type or to do.
+    /// A command to run or an action to take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
 }
 
-/// What a check concludes.
+/// One result of a check, before it has the check's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(super) verdict: Verdict,
@@ -46,7 +44,7 @@ pub(crate) struct Finding {
     pub(super) fix: Option<String>,
 }
 
-/// Checks in the order in which they depend on each other.
+/// Checks, each after those that it depends on.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Checklist {
     #[serde(skip)]
@@ -67,7 +65,7 @@ impl Finding {
         Self { verdict: Verdict::Failed, why: line(&why.into()), fix: Some(line(&fix.into())) }
     }
 
-    /// The same, where others make up for it.
+    /// Downgrades a failure to a warning, for faults that other parts make up for.
     pub(crate) fn into_warning(self) -> Self {
         Self { verdict: Verdict::Warning, ..self }
     }
@@ -92,12 +90,12 @@ impl From<Finding> for Vec<Finding> {
 }
 
 impl Checklist {
-    /// What follows belongs together.
+    /// Starts a section; the checks added next belong to it.
     pub(crate) fn section(&mut self, name: &'static str) {
         self.section = name;
     }
 
-    /// Adds a check, which is not run unless every one in `needs` went well enough.
+    /// Adds a check. It runs only if every check in `needs` passed.
     pub(crate) fn check<F: Into<Vec<Finding>>>(
         &mut self,
         name: &'static str,
@@ -132,7 +130,7 @@ impl Checklist {
         self.checks.iter().find(|check| check.verdict == Verdict::Failed)
     }
 
-    /// For people.
+    /// The report as text for people.
     pub(crate) fn text(&self, has_colours: bool) -> String {
         let mut text = String::new();
         let width = self.checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
@@ -164,7 +162,7 @@ impl Checklist {
 }
 
 impl Verdict {
-    /// Its word, seven letters wide.
+    /// The verdict as a word, padded to seven letters.
     fn word(self, has_colours: bool) -> String {
         let (word, colour) = match self {
             Self::Ok => ("ok", "32"),

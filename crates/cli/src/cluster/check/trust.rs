@@ -1,4 +1,4 @@
-//! Whether identities can be issued and believed: the Secret, its copies, and the webhooks' trust.
+//! Whether the control plane can issue identities that peers trust: the Secret, its copies, and the webhooks' trust.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -14,20 +14,20 @@ use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, same_anchors};
 use crate::cluster::connect::ClusterError;
 
-/// An authority of ours is renewed 30 days before it expires: what is nearer was not.
+/// The control plane renews its own authority 30 days before expiry, so an authority this close to expiry, 7 days, was
+/// not renewed.
 const ISSUER_LEAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// An anchor has to be replaced by hand, which takes time.
+/// An anchor must be replaced by hand, so warn 60 days before it expires.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
 pub(super) const AUTHORITY: &str = "authority";
 
-/// Concludes.
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed, now: SystemTime) {
     list.check(AUTHORITY, &[NAMESPACE], || match &facts.issuer {
         Ok(Some(secret)) => authority(secret, now),
         Ok(None) => vec![Finding::failed(
             format!("there is no Secret {ISSUER}, which the control plane makes once it runs"),
-            format!("see why it does not: kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control"),
+            format!("to see why it does not run: kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control"),
         )],
         Err(error) => vec![error.into()],
     });
@@ -54,9 +54,9 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
     let renew = if is_ours {
         format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control says why it is not renewed")
     } else {
-        format!("have whoever keeps the Secret {ISSUER} renew it: it has no ca.key, so the control plane does not")
+        format!("renew it where it was issued: Secret {ISSUER} has no ca.key, so the control plane cannot renew it")
     };
-    let rotate = "put another anchor beside it in ca.crt; docs/control-plane.md says how";
+    let rotate = "add a second anchor to ca.crt; docs/control-plane.md says how";
     let issuer = issuers.first().map(|issuer| valid("the issuing authority", issuer, ISSUER_LEAST, &renew, now));
     let anchors = anchors.iter().map(|anchor| valid("the anchor", anchor, ANCHOR_LEAST, rotate, now));
     issuer.into_iter().chain(anchors).collect()
@@ -78,7 +78,7 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
     }
 }
 
-/// The namespaces that must have a trust bundle: the control plane's own, and those that have or want proxies.
+/// The namespaces that need a trust bundle: the control plane's own, and those with proxies or the annotation for them.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
     let wants = namespaces.iter().filter(|namespace| {
@@ -138,7 +138,7 @@ fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
     ]
 }
 
-/// `bundles` are the caBundles of the configuration's webhooks, if it is there.
+/// Checks one webhook configuration. `bundles` are the caBundles of its webhooks, if it exists.
 fn webhook(
     kind: &str,
     name: &str,
@@ -153,7 +153,7 @@ fn webhook(
     let logs =
         format!("kubectl logs -n {CONTROL_NAMESPACE} deployment/leno-control: it writes the caBundle once it runs");
     if bundles.iter().any(Option::is_none) {
-        return Finding::failed(format!("{kind} {name} has no caBundle: the API server cannot ask"), logs);
+        return Finding::failed(format!("{kind} {name} has no caBundle: the API server cannot call the webhook"), logs);
     }
     match bundles.iter().flatten().all(|bundle| same_anchors(bundle, anchors)) {
         true => Finding::ok(format!("{name} trusts the control plane")),

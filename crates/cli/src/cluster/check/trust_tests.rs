@@ -34,7 +34,7 @@ fn an_authority_that_somebody_else_keeps_is_theirs_to_renew() {
     let Ok(Some(secret)) = &mut facts.issuer else { panic!("there is one") };
     secret.data.as_mut().expect("data").remove("ca.key");
     let check = checked(&facts, now() + 84 * DAY, AUTHORITY).remove(0);
-    assert!(check.fix.is_some_and(|fix| fix.starts_with("have whoever keeps the Secret")));
+    assert!(check.fix.is_some_and(|fix| fix.starts_with("renew it where it was issued: Secret")));
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Connection {
         Ok(Some(Event::Settings))
     }
 
-    /// Where we announced less than a peer may assume at first, that holds from now on (sections 6.5.3 and 6.9.2).
+    /// Applies announced settings that are smaller than the peer's initial assumptions (sections 6.5.3 and 6.9.2).
     fn on_acknowledgement(&mut self) {
         if std::mem::replace(&mut self.settings_acknowledged, true) {
             return;
@@ -59,13 +59,13 @@ impl Connection {
             stream.receive_target = stream.receive_target.saturating_sub(excess);
             open.push(key);
         }
-        // Credit that was small beside the window may not be small beside the new one.
+        // Credit that was small compared with the old window may not be small compared with the new one.
         for key in open {
             self.announce_credit(key);
         }
     }
 
-    /// A new initial window moves every stream's window, below zero even (section 6.9.2).
+    /// A new initial window adjusts every stream's window, possibly below zero (section 6.9.2).
     fn settings_changed(&mut self, before: PeerSettings) -> Result<(), ConnectionError> {
         if self.peer.header_table_bytes != before.header_table_bytes {
             self.encoder.set_max_table_size(self.peer.header_table_bytes as usize);

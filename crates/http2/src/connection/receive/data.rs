@@ -26,7 +26,7 @@ impl Connection {
         let stream = match self.streams.find(header.stream) {
             Some(key) => Some(key),
             None => {
-                // grpc-java sends the content of a call that was cancelled at once after its reset. It is worth as much as an
+                // grpc-java sends the content of a call that was cancelled at once after its reset. Count it like an
                 // empty frame, of which each stream may have one.
                 if let Absent::Ended = self.absent_stream(header.stream)? {
                     self.floods.count(Flood::EmptyFrames, &self.limits)?;
@@ -51,7 +51,7 @@ impl Connection {
         let error = match stream.receive {
             Half::Closed => Some(ErrorCode::STREAM_CLOSED),
             Half::Headers => Some(ErrorCode::PROTOCOL_ERROR),
-            // An empty frame needs no room, even where the window is negative (section 6.9.1).
+            // An empty frame is allowed even if the window is negative (section 6.9.1).
             Half::Body if stream.receive_window < 0 && header.length > 0 => Some(ErrorCode::FLOW_CONTROL_ERROR),
             Half::Body => None,
         };
@@ -61,7 +61,7 @@ impl Connection {
         if header.has(flag::PADDED) { Ok(None) } else { self.check_content(key, header.length, end_stream) }
     }
 
-    /// A stream error while a DATA frame is being read: what is left of the frame is dropped.
+    /// A stream error within a DATA frame: drop the rest of the frame.
     fn data_error(&mut self, key: StreamKey, code: ErrorCode) -> Received {
         if let Input::Data(data) = &mut self.input {
             data.stream = None;
@@ -69,7 +69,7 @@ impl Connection {
         self.stream_error(key, code)
     }
 
-    /// Content must be as long as content-length says (section 8.1.1).
+    /// Checks the content against content-length (section 8.1.1).
     fn check_content(&mut self, key: StreamKey, length: u32, end_stream: bool) -> Received {
         let Some(stream) = self.streams.get_mut(key) else { return Ok(None) };
         let Some(left) = stream.content_left else { return Ok(None) };
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Hands on what has come of a DATA frame. The flag says whether the frame is complete.
+    /// Passes on the received part of a DATA frame. The flag reports whether the frame is complete.
     pub(super) fn read_data<'a>(
         &mut self,
         mut data: DataFrame,

@@ -1,4 +1,4 @@
-//! HEADERS, CONTINUATION and PRIORITY (RFC 9113 sections 6.2, 6.10, 6.3): field sections and what they begin or end.
+//! HEADERS, CONTINUATION and PRIORITY (RFC 9113 sections 6.2, 6.10, 6.3): field sections, and their effect on streams.
 
 use std::time::Instant;
 
@@ -80,7 +80,7 @@ impl Connection {
         self.on_block(now, &block, &fragments, fields)
     }
 
-    /// A complete header block. It is decoded whatever becomes of it, to keep the dynamic table right (section 4.3).
+    /// Processes a complete header block. It is always decoded, to keep the dynamic table in sync (section 4.3).
     fn on_block(&mut self, now: Instant, block: &OpenBlock, bytes: &[u8], fields: &mut FieldSection) -> Received {
         fields.clear();
         self.decoder.decode(bytes, self.limits.max_header_list_bytes as usize, fields).map_err(
@@ -97,7 +97,8 @@ impl Connection {
             Some(key) => self.on_later_section(key, block.end_stream, fields),
             None if self.role == Role::Server => self.on_request(now, block, fields),
             None => {
-                // A server may answer what we have reset, but not without end: each section is decoded.
+                // A server may answer a stream that we have reset, but the number is limited because each section is
+                // decoded.
                 self.floods.count(Flood::EmptyFrames, &self.limits)?;
                 self.section_of_absent_stream(block.stream)
             }
@@ -147,14 +148,14 @@ impl Connection {
         Stream::new(id, opened_ms, self.peer.initial_window_bytes, receive_window)
     }
 
-    /// Resets a stream that never becomes one of ours.
+    /// Resets a stream before it is registered.
     fn refuse_request(&mut self, id: u32, code: ErrorCode) -> Received {
         self.reset_absent(id, code);
         self.floods.count(Flood::MadeYouReset, &self.limits)?;
         Ok(None)
     }
 
-    /// A section that is not refused by a reset: each is decoded, which costs more than content that is dropped.
+    /// Processes a section that no reset refuses. Its number is limited: decoding it costs more than dropping content.
     fn section_of_absent_stream(&self, id: u32) -> Received {
         match self.absent_stream(id)? {
             Absent::Expected => Ok(None),
@@ -162,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// A response's header section, or the trailers of either side.
+    /// A response's header section, or trailers.
     fn on_later_section(&mut self, key: StreamKey, end_stream: bool, fields: &FieldSection) -> Received {
         self.highest_answered = self.highest_answered.max(key.id);
         let oversize = fields.defects().contains(Defects::OVERSIZE);
@@ -218,9 +219,9 @@ fn response(stream: &mut Stream, end_stream: bool, fields: &FieldSection) -> Res
     if framing.status < 200 {
         return if end_stream { Err("an interim response ends the stream") } else { Ok(Section::Interim) };
     }
-    // These have no content, whatever content-length says (RFC 9110 section 6.4.1).
+    // These responses have no content, whatever content-length says (RFC 9110 section 6.4.1).
     let empty = stream.head || matches!(framing.status, 204 | 304);
-    // A tunnel's is to be ignored (section 9.3.6 there).
+    // A tunnel's content-length must be ignored (section 9.3.6 there).
     let tunnel = stream.connect && framing.status < 300;
     stream.content_left = if empty { Some(0) } else { framing.content_length.filter(|_| !tunnel) };
     if end_stream && stream.content_left.is_some_and(|left| left > 0) {

@@ -7,13 +7,13 @@ use leno_http2::{Connection, Event, FieldSection, Limits, StreamKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 pub(super) trait Owner {
-    /// Does what can be done without waiting; `true` when nothing is left to do.
+    /// Does everything possible without waiting; `true` if nothing is left to do.
     fn act(&mut self, http2: &mut Connection) -> bool;
 
     fn on_event(&mut self, http2: &mut Connection, event: Event<'_>, fields: &FieldSection);
 }
 
-/// Runs until the owner has nothing left to do or the peer closes.
+/// Runs until the owner has finished or the peer closes.
 pub(super) async fn drive(io: DuplexStream, http2: &mut Connection, owner: &mut impl Owner) {
     let (mut from, mut to) = tokio::io::split(io);
     let (mut buffer, mut fields) = (vec![0; 20_000], FieldSection::new());
@@ -39,7 +39,7 @@ pub(super) async fn drive(io: DuplexStream, http2: &mut Connection, owner: &mut 
     }
 }
 
-/// Received content that the far side has not taken yet. Less than the smallest window, or nothing would move.
+/// Received content that is not released yet. Must stay below the smallest window, or the transfer would stall.
 #[derive(Default)]
 pub(super) struct Unreleased(HashMap<StreamKey, usize>);
 

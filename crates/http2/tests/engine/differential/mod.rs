@@ -1,7 +1,7 @@
-//! Random traffic between the engine and the h2 crate, both ways round: what arrives is what was sent.
+//! Random traffic between the engine and the h2 crate, in both roles: the received messages must equal the sent ones.
 //!
-//! Each seed makes settings for both sides, a size for the pipe between them, and calls that some of them break off.
-//! Whole calls must arrive byte for byte; of calls that are broken off, what arrives must be the beginning.
+//! Each seed determines settings for both sides, a size for the pipe between them, and calls, some of which are
+//! aborted. Complete calls must arrive byte for byte; of aborted calls, the received part must be a beginning.
 
 mod driver;
 mod our_client;

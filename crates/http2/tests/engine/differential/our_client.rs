@@ -36,7 +36,7 @@ pub(super) async fn call_all(
 impl Owner for Client {
     fn act(&mut self, http2: &mut Connection) -> bool {
         let calls = Arc::clone(&self.calls);
-        // Before its settings have come, a server may refuse what is over a limit that we do not know.
+        // Before its settings arrive, a server may refuse streams above a limit that we do not know.
         while let Some(call) = calls.get(self.next)
             && http2.is_established()
             && http2.stream_count() < MAX_OPEN
@@ -98,7 +98,7 @@ impl Client {
     }
 }
 
-/// Sends content in random pieces and the trailers; nothing when the header section was all.
+/// Sends content in random pieces, and the trailers; nothing if the message has only a header section.
 pub(super) fn send_message(http2: &mut Connection, rng: &mut fastrand::Rng, stream: StreamKey, message: &Message) {
     let mut rest = &message.body[..];
     while !rest.is_empty() {

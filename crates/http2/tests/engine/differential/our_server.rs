@@ -66,7 +66,7 @@ impl Owner for Server {
 }
 
 impl Server {
-    /// Answers or breaks off when it is time.
+    /// Answers or aborts when it is time.
     fn go_on(&mut self, http2: &mut Connection, stream: StreamKey, call: usize, is_new: bool) {
         let (message, call) = (&self.received[&call], &self.calls[call]);
         if let Ending::ServerResets { after_bytes } = call.ending

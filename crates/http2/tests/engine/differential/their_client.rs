@@ -55,7 +55,7 @@ async fn call(mut client: SendRequest<Bytes>, number: usize, calls: Arc<Vec<Call
     }
 }
 
-/// What arrives of the answer; dropping the rest of it cancels the call.
+/// The received part of the response; dropping the rest of it cancels the call.
 async fn hear(response: ResponseFuture, call: &Call) -> Option<Message> {
     let (parts, body) = response.await.ok()?.into_parts();
     let message = Message { fields: from_map(&parts.headers, &call.response.fields), ..Message::default() };

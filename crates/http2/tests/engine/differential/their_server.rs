@@ -24,7 +24,7 @@ pub(super) async fn serve(io: DuplexStream, mut rng: fastrand::Rng, calls: Arc<V
             Ok((request, respond)) => {
                 tokio::spawn(answer(request, respond, Arc::clone(&calls), Arc::clone(&received)));
             }
-            // The client that has all its answers closes, whatever is still to be said.
+            // A client with all its answers closes, even if the server has more to send.
             Err(error) => return assert!(error.is_io(), "our engine keeps the rules: {error}"),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leno_http2::FieldSection;
 
-/// The field that says which call a request belongs to.
+/// The header field with the number of a request's call.
 pub(super) const CALL: &str = "x-call";
 
 #[derive(Debug)]
@@ -19,17 +19,17 @@ pub(super) struct Call {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ending {
     Whole,
-    /// The client breaks off when it has received so much of the answer.
+    /// The client aborts after this much of the response.
     ClientCancels {
         after_bytes: usize,
     },
-    /// The server breaks off when it has received so much of the request.
+    /// The server aborts after this much of the request.
     ServerResets {
         after_bytes: usize,
     },
 }
 
-/// What was sent, or what of it arrived.
+/// A sent message, or the received part of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) fields: Fields,
@@ -38,11 +38,11 @@ pub(super) struct Message {
     pub(super) complete: bool,
 }
 
-/// Fields ordered by name; those of one name keep their order. The flag: never indexed.
+/// Fields ordered by name; fields with equal names keep their order. The flag: never indexed.
 pub(super) type Fields = Vec<(String, Vec<u8>, bool)>;
 
 impl Message {
-    /// Whether this is as much of `sent` as arrived before somebody broke off.
+    /// Whether this can be the received part of `sent` after an abort.
     pub(super) fn begins(&self, sent: &Self) -> bool {
         self.fields == sent.fields
             && sent.body.starts_with(&self.body)
@@ -51,7 +51,7 @@ impl Message {
     }
 }
 
-/// Some calls of which each header section stays within `max_list_bytes`.
+/// Some calls; each header section is within `max_list_bytes`.
 pub(super) fn calls(rng: &mut fastrand::Rng, max_list_bytes: usize) -> Arc<Vec<Call>> {
     let vocabulary: Vec<_> = (0..12).map(|i| named_field(i, random_value(rng, 40))).collect();
     let message = |rng: &mut fastrand::Rng| Message {
@@ -73,7 +73,7 @@ pub(super) fn calls(rng: &mut fastrand::Rng, max_list_bytes: usize) -> Arc<Vec<C
     Arc::new((0..40).map(|i| call(i, rng)).collect())
 }
 
-/// Fields that return and fields that do not, some of them large, repeated, or not to be indexed.
+/// Repeating and changing fields, some of them large, duplicated, or never indexed.
 fn fields(rng: &mut fastrand::Rng, vocabulary: &[(String, Vec<u8>, bool)], max_list_bytes: usize) -> Fields {
     let mut fields = Fields::new();
     let mut list_bytes = 0;
@@ -92,7 +92,7 @@ fn fields(rng: &mut fastrand::Rng, vocabulary: &[(String, Vec<u8>, bool)], max_l
     fields
 }
 
-/// One field in three is never indexed, always the same ones: what is in h2's table already it takes from there.
+/// One field in three is never indexed, always the same ones: h2 would use an entry that is already in its table.
 fn named_field(number: u8, value: Vec<u8>) -> (String, Vec<u8>, bool) {
     (format!("x-field-{number}"), value, number.is_multiple_of(3))
 }
@@ -108,7 +108,7 @@ fn body(rng: &mut fastrand::Rng) -> Vec<u8> {
     std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
 }
 
-/// Which call a request says it belongs to.
+/// The number of a request's call.
 pub(super) fn call_number(fields: &Fields) -> usize {
     let value = &fields.iter().find(|field| field.0 == CALL).expect("each request has its number").1;
     std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).expect("a number")
@@ -145,7 +145,7 @@ pub(super) fn to_map(fields: &Fields) -> http::HeaderMap {
     map
 }
 
-/// The h2 crate does not tell which fields were never indexed: `sent` does.
+/// The h2 crate does not report which fields were never indexed, so take the flag from `sent`.
 pub(super) fn from_map(map: &http::HeaderMap, sent: &Fields) -> Fields {
     let mut fields: Fields =
         map.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec(), false)).collect();

@@ -9,7 +9,7 @@ use super::super::group::{Group, Load, Results};
 use super::super::spread::Spread;
 use super::super::{verdict, words};
 
-/// The quantiles that a latency curve is drawn over.
+/// The range of quantiles of a latency curve.
 const CURVE: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
 
 pub(super) fn html(results: &Results, scenario: Scenario) -> String {
@@ -25,7 +25,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     };
     html.insert_str(0, &over_loads(results, scenario, main));
     html.push_str(&memory(results, scenario, main));
-    // Bytes have no latency.
+    // Throughput of bytes has no latency.
     let with_curves = if scenario == Scenario::Tcp { Vec::new() } else { results.loads(scenario) };
     let curves: String = with_curves.into_iter().map(|load| curves(results, scenario, load, main)).collect();
     format!(
@@ -34,7 +34,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// A panel for each skew; those of other loads than the `main` one are folded away.
+/// A panel for each skew; the panels of loads other than `main` are collapsed.
 fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> String {
     let panels: String = results
         .skews(scenario)
@@ -71,7 +71,7 @@ fn curve(group: &Group) -> Series {
     line(group.target, &curve.collect::<Vec<_>>())
 }
 
-/// How p99 and calls per second go with what was varied: the skew, or the connections.
+/// p99 and calls per second over the varied parameter: the skew, or the connections.
 fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
     let by_connections = scenario == Scenario::Connections;
     if !by_connections && results.skews(scenario).len() < 2 {
@@ -111,7 +111,7 @@ fn line(target: TargetKind, spreads: &[(f64, Spread)]) -> Series {
     Series { name: target.name().to_owned(), points, band, style: words::style(target) }
 }
 
-/// The part of the calls that went where they should not, at each skew.
+/// The fraction of calls at the faulty backend, for each skew.
 fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
     let pod = words::pod(scenario);
     let mut html = String::new();
@@ -137,7 +137,7 @@ fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
     html
 }
 
-/// Seconds until the backend had its fair share again.
+/// Seconds until the backend has its fair share again.
 fn recovery(results: &Results, main: Load) -> String {
     let scenario = Scenario::Recover;
     let mut html = String::new();
@@ -157,7 +157,7 @@ fn recovery(results: &Results, main: Load) -> String {
     html
 }
 
-/// What bytes or handshakes cost, and how many there were.
+/// Cost and number of bytes or handshakes.
 fn costs(results: &Results, scenario: Scenario, main: Load) -> String {
     let shown: &[(&str, &str, Figure)] = if scenario == Scenario::Tcp {
         &[

@@ -1,6 +1,6 @@
-//! `report.html`: one page that needs nothing else, neither a network nor scripts.
+//! `report.html`: one self-contained page, without network resources or scripts.
 //!
-//! Its markup is well-formed XML after the doctype, and all text from outside goes through [`escape`].
+//! Its markup after the doctype is well-formed XML, and all external text passes through [`escape`].
 
 mod charts;
 mod scorecard;
@@ -57,7 +57,7 @@ fn cannot_tell(results: &Results) -> String {
     format!("<section>\n<h2>What this cannot tell</h2>\n<ul class=\"prose\">\n{items}</ul>\n</section>\n")
 }
 
-/// Machine, versions, and the command that repeats it.
+/// Machine, versions, and the command to repeat the experiment.
 fn about(results: &Results) -> String {
     let experiment = results.experiment;
     let machine = &experiment.machine;

@@ -1,4 +1,4 @@
-//! The scorecard: what a person should see first. A row for each target, a figure and a bar in each cell.
+//! The scorecard, which a reader should see first. Each target has a row; each cell has a figure and a bar.
 
 use crate::chart::number::{NONE, significant};
 use crate::chart::text::escape;
@@ -10,12 +10,12 @@ use super::super::ratio::ratio;
 use super::super::verdict::{self, Certainty};
 use super::super::words;
 
-/// A figure with its unit, words on it, and its size for the bar.
+/// A figure with its unit, its explanation, and the size of its bar.
 #[derive(Debug, Clone, Default)]
 struct Cell {
     figure: String,
     detail: String,
-    /// None has no bar. An infinite one fills it.
+    /// `None` draws no bar. An infinite size fills the cell.
     size: Option<f64>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         _ => vec![verdict::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
     };
     let mut rows: Vec<Vec<Cell>> = targets.iter().map(|&target| cells(results, scenario, load, target)).collect();
-    // Not all scenarios can show it.
+    // Not every scenario can determine it.
     if targets.iter().any(|&target| verdict::is_request_level(results, target).is_some()) {
         names.insert(0, "request-level?");
         rows.iter_mut().zip(&targets).for_each(|(row, &target)| row.insert(0, request_level(results, target)));
@@ -62,7 +62,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// What the columns mean.
+/// Explanations of the columns.
 fn notes(scenario: Scenario) -> String {
     match scenario {
         Scenario::SlowPod => format!(
@@ -121,7 +121,7 @@ fn request_level(results: &Results, target: TargetKind) -> Cell {
     }
 }
 
-/// Calls per second while all is well, and what is left of them where it is worst.
+/// Calls per second without a fault, and the fraction that remains in the worst case.
 fn throughput<'a>(results: &Results, calmest: &Group, others: impl Iterator<Item = &'a Group<'a>>) -> Cell {
     let Some(spread) = calmest.spread(figures::rps) else {
         return Cell::none();
@@ -129,7 +129,7 @@ fn throughput<'a>(results: &Results, calmest: &Group, others: impl Iterator<Item
     let by_luck = verdict::is_request_level(results, calmest.target) == Some(false);
     let beside = |group: &Group| {
         let left = match by_luck {
-            // The median would only say that most connections are lucky.
+            // The median would hide the unlucky connections, since most are lucky.
             true => group.spread(figures::rps)?.min / spread.median,
             false => ratio(group, results.healthy(group)?, figures::rps)?.value,
         };
@@ -161,7 +161,7 @@ impl Cell {
         Self { figure, detail, size: Some(spread.median) }
     }
 
-    /// Its bar is as long as its part of `most`.
+    /// The bar's length is its fraction of `most`.
     fn html(&self, name: &str, most: f64) -> String {
         let bar = self.size.filter(|_| most > 0.0).map(|size| {
             let percent = (size / most * 100.0).clamp(1.0, 100.0);

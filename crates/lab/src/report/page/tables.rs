@@ -8,7 +8,7 @@ use super::super::group::Results;
 use super::super::judge::Verdict;
 use super::super::{figures, summary, table, words};
 
-/// What Leno is to reach; nothing when it was not measured.
+/// Leno's goals; empty if Leno was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
     let goals = goals::goals(results, scenario);
     if goals.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// Everything, to look up.
+/// All figures, for reference.
 pub(super) fn full(results: &Results, scenario: Scenario) -> String {
     let table = table::table(results, scenario);
     let width = table.columns.len();

@@ -1,7 +1,7 @@
-//! Power of two choices on calls in flight, as Envoy's `LEAST_REQUEST` with its default choice count and
-//! equal weights: two servers are drawn, with replacement, and the one with fewer calls in flight wins.
+//! Power of two choices on calls in flight, as in Envoy's `LEAST_REQUEST` with its default choice count and equal
+//! weights: two servers are drawn, with replacement, and the one with fewer calls in flight wins.
 //!
-//! Left out: outlier detection, which is not on by default, and slow start.
+//! Omitted: outlier detection, which is off by default, and slow start.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Balance for LeastRequest {
         Ticket::to(server)
     }
 
-    /// A request is active until its response has ended.
+    /// A request stays active until its response has ended.
     fn answered(&mut self, _now: Instant, _ticket: &mut Ticket, _latency: Duration) {}
 
     fn finish(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {

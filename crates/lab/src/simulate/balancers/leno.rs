@@ -1,4 +1,4 @@
-//! Leno's balancer as the proxy runs it, with servers for addresses.
+//! Leno's balancer as in the proxy, with servers in place of addresses.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
-//! The balancers that are compared, behind one trait.
+//! The balancers in comparison, behind one trait.
 //!
-//! Leno's own come from the proxy's code unchanged. The others are written here from what their
-//! authors published, to be compared with; each file says what it leaves out.
+//! Leno's own balancers are the proxy's code, unchanged. The others are reimplemented from their authors' publications;
+//! each file lists its simplifications.
 
 mod least_request;
 mod leno;
@@ -14,40 +14,40 @@ use std::time::{Duration, Instant};
 
 use leno_model::balance::{Outcome, Pick, Policy};
 
-/// One client's choice among servers, which are numbered from 0.
+/// One client's balancer for servers, which are numbered from 0.
 pub(super) trait Balance: Send {
     /// Makes `servers` the endpoints, ascending.
     fn set_endpoints(&mut self, now: Instant, servers: &[usize]);
 
-    /// Chooses a server for a call of the method of that number.
+    /// Chooses a server for a call of the method with this number.
     fn pick(&mut self, now: Instant, method: u32) -> Ticket;
 
-    /// Tells that a stream's first answer came, while it goes on.
+    /// Reports a stream's first answer, while the stream continues.
     fn answered(&mut self, now: Instant, ticket: &mut Ticket, latency: Duration);
 
     /// Ends a call.
     fn finish(&mut self, now: Instant, ticket: Ticket, outcome: Outcome);
 
-    /// A server to send a probe to, asked for after each pick until there is none.
+    /// The next server to probe; called after each pick until it returns `None`.
     fn probe(&mut self) -> Option<usize> {
         None
     }
 
-    /// A probe was answered.
+    /// Reports the answer to a probe.
     fn probed(&mut self, _now: Instant, _server: usize, _report: Report) {}
 
-    /// What it thinks of a server, in its own words; empty if it has no such words.
+    /// The balancer's own word for a server's state; empty if it has none.
     fn state(&self, _now: Instant, _server: usize) -> &'static str {
         ""
     }
 }
 
-/// A call on its way.
+/// A call in flight.
 pub(super) struct Ticket {
     pub(super) server: usize,
-    /// Leno's own handle of it.
+    /// Leno's own handle of the call.
     pick: Option<Pick>,
-    /// Whether a balancer that counts calls until their first answer still counts it.
+    /// Whether the call still counts as in flight, for a balancer that counts calls until their first answer.
     counted: bool,
 }
 
@@ -57,12 +57,12 @@ impl Ticket {
     }
 }
 
-/// What a server says of itself when probed.
+/// A server's answer to a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Report {
-    /// Calls of all clients that it has not finished.
+    /// Unfinished calls of all clients.
     pub(super) in_flight: u32,
-    /// The median of recent latencies with about as many calls in flight; none without recent answers.
+    /// Median of recent latencies with a similar number of calls in flight; `None` without recent answers.
     pub(super) latency_ms: Option<f64>,
 }
 
@@ -71,18 +71,18 @@ pub(super) struct Report {
 pub enum Kind {
     /// One of Leno's policies.
     Leno(Policy),
-    /// Power of two choices on peak EWMA latency, as Linkerd.
+    /// Power of two choices on peak EWMA latency, as in Linkerd.
     PeakEwma,
-    /// Power of two choices on calls in flight, as Envoy.
+    /// Power of two choices on calls in flight, as in Envoy.
     TwoLeastRequest,
-    /// Hot and cold servers, found by probing.
+    /// Hot and cold servers, determined by probes.
     Prequal,
 }
 
 impl Kind {
-    /// What this is all about.
+    /// Leno's default balancer, the subject of the comparison.
     pub const OURS: Self = Self::Leno(Policy::Latency);
-    /// Every balancer, ours first.
+    /// Every balancer, Leno's default first.
     pub const ALL: [Self; 7] = [
         Self::OURS,
         Self::PeakEwma,
@@ -92,7 +92,7 @@ impl Kind {
         Self::Leno(Policy::RoundRobin),
         Self::Leno(Policy::Random),
     ];
-    /// Those that are compared when nothing else is asked for.
+    /// The balancers in a comparison by default.
     pub const COMPARED: [Self; 5] =
         [Self::OURS, Self::PeakEwma, Self::TwoLeastRequest, Self::Prequal, Self::Leno(Policy::RoundRobin)];
 

@@ -1,11 +1,11 @@
-//! Power of two choices on peak EWMA, as Linkerd's proxy has it (tower's `PeakEwma` and its `p2c`).
+//! Power of two choices on peak EWMA, as in Linkerd's proxy (tower's `PeakEwma` and its `p2c`).
 //!
-//! Two different servers are drawn; the lower cost wins, which is the estimate times the calls in
-//! flight plus one. The estimate jumps to any latency above it and else moves toward what it sees, with a
-//! time constant of 10 s; every look at it moves it toward 0. It starts at 30 ms. A failure counts as any
-//! answer, and a stream counts until its first answer, as Linkerd does by default.
+//! Two different servers are drawn; the lower cost wins. The cost is the estimate times the calls in flight plus one.
+//! The estimate jumps to any latency above it, and otherwise approaches the observed latencies with a time constant of
+//! 10 s; it also decays toward 0 whenever it is read. It starts at 30 ms. A failure counts like any answer, and a
+//! stream counts until its first answer, as in Linkerd by default.
 //!
-//! Left out: failure accrual (circuit breaking), which is not on by default.
+//! Omitted: failure accrual (circuit breaking), which is off by default.
 
 use std::time::{Duration, Instant};
 

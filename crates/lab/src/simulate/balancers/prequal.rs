@@ -1,15 +1,15 @@
-//! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), made simple.
+//! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), simplified.
 //!
-//! After each pick three servers are probed at random. Answers go to a pool of at most 16, one for each
-//! server, which forgets them after a second, after a number of uses, and one for each pick: the oldest
-//! and the worst by turns. A server is hot when its calls in flight exceed the 84th percentile
-//! of recent answers. A pick takes the cold server of the lowest latency, or when all are hot the one with
-//! the fewest calls in flight; with fewer than two answers in the pool, any server.
+//! After each pick, three servers chosen at random are probed. Answers enter a pool of at most 16, one for each server.
+//! The pool drops an answer after a second and after a number of uses, and drops one at each pick: the oldest and the
+//! worst by turns. A server is hot if its calls in flight exceed the 84th percentile of recent answers. A pick takes
+//! the cold server with the lowest latency or, if all are hot, the one with the fewest calls in flight; with fewer than
+//! two answers in the pool, any server.
 //!
-//! A server tells a probe its calls in flight, and the median latency of calls that found about as many:
-//! here nine of the last 32 within five seconds that found as many within a quarter, or of all 32 if none
-//! did; 0 without any. Made simple besides: probes always arrive, after 0.2 ms, and only follow calls; errors
-//! are not counted against a server.
+//! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number.
+//! Here these are the latest nine of the last 32 within five seconds that found a number within a quarter of it, or all
+//! 32 if there are none; 0 without any calls. Further simplifications: probes always arrive, after 0.2 ms, and only
+//! follow calls; errors do not count against a server.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ const POOL_MAX: usize = 16;
 const PROBE_AGE_MAX: Duration = Duration::from_secs(1);
 /// The quantile of calls in flight above which a server is hot: 2^-0.25.
 const HOT_QUANTILE: f64 = 0.84;
-/// Answers of which that quantile is taken.
+/// Number of answers from which this quantile is computed.
 const RECENT_ANSWERS: usize = 128;
 
 pub(super) struct Prequal {
@@ -59,8 +59,8 @@ impl Prequal {
         }
     }
 
-    /// How often one answer may be used, so that the pool neither dries up nor grows stale. Where it can
-    /// hold an answer of every server, probes replace one another and need no such bound.
+    /// How often one answer may be used, so that the pool neither runs empty nor grows stale. If the pool can hold an
+    /// answer of every server, new probes replace old ones and no such limit is needed.
     fn uses(&self) -> u32 {
         let new_part = 1.0 - POOL_MAX as f64 / self.servers.len() as f64;
         let net_probes = new_part * PROBES_PER_PICK as f64 - 1.0;
@@ -90,7 +90,7 @@ impl Prequal {
     fn remove_one(&mut self) {
         self.worst_goes_next = !self.worst_goes_next;
         let index = if self.worst_goes_next { self.worst() } else { Some(0) };
-        // Two must stay, or the next pick would be blind.
+        // Keep two answers, because the next pick would otherwise have no basis.
         if let Some(index) = index.filter(|_| self.pool.len() > 2) {
             self.pool.remove(index);
         }

@@ -1,4 +1,4 @@
-//! All endpoints are equal, and so should their shares be: largest over smallest at most 1.1 over 100,000
+//! All endpoints are equal, and their shares should be too: the largest is at most 1.1 times the smallest over 100,000
 //! calls.
 
 use super::Scenario;
@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     cases.iter().zip(&trials).map(|(case, trial)| row(case, trial)).collect()
 }
 
-/// From the first call on: there is nothing to learn.
+/// Measures from the first call on: there is nothing to learn.
 fn measure(case: &Case, seed: u64) -> Trial {
     let setup = case.setting.setup(case.balancer, seed);
     let calls_per_s = match setup.load {

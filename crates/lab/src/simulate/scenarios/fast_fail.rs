@@ -1,4 +1,4 @@
-//! Endpoints that fail at once, and so have the fewest calls in flight and the shortest latencies.
+//! Endpoints that fail at once, and therefore have the fewest calls in flight and the shortest latencies.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -8,19 +8,19 @@ use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-/// Counted from the moment at which they begin to fail, so that finding out is part of it.
+/// Counted from the moment at which they begin to fail, so that detection is included.
 const COUNTED_S: f64 = 10.0;
 
-/// What fails.
+/// The failing endpoints.
 #[derive(Clone, Copy)]
 struct Failing {
     endpoints: usize,
-    /// Of their calls, 0 to 1.
+    /// Fraction of their calls that fail, 0 to 1.
     part: f64,
     pushback_ms: Option<f64>,
 }
 
-/// A closed loop of few, for a failing call ends at once and the next begins.
+/// The closed loop is small, because a failing call ends at once and triggers the next.
 const LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 50 }, LoadSpec::Share { percent: 60.0 }];
 
 const FAILING: [Failing; 4] = [

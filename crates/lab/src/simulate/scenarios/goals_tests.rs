@@ -1,4 +1,5 @@
-//! What Leno's balancer promises, scenario by scenario, with one seed and loads that a debug build can bear.
+//! The promises of Leno's balancer, scenario by scenario, with one seed and loads that are small enough for a debug
+//! build.
 
 use clap::Parser;
 
@@ -11,7 +12,7 @@ struct Arguments {
     options: Options,
 }
 
-/// Runs what the command line says, for Leno alone, and lists the goals that it misses.
+/// Runs a command line for Leno alone, and lists the goals that it misses.
 fn missed(line: &str) -> Vec<String> {
     let alone = ["simulate", "--balancers", Kind::OURS.name(), "--seeds", "1"];
     let options = Arguments::parse_from(alone.into_iter().chain(line.split_whitespace())).options;

@@ -1,5 +1,5 @@
-//! A hundred proxies share a hundred endpoints, and none sees what the others send: they must not all
-//! run to the same endpoint, neither when all are well nor to one that is slow or has just recovered.
+//! A hundred proxies share a hundred endpoints without knowledge of each other's calls. They must not all choose the
+//! same endpoint, neither when all are healthy nor when one is slow or has just recovered.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Trial};
@@ -15,10 +15,10 @@ const ENDPOINTS: usize = 100;
 const PROXIES: usize = 100;
 const SLOW_ONE: usize = 50;
 const SKEW_MS: f64 = 200.0;
-/// Of what all endpoints can do.
+/// Fraction of all endpoints' capacity.
 const LOAD: f64 = 0.6;
 
-/// What an endpoint is, and so how often each proxy calls.
+/// The size of an endpoint, which determines how often each proxy calls.
 #[derive(Clone, Copy, PartialEq)]
 struct Size {
     workers: usize,
@@ -109,13 +109,13 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     }
     if case.slow {
         let peak = trial.value("after it, peak x fair").unwrap_or(f64::INFINITY);
-        // Where a fair share is less than what noticing a recovery takes, keeping away saves nothing.
+        // If a fair share is smaller than the calls needed to notice a recovery, avoiding the endpoint saves nothing.
         let probed = PROXIES as f64 / (calls_per_s(case.size) * RECOVERY_GOAL_S);
         let fair_share = 1.0 / ENDPOINTS as f64;
         let most = (1.1 * probed.min(fair_share)).max(0.005);
         return row.goal("share", share <= most).goal("flood", peak <= 2.0);
     }
-    // What two choices make of calls in flight does not herd.
+    // Two choices on calls in flight do not herd.
     let calm = p99_of(Case { balancer: Kind::TwoLeastRequest, ..*case });
     match calm {
         Some(calm_ms) => row.goal("p99", trial.p99_ms() <= 1.10 * calm_ms),

@@ -1,9 +1,9 @@
-//! Few calls, one endpoint slow: what probing costs, and what it must cost.
+//! Few calls, one slow endpoint: the cost of probing, and its theoretical minimum.
 //!
-//! Whoever promises to notice a recovery within T seconds without sending calls twice must send the slow
-//! endpoint a call every T seconds. At R calls/s that is the part f = 1/(R T) of the calls, and the
-//! latency that 99 % do not exceed solves (1 - f) F(x) + f F(x - skew) = 0.99, where F is the distribution
-//! of a healthy endpoint's latencies. No balancer that keeps the promise can be below that floor.
+//! A balancer that promises to notice a recovery within T seconds, without sending calls twice, must send the slow
+//! endpoint a call every T seconds. At R calls/s that is the fraction f = 1/(R T) of the calls, and the latency that 99
+//! % do not exceed solves (1 - f) F(x) + f F(x - skew) = 0.99, where F is the distribution of a healthy endpoint's
+//! latencies. No balancer that keeps the promise can be below that floor.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -14,7 +14,7 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::tally::Tally;
 
-/// Enough for a p99 whose chance error is a few percent.
+/// Enough for a p99 with a random error of a few percent.
 const CALLS: f64 = 10_000.0;
 const LOADS: [LoadSpec; 4] = [
     LoadSpec::Rate { calls_per_s: 10_000.0 },
@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     let mut cases = Vec::new();
     for mut setting in Setting::all(options, &LOADS, 1) {
         let LoadSpec::Rate { calls_per_s } = setting.load else { continue };
-        // Enough that no queue blurs the picture.
+        // Enough that queues have no influence.
         setting.workers = 64;
         for skew_ms in [0.0].into_iter().chain(options.few_skews()) {
             for balancer in options.balancers() {
@@ -86,7 +86,7 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     .goal("share", share <= (4.0 * probed).max(0.005))
 }
 
-/// The p99 when the part `probed` of the calls goes to an endpoint that is slower by `skew_ms`.
+/// The p99 if the fraction `probed` of the calls goes to an endpoint that is slower by `skew_ms`.
 fn floor_ms(healthy: &Tally, probed: f64, skew_ms: f64) -> f64 {
     let (mut low, mut high) = (0.0, healthy.quantile_ms(1.0) + skew_ms);
     while high - low > 0.01 {

@@ -1,5 +1,5 @@
-//! Fast and slow methods on one service: chance gives each endpoint another mixture, which must not make
-//! one look slow; and an endpoint that is slow must be found all the same.
+//! Fast and slow methods on one service. Chance gives each endpoint another mixture, which must not make one look slow;
+//! yet a slow endpoint must be detected.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -18,11 +18,11 @@ const WORKERS: usize = 64;
 /// The fast and the slow method, with their weights.
 const FAST: (f64, f64) = (1.0, 90.0);
 const SLOW: (f64, f64) = (200.0, 10.0);
-/// So many that chance alone makes no shares of 1.1 to 1.
+/// Enough that chance alone does not cause shares of 1.1 to 1.
 const CALLS: f64 = 50_000.0;
-/// How often states are looked at.
+/// Interval at which states are read.
 const LOOK_S: f64 = 0.1;
-/// 2,000 calls/s are a quarter of what four endpoints can do.
+/// 2,000 calls/s are a quarter of the capacity of four endpoints.
 const LOADS: [(&str, Load); 3] = [
     ("closed:200", Load::Closed { callers: 200 }),
     ("open:2000/s", Load::Open { calls_per_s: 2000.0 }),

@@ -1,4 +1,4 @@
-//! What the balancers are put through.
+//! The scenarios of the simulation.
 
 mod equal;
 mod fast_fail;
@@ -20,32 +20,32 @@ use super::row::Row;
 /// A set of cases, each with its goals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Scenario {
-    /// One endpoint is slower than the others, and then well again
+    /// One endpoint is slower than the others, and then recovers
     SlowPod,
     /// Endpoints that fail at once
     FastFail,
-    /// One endpoint was slow for long, and is well again
+    /// One endpoint was slow for a long time, and has recovered
     Recover,
-    /// An endpoint joins others that are at work
+    /// An endpoint joins busy ones
     Newcomer,
-    /// The healthy endpoints are full
+    /// The healthy endpoints are at capacity
     Overload,
     /// Fast and slow methods on one service
     Methods,
     /// A hundred proxies share a hundred endpoints
     Herd,
-    /// Streams that stay open for long
+    /// Streams that stay open for a long time
     Streams,
     /// All endpoints are equal
     Equal,
-    /// Few calls, one endpoint slow: what probing costs
+    /// Few calls, one slow endpoint: the cost of probing
     LowRate,
-    /// All of them
+    /// All scenarios
     All,
 }
 
 impl Scenario {
-    /// Those that are meant, each once.
+    /// The selected scenarios, without duplicates.
     pub(super) fn expand(scenarios: &[Self]) -> Vec<Self> {
         let meant = |each: &Self| *each != Self::All && (scenarios.contains(each) || scenarios.contains(&Self::All));
         Self::value_variants().iter().copied().filter(meant).collect()

@@ -1,4 +1,4 @@
-//! An endpoint joins others that are at work: it should get a growing share, and soon a fair one.
+//! An endpoint joins busy ones: its share should grow, and soon be fair.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -8,9 +8,9 @@ use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-/// What is looked at after the arrival.
+/// Observed time after the arrival.
 const AFTER_S: f64 = 10.0;
-/// How long a cold newcomer is slow, and by how much: caches are empty, code is not compiled.
+/// How long a cold new endpoint is slow, and by how much: its caches are empty, and its code is not compiled.
 const COLD_S: f64 = 1.0;
 const COLD_MS: f64 = 50.0;
 const LOADS: [LoadSpec; 3] =

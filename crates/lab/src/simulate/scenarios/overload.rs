@@ -1,5 +1,5 @@
-//! The healthy endpoints are full: then the slow one should be used, once waiting for a healthy one would
-//! take longer than it does; and not before.
+//! The healthy endpoints are at capacity. The slow endpoint should be used once waiting for a healthy one takes longer
+//! than the slow one does, and not before.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -16,7 +16,7 @@ const SLOW_ONE: usize = 2;
 const WORKERS: usize = 16;
 const MEDIAN_MS: f64 = 5.0;
 
-/// How full the four healthy ones would be alone, and by how much the fifth is slower.
+/// Load of the four healthy endpoints alone, and the skew of the fifth.
 #[derive(Clone, Copy)]
 struct Pressure {
     load: Load,
@@ -26,7 +26,7 @@ struct Pressure {
 
 struct Case {
     pressure: Pressure,
-    /// Instead of slow, the fifth is away.
+    /// The fifth is absent instead of slow.
     absent: bool,
     balancer: Kind,
 }
@@ -36,7 +36,7 @@ fn pressures() -> Vec<Pressure> {
     let open = |part: f64| Load::Open { calls_per_s: part * capacity_per_s };
     let mut pressures = Vec::new();
     for skew_ms in [20.0, 200.0] {
-        // 64 of 80 callers find a worker; of 320, each waits for four others.
+        // 64 of 80 callers find a worker; with 320, each waits for four others.
         pressures.push(Pressure { load: Load::Closed { callers: 80 }, name: "closed:80", skew_ms });
         pressures.push(Pressure { load: Load::Closed { callers: 320 }, name: "closed:320", skew_ms });
         pressures.push(Pressure { load: open(1.1), name: "open:110%", skew_ms });
@@ -89,7 +89,7 @@ fn row(options: &Options, case: &Case, trial: &Trial, without: &Trial) -> Row {
         .figure("p99 ms", trial.p99_ms())
         .figure("its share %", trial.tally.shares()[SLOW_ONE] * 100.0);
     match load {
-        // What the slow one takes is a bound of what it is sensible to wait.
+        // The slow endpoint's latency limits the useful waiting time.
         Load::Open { calls_per_s } => row
             .goal("calls/s", per_s(trial) >= 0.98 * calls_per_s)
             .goal("p99", trial.p99_ms() <= 1.25 * (3.2 * MEDIAN_MS + skew_ms)),

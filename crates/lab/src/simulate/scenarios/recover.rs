@@ -1,4 +1,4 @@
-//! An endpoint that was slow for long is well again: it should get its share back, and not a flood.
+//! An endpoint that was slow for a long time has recovered: it should get its share back, but no flood.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, Setting, Trial};
@@ -9,13 +9,13 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 
-/// Long enough for the longest pauses between probes.
+/// Longer than the longest pauses between probes.
 const SLOW_S: f64 = 20.0;
-/// What is looked at after the recovery.
+/// Observed time after the recovery.
 const AFTER_S: f64 = 12.0;
-/// Seconds of health before, for the plot.
+/// Healthy seconds before, for the plot.
 const BEFORE_S: f64 = 5.0;
-/// A closed loop, and rates at which probes are a larger part of the calls.
+/// A closed loop, and rates at which probes are a larger fraction of the calls.
 const LOADS: [LoadSpec; 3] =
     [LoadSpec::Closed { callers: 50 }, LoadSpec::Rate { calls_per_s: 2000.0 }, LoadSpec::Rate { calls_per_s: 100.0 }];
 

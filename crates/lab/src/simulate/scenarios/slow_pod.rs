@@ -1,7 +1,7 @@
-//! One endpoint is slower than the others, and then well again.
+//! One endpoint is slower than the others, and then recovers.
 //!
-//! Two references stand beside each figure: the same run with all endpoints healthy, and the same run
-//! without the slow endpoint, which no balancer that keeps away from it can beat.
+//! Each figure has two references: the same run with all endpoints healthy, and the same run without the slow endpoint,
+//! which no balancer that avoids it can beat.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial, USUAL_LOADS};
@@ -20,7 +20,7 @@ struct Case {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Slow {
-    /// All are well.
+    /// All endpoints are healthy.
     None,
     /// There is one endpoint less.
     Absent,

@@ -1,5 +1,5 @@
-//! Streams that stay open for long: a new one should go where fewer are open, also when an endpoint joins
-//! or recovers.
+//! Streams that stay open for a long time: a new one should go to an endpoint with fewer open streams, even when an
+//! endpoint joins or recovers.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -13,13 +13,13 @@ use crate::simulate::service_time::ServiceTime;
 
 const ENDPOINTS: usize = 5;
 const MEDIAN_MS: f64 = 5.0;
-/// The mean life of a stream.
+/// Mean lifetime of a stream.
 const OPEN_S: f64 = 20.0;
 /// About 2,000 are open at a time.
 const STREAMS_PER_S: f64 = 100.0;
-/// Time for most streams of the beginning to end.
+/// Time for most of the first streams to end.
 const FILL_S: f64 = 60.0;
-/// Time in which a newcomer could be given its fair part of all open streams, twice over.
+/// Twice the time in which a new endpoint could get its fair share of all open streams.
 const AFTER_S: f64 = 10.0;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -27,7 +27,7 @@ enum Happening {
     Nothing,
     /// The fifth endpoint joins, without streams.
     Joins,
-    /// The fifth endpoint was slow, and is well again.
+    /// The fifth endpoint was slow, and has recovered.
     Recovers,
 }
 

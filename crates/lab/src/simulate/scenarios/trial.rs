@@ -9,20 +9,20 @@ use crate::simulate::server::Behaviour;
 use crate::simulate::tally::Tally;
 use crate::simulate::{Options, parallel};
 
-/// Time for the balancers to learn before anything is counted.
+/// Time for the balancers to learn before counting begins.
 pub(super) const SETTLE_S: f64 = 5.0;
-/// How long a recovery is waited for.
+/// Longest wait for a recovery.
 const RECOVERY_MAX_S: f64 = 10.0;
 /// Seconds within which a recovered endpoint should have its share.
 pub(super) const RECOVERY_GOAL_S: f64 = 5.0;
-/// The part of a fair share that counts as one.
+/// Fraction of a fair share that suffices.
 const FAIR: f64 = 0.8;
 
-/// What the balancers balance.
+/// The servers and the load.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     pub(super) endpoints: usize,
-    /// Of these, so many are healthy throughout; the load is measured by what they can do.
+    /// Number of endpoints that stay healthy; the load is relative to their capacity.
     pub(super) healthy: usize,
     pub(super) workers: usize,
     pub(super) method: Method,
@@ -30,7 +30,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Every combination that was asked for, in which `unhealthy` endpoints are not healthy throughout.
+    /// Every requested combination, with `unhealthy` endpoints that do not stay healthy.
     pub(super) fn all(options: &Options, usual: &[LoadSpec], unhealthy: usize) -> Vec<Self> {
         let mut settings = Vec::new();
         for endpoints in options.endpoints() {
@@ -69,13 +69,13 @@ impl Setting {
     }
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) tally: Tally,
-    /// Figures of which the worst seed counts: the largest, or none at all.
+    /// Figures of which the worst seed counts: the largest value, or `None` if any seed has none.
     pub(super) worst: Vec<(&'static str, Option<f64>)>,
-    /// The share of the endpoint in question in each tenth of a second, with the first seed.
+    /// The share of the endpoint in question in each tenth of a second, for the first seed.
     pub(super) share_by_100ms: Vec<f64>,
 }
 
@@ -97,7 +97,7 @@ impl Trial {
         self.tally.quantile_ms(0.99)
     }
 
-    /// A row with the figures of which the worst seed counts.
+    /// Adds the figures of which the worst seed counts to a row.
     pub(super) fn add_worst(&self, mut row: Row) -> Row {
         row.share_by_100ms.clone_from(&self.share_by_100ms);
         self.worst.iter().fold(row, |row, (name, value)| row.figure(name, *value))
@@ -112,7 +112,7 @@ impl Trial {
     }
 }
 
-/// Tries every case with every seed, on all cores.
+/// Runs every case with every seed, on all cores.
 pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u64) -> Trial + Sync) -> Vec<Trial> {
     let runs: Vec<(&C, u64)> =
         cases.iter().flat_map(|case| (1..=options.seeds).map(move |seed| (case, seed))).collect();
@@ -121,7 +121,7 @@ pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u6
     seeds.map(|seeds| seeds[1..].iter().fold(seeds[0].clone(), Trial::merge)).collect()
 }
 
-/// Runs on until a whole second begins in which `server` has a fair share; returns when, counted from now.
+/// Runs until a whole second begins in which `server` has a fair share; returns the time from now until then.
 pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share: f64) -> Option<f64> {
     let from_s = simulation.elapsed_s();
     while simulation.elapsed_s() < from_s + RECOVERY_MAX_S {
@@ -134,5 +134,5 @@ pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share:
     None
 }
 
-/// A load each, closed and open.
+/// One closed and one open load.
 pub(super) const USUAL_LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 200 }, LoadSpec::Share { percent: 60.0 }];

@@ -1,4 +1,4 @@
-//! References to where requests go, not resolved yet.
+//! References to backends, not resolved yet.
 
 use super::names::check_reference;
 use super::written::{BackendRef as WrittenBackend, MirrorRef as WrittenMirror};
@@ -7,43 +7,41 @@ use crate::object::port_number;
 use crate::route::Filters;
 use crate::route::status::Reason;
 
-/// The only kind that calls can be sent to.
+/// The only kind of backend.
 pub(crate) const SERVICE: &str = "Service";
-/// How large a weight may be.
+/// Largest weight.
 const WEIGHT_MAX: u32 = 1_000_000;
 
-/// One of the places where a rule's requests go.
+/// One backend of a rule.
 #[derive(Clone, Debug)]
 pub struct BackendRef {
-    /// Where it is.
     pub to: Reference,
     /// Its share, 0 to 1,000,000.
     pub weight: u32,
-    /// What is done when it is chosen.
+    /// Filters for requests to this backend.
     pub filters: RouteFilters,
 }
 
-/// Filters, whose mirrors are not resolved yet.
+/// Filters; mirrors are not resolved yet.
 #[derive(Clone, Debug, Default)]
 pub struct RouteFilters {
-    /// All but the mirrors.
+    /// All filters except mirrors.
     pub fixed: Filters,
-    /// Who gets copies.
+    /// The backends that get copies.
     pub mirrors: Vec<MirrorRef>,
 }
 
-/// Someone who gets copies of requests.
+/// A backend that gets copies of requests.
 #[derive(Clone, Debug)]
 pub struct MirrorRef {
-    /// Where it is.
     pub to: Reference,
-    /// How many of `denominator` requests are copied.
+    /// Of `denominator` requests, this many are copied.
     pub numerator: u32,
-    /// From 1.
+    /// At least 1.
     pub denominator: u32,
 }
 
-/// The name of an object that requests go to.
+/// A reference to a backend object.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The API group; empty for Services.
@@ -79,7 +77,7 @@ pub(super) fn read(field: &str, written: WrittenBackend, reading: &mut Reading<'
     let filters_field = format!("{field}.filters");
     let filters = filter::read(&filters_field, filters.unwrap_or_default(), reading);
     if filter::needs_no_backend(&filters) {
-        let what = "a backend that was chosen gets the request, and does not redirect it";
+        let what = "a backend receives the request and cannot redirect it";
         let fix = "move the RequestRedirect to a rule without backendRefs";
         reading.refuse(&filters_field, Reason::IncompatibleFilters, what, fix);
     }

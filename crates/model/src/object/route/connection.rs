@@ -1,4 +1,4 @@
-//! What TLSRoutes and TCPRoutes have in common: rules that send connections to backends.
+//! Common parts of TLSRoutes and TCPRoutes: rules that send connections to backends.
 
 use std::iter;
 
@@ -16,7 +16,7 @@ pub(in crate::object) struct ConnectionRule {
     backend_refs: Option<Vec<ConnectionBackend>>,
 }
 
-/// Where connections go.
+/// A backend of connections.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "BackendRef", default)]
 struct ConnectionBackend {
@@ -28,7 +28,7 @@ struct ConnectionBackend {
     weight: Option<i32>,
 }
 
-/// Reads the rules. The first has all that `matches` say, so that nothing is left for others.
+/// Reads the rules. The first rule gets all `matches`, so no connection reaches later rules.
 pub(in crate::object) fn read_rules(
     rules: Option<Vec<ConnectionRule>>,
     matches: Vec<Match>,
@@ -42,11 +42,15 @@ pub(in crate::object) fn read_rules(
     for (index, (ConnectionRule { name, backend_refs }, matches)) in rules.into_iter().zip(matches).enumerate() {
         let field = format!("spec.rules[{index}]");
         if index > 0 {
-            reading.notice(&field, "never used: nothing tells it from the first rule, which has all connections");
+            reading.notice(&field, "never used: the first rule matches all connections");
         }
         let backend_refs: Vec<BackendRef> = backend_refs.into_iter().flatten().map(Into::into).collect();
         if backend_refs.is_empty() {
-            reading.problem(&format!("{field}.backendRefs"), "missing", "name the Service that connections go to");
+            reading.problem(
+                &format!("{field}.backendRefs"),
+                "missing",
+                "name the Service that receives the connections",
+            );
         }
         let (filters, timeouts) = (Vec::new(), Timeouts::default());
         reading.rule(index, RuleParts { name, matches, filters, backend_refs, timeouts });

@@ -1,4 +1,4 @@
-//! What a rule or a backend does to requests and responses.
+//! The filters of a rule or a backend for requests and responses.
 
 use super::backend::{RouteFilters, reference};
 use super::names::PATH_MAX_BYTES;
@@ -22,7 +22,7 @@ enum Kind {
     Extension,
 }
 
-/// Each type with the field that goes with it; those that GRPCRoutes have too come first.
+/// Each type with its field. The types that GRPCRoutes have too come first.
 const KINDS: [(&str, Kind); 8] = [
     ("RequestHeaderModifier", Kind::RequestHeaders),
     ("ResponseHeaderModifier", Kind::ResponseHeaders),
@@ -35,12 +35,12 @@ const KINDS: [(&str, Kind); 8] = [
 ];
 const GRPC_KINDS: usize = 4;
 
-/// Whether requests are answered rather than sent on.
+/// Whether the filters answer requests, so that no backend is needed.
 pub(in crate::object) fn needs_no_backend(filters: &RouteFilters) -> bool {
     filters.fixed.redirect.is_some()
 }
 
-/// Whether the prefix that matched is replaced.
+/// Whether a filter replaces the matched prefix.
 pub(in crate::object) fn has_prefix_rewrite(filters: &RouteFilters) -> bool {
     let redirect = filters.fixed.redirect.as_ref().and_then(|redirect| redirect.path.as_ref());
     let rewrite = filters.fixed.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref());
@@ -76,7 +76,7 @@ pub(super) fn read(field: &str, written: Vec<Filter>, reading: &mut Reading<'_, 
     filters
 }
 
-/// Reports fields of other types, and the one that is missing.
+/// Reports fields of other types, and the missing field of this type.
 fn check_fields(field: &str, kind: Kind, filter: &Filter, reading: &mut Reading<'_, '_>) {
     let present = [
         ("requestHeaderModifier", Kind::RequestHeaders, filter.request_header_modifier.is_some()),
@@ -97,7 +97,8 @@ fn check_fields(field: &str, kind: Kind, filter: &Filter, reading: &mut Reading<
         }
     }
     if matches!(kind, Kind::Cors | Kind::ExternalAuth | Kind::Extension) {
-        let what = format!("{} is a filter that Leno does not have; what the rule matches is refused", filter.kind);
+        let what =
+            format!("Leno does not support the filter {}; requests that match the rule are rejected", filter.kind);
         reading.refuse(&format!("{field}.type"), Reason::UnsupportedValue, what, "remove it");
     }
 }

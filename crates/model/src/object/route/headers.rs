@@ -1,4 +1,4 @@
-//! Header fields that are matched or changed, and parameters of the query.
+//! Matches and changes of header fields, and matches of query parameters.
 
 use super::names::{check_name, header_name, value_match};
 use super::written::{Header as WrittenHeader, HeaderModifier as Written, NamedMatch};
@@ -7,7 +7,7 @@ use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{Header, HeaderMatch, HeaderModifier, QueryMatch};
 
-/// Fields that the connection, the message or the proxy itself is in charge of.
+/// Fields that belong to the connection, to the message's framing or to the proxy itself.
 const NOT_CHANGED: [&str; 10] = [
     "connection",
     "content-length",
@@ -22,7 +22,7 @@ const NOT_CHANGED: [&str; 10] = [
 ];
 const OWN_PREFIX: &str = "leno-";
 
-/// Reads header matches. Of several with one name the first counts. `None` if one of them can never be true.
+/// Reads header matches. Of several with one name the first applies. `None` if one of them can never match.
 pub(in crate::object) fn header_matches(
     field: &str,
     written: &[NamedMatch],
@@ -40,7 +40,7 @@ pub(in crate::object) fn header_matches(
     Some(matches.into())
 }
 
-/// Reads query matches, whose names have case. `None` if one of them can never be true.
+/// Reads query matches, whose names are case-sensitive. `None` if one of them can never match.
 pub(in crate::object) fn query_matches(
     field: &str,
     written: &[NamedMatch],
@@ -56,7 +56,7 @@ pub(in crate::object) fn query_matches(
     Some(matches.into())
 }
 
-/// Gives each match its field; reports too many, and one name twice.
+/// Adds the field path to each match; reports too many matches, and duplicate names.
 fn named_matches<'w>(
     field: &str,
     written: &'w [NamedMatch],
@@ -79,7 +79,7 @@ fn check_unique<'w>(field: &str, names: impl Iterator<Item = &'w str>, reading: 
     }
 }
 
-/// Reads what is changed in a message's header fields.
+/// Reads the changes of a message's header fields.
 pub(super) fn modifier(field: &str, written: Written, reading: &mut Reading<'_, '_>) -> HeaderModifier {
     let set = fields(&format!("{field}.set"), written.set.unwrap_or_default(), reading);
     let add = fields(&format!("{field}.add"), written.add.unwrap_or_default(), reading);
@@ -113,7 +113,7 @@ fn changed_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) -> Box<s
         let fix = "use a URLRewrite with a hostname";
         reading.refuse(field, Reason::UnsupportedValue, "a header modifier does not change the host", fix);
     } else if NOT_CHANGED.contains(&&*name) || name.starts_with(OWN_PREFIX) {
-        let what = format!("{name} is in the hands of the proxies");
+        let what = format!("{name} is set by the proxies");
         reading.refuse(field, Reason::UnsupportedValue, what, "remove it");
     }
     name

@@ -1,8 +1,8 @@
-//! Gateway API routes, as far as they mean something without any other object.
+//! Gateway API routes, as far as they can be checked without other objects.
 //!
-//! Two things can be wrong with a route. What Kubernetes would refuse to store is a mistake in the file, like any other.
-//! What Kubernetes stores and the mesh cannot do is a [`Refusal`]: the route is told so in its status, and what the rule
-//! matches is answered with an error, for a filter must not be skipped.
+//! A route can be wrong in two ways. If Kubernetes would refuse to store it, that is a mistake in the file, like any
+//! other. If Kubernetes stores it but the mesh does not support it, that is a [`Refusal`]: the route's status reports
+//! it, and requests that match the rule get an error, because skipping a filter would be unsafe.
 
 mod backend;
 mod connection;
@@ -27,29 +27,29 @@ use crate::problem::Mark;
 use crate::route::status::Reason;
 use crate::route::{Match, RouteKind, Seniority, Timeouts};
 
-/// The API group of routes, and of the parents that name none.
+/// The API group of routes, and of parents without a group.
 pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
 /// Their `apiVersion`.
 pub(crate) const API_VERSION: &str = "gateway.networking.k8s.io/v1";
-/// The `apiVersion` that they had before, with the same content.
+/// The earlier `apiVersion`, with the same content.
 pub(crate) const OLD_API_VERSION: &str = "gateway.networking.k8s.io/v1beta1";
-/// The `apiVersion` that TLSRoutes and TCPRoutes began with, with the same content.
+/// The first `apiVersion` of TLSRoutes and TCPRoutes, with the same content.
 pub(crate) const FIRST_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha2";
-/// The one that TLSRoutes had next.
+/// The second `apiVersion` of TLSRoutes.
 pub(crate) const TLS_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha3";
 
-/// A kind of route that looks like another misspelt.
+/// A route kind that Leno does not read; known so that it is not reported as a misspelling.
 pub(crate) const NOT_READ: &str = "UDPRoute";
 
-/// How many rules a route may have.
+/// Most rules of a route.
 pub const RULES_MAX: usize = 16;
-/// How many matches one rule may have; a TLSRoute's names are limited by themselves.
+/// Most matches of one rule. A TLSRoute's names have a limit of their own.
 pub const MATCHES_MAX: usize = 64;
-/// How many matches all rules of a route may have; likewise.
+/// Most matches in all rules of a route. A TLSRoute's names have a limit of their own.
 pub const ROUTE_MATCHES_MAX: usize = 128;
-/// How many filters, backends, or header fields of one match there may be.
+/// Most filters, backends, or header fields of one match.
 pub const ITEMS_MAX: usize = 16;
-/// How many parents a route may have.
+/// Most parents of a route.
 pub const PARENTS_MAX: usize = 32;
 
 /// A route of any kind.
@@ -57,23 +57,22 @@ pub const PARENTS_MAX: usize = 32;
 pub struct Route {
     /// Its name.
     pub identity: Identity,
-    /// Which kind it is of.
     pub kind: RouteKind,
-    /// When it was created, in seconds since 1970; not known of a file.
+    /// When it was created, in seconds since 1970; `None` for a file.
     pub created: Option<i64>,
-    /// Whom it is for.
+    /// The objects to which it is attached.
     pub parents: Box<[Parent]>,
     /// Its rules, in order.
     pub rules: Box<[RouteRule]>,
 }
 
 impl Route {
-    /// How many matches all its rules have.
+    /// Number of matches in all its rules.
     pub fn match_count(&self) -> usize {
         self.rules.iter().map(|rule| rule.matches.len()).sum()
     }
 
-    /// How many bytes its matches and filters take in a table of routes.
+    /// Bytes that its matches and filters take in a table of routes.
     pub fn size_bytes(&self) -> usize {
         let of_rule = |rule: &RouteRule| {
             let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
@@ -83,7 +82,7 @@ impl Route {
         self.rules.iter().map(of_rule).sum()
     }
 
-    /// Its place among routes of its kind, as far as it is the same for all of its rules.
+    /// Its precedence among routes of its kind, as far as it is equal for all of its rules.
     pub fn seniority(&self) -> Seniority {
         Seniority::new(self.created, &self.identity.namespace, &self.identity.name)
     }
@@ -94,24 +93,21 @@ impl Route {
 pub struct RouteRule {
     /// Its name, if it has one.
     pub name: Option<Box<str>>,
-    /// Which requests or connections it is about; none if the rules before it leave nothing.
+    /// The requests or connections that it matches; empty if earlier rules match them all.
     pub matches: Vec<Match>,
-    /// What is done with them.
     pub filters: RouteFilters,
-    /// Where they go.
     pub backends: Box<[BackendRef]>,
-    /// How long they may take.
     pub timeouts: Timeouts,
-    /// What of it the mesh cannot do.
+    /// The parts of it that the mesh does not support.
     pub refusals: Vec<Refusal>,
 }
 
-/// Something that the mesh cannot do.
+/// A part of a route that the mesh does not support.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// Where it is asked for.
+    /// Where it is written.
     pub spot: Spot,
-    /// Its word for the route's status.
+    /// The reason in the route's status.
     pub reason: Reason,
     /// What is wrong.
     pub what: String,
@@ -124,6 +120,6 @@ pub struct Refusal {
 pub struct Spot {
     /// Its path, as `spec.rules[0].backendRefs[1]`.
     pub field: Box<str>,
-    /// Where it is in the object's file.
+    /// Its position in the object's file.
     pub mark: Mark,
 }

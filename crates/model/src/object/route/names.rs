@@ -1,4 +1,4 @@
-//! What names, values and paths may be.
+//! Checks names, values and paths.
 
 use super::Reading;
 use crate::object::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, is_dns_label, is_dns_subdomain};
@@ -6,22 +6,22 @@ use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{Pattern, ValueMatch};
 
-/// How long the name of a header field or of a query's parameter may be.
+/// Longest name of a header field or of a query parameter.
 const NAME_MAX_BYTES: usize = 256;
-/// How long a value may be.
+/// Longest value.
 const VALUE_MAX_BYTES: usize = 4096;
-/// How long a path may be.
+/// Longest path.
 pub(super) const PATH_MAX_BYTES: usize = 1024;
 
 const TOKEN_RULE: &str = "use letters, digits and any of !#$%&'*+-.^_`|~";
 
-/// Reports a name that no header field could have; the name in lower case.
+/// Reports a name that is not valid for a header field; returns it in lower case.
 pub(super) fn header_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) -> Box<str> {
     check_name(field, name, reading);
     name.to_ascii_lowercase().into()
 }
 
-/// Reports a name that a header field or a parameter must not be matched by.
+/// Reports a name that matches may not use for a header field or a parameter.
 pub(super) fn check_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() {
@@ -31,7 +31,7 @@ pub(super) fn check_name(field: &str, name: &str, reading: &mut Reading<'_, '_>)
     }
 }
 
-/// Reports a group, a kind or a namespace that no object could have.
+/// Reports an invalid group, kind or namespace.
 pub(super) fn check_reference(
     field: &str,
     group: Option<&str>,
@@ -56,7 +56,7 @@ pub(super) fn check_reference(
     }
 }
 
-/// Reads what a value has to be. `None` if nothing can be it.
+/// Reads a value match. `None` if it can never match.
 pub(in crate::object) fn value_match(
     field: &str,
     kind: Option<&str>,
@@ -75,7 +75,7 @@ pub(in crate::object) fn value_match(
     text_match(&value_field, is_pattern, value, reading)
 }
 
-/// The match of a text that is a pattern or not. `None` if the pattern is not one that can be tried.
+/// A match by exact text or by pattern. `None` if the pattern is not supported.
 pub(in crate::object) fn text_match(
     field: &str,
     is_pattern: bool,
@@ -89,18 +89,18 @@ pub(in crate::object) fn text_match(
     }
 }
 
-/// Compiles a pattern, or refuses the rule.
+/// Compiles a pattern; refuses the rule if that fails.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
     let compiled = Pattern::new(text);
     if let Err(error) = &compiled {
-        let what = format!("{} is no regular expression here: {error}", quoted(text));
+        let what = format!("{} is not a supported regular expression: {error}", quoted(text));
         let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
         reading.refuse(field, Reason::UnsupportedValue, what, fix);
     }
     compiled.ok()
 }
 
-/// What is wrong with a path that is matched as it is, and what to do.
+/// The fault of a path that is matched exactly, and the fix.
 pub(in crate::object) fn path_fault(path: &str) -> Option<(String, &'static str)> {
     const UNRESERVED: &[u8] = b"-/._~!$&'()*+,;=:@%";
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || UNRESERVED.contains(&byte);
@@ -112,11 +112,11 @@ pub(in crate::object) fn path_fault(path: &str) -> Option<(String, &'static str)
         return Some((format!("{} bytes", path.len()), "use at most 1024"));
     }
     if let Some(odd) = path.chars().find(|c| !u8::try_from(*c).is_ok_and(is_allowed)) {
-        return Some((format!("{odd:?} is not a character of paths"), "write it percent-encoded"));
+        return Some((format!("a path cannot contain {odd:?}"), "write it percent-encoded"));
     }
     if path.to_ascii_lowercase().contains("%2f") || path.contains("//") || has_step(".") || has_step("..") {
         return Some((
-            format!("{} has an element that paths do not keep", quoted(path)),
+            format!("{} has an element that servers normalize away", quoted(path)),
             "remove //, /./, /../ and %2f",
         ));
     }

@@ -1,4 +1,4 @@
-//! Whom a route is for.
+//! The parents of a route.
 
 use super::names::check_reference;
 use super::written::ParentRef as Written;
@@ -6,17 +6,17 @@ use super::{GROUP, PARENTS_MAX, Reading, SERVICE, Spot};
 use crate::object::port_number;
 use crate::route::status::ParentRef;
 
-/// Someone whom a route is for.
+/// A parent of a route.
 #[derive(Clone, Debug)]
 pub struct Parent {
-    /// As it is written.
+    /// As written.
     pub reference: ParentRef,
     /// Where it is written.
     pub spot: Spot,
 }
 
 impl Parent {
-    /// Whether it is a Service, which is the only kind that the mesh has a say in.
+    /// Whether it is a Service, the only kind of parent that the mesh handles.
     pub fn is_service(&self) -> bool {
         let ParentRef { group, kind, .. } = &self.reference;
         group.as_deref().unwrap_or(GROUP).is_empty() && kind.as_deref() == Some(SERVICE)
@@ -28,7 +28,7 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     reading.check_length(FIELD, &written, PARENTS_MAX);
     if written.is_empty() {
         let fix = "name the Service: `parentRefs: [{group: \"\", kind: Service, name: echo}]`";
-        reading.problem(FIELD, "a route without a parent is for no call", fix);
+        reading.problem(FIELD, "a route without a parent matches no call", fix);
     }
     let mut parents: Vec<Parent> = Vec::new();
     for (index, written) in written.into_iter().enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     parents.into()
 }
 
-/// Whether two parents are not told apart: one object, of which both name the same port or one names none.
+/// Whether two parents are indistinguishable: the same object, and the same port, or one without a port.
 fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
     let object = |parent: &ParentRef| {
         let ParentRef { group, kind, namespace, name, .. } = parent.clone();

@@ -1,4 +1,4 @@
-//! Reading a route: what all kinds do in the same way.
+//! Reads the common parts of all kinds of routes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -17,12 +17,12 @@ pub(in crate::object) struct Reading<'r, 'a> {
     review: &'r mut Review<'a>,
     /// Which kind it is of.
     pub(in crate::object) kind: RouteKind,
-    /// Of the rule that is being read.
+    /// Refusals of the current rule.
     refusals: Vec<Refusal>,
     rules: Vec<RouteRule>,
 }
 
-/// A rule, of which its kind of route has read the matches and the timeouts.
+/// A rule whose matches and timeouts its kind of route has read.
 pub(in crate::object) struct RuleParts {
     pub(in crate::object) name: Option<String>,
     pub(in crate::object) matches: Vec<Match>,
@@ -41,12 +41,12 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.review.problem(field, what, fix);
     }
 
-    /// Tells something that is no mistake.
+    /// Adds a notice, which is not a mistake.
     pub(in crate::object) fn notice(&mut self, field: &str, what: impl Into<String>) {
         self.review.notice(field, what);
     }
 
-    /// Notes what the mesh cannot do in the rule that is being read.
+    /// Records an unsupported part of the current rule.
     pub(in crate::object) fn refuse(
         &mut self,
         field: &str,
@@ -71,7 +71,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// Chooses the value that is written; reports one that is not among those there are.
+    /// Finds the value in a list of known values; reports an unknown one.
     pub(in crate::object) fn choose<T: Copy>(&mut self, field: &str, written: &str, known: &[(&str, T)]) -> Option<T> {
         if let Some((_, value)) = known.iter().find(|(name, _)| *name == written) {
             return Some(*value);
@@ -90,11 +90,11 @@ impl<'r, 'a> Reading<'r, 'a> {
         None
     }
 
-    /// Tells that `hostnames` mean nothing to a Service's routes.
+    /// Adds a notice that `hostnames` have no effect in a Service's routes.
     pub(in crate::object) fn hostnames(&mut self, hostnames: &[String]) {
         if !hostnames.is_empty() {
             let what =
-                "ignored: a Service's routes are for all calls to it; to tell names apart, match the header host";
+                "ignored: a Service's routes apply to all calls to it; to distinguish names, match the header host";
             self.notice("spec.hostnames", what);
         }
     }
@@ -115,18 +115,18 @@ impl<'r, 'a> Reading<'r, 'a> {
             backends.extend(backend::read(&format!("{backends_field}[{index}]"), written, self));
         }
         if needs_no_backend(&filters) && !backends.is_empty() {
-            let what = "a rule that redirects sends nothing to backends";
+            let what = "a rule that redirects cannot have backends";
             self.problem(&backends_field, what, "remove the backendRefs or the RequestRedirect");
         }
         let rewrites = |filters: &RouteFilters| filters.fixed.rewrite.is_some();
         if rewrites(&filters) && backends.iter().any(|backend| rewrites(&backend.filters)) {
-            let what = "a URLRewrite of the rule, and another of a backend";
+            let what = "both the rule and a backend have a URLRewrite";
             self.refuse(&filters_field, Reason::IncompatibleFilters, what, "move the rule's to each of its backends");
         }
         let has_prefix = matches!(parts.matches.as_slice(), [Match { path: PathMatch::Prefix(_), .. }]);
         let replaces = has_prefix_rewrite(&filters) || backends.iter().any(|b| has_prefix_rewrite(&b.filters));
         if replaces && !has_prefix {
-            let what = "ReplacePrefixMatch, and not exactly one match, of a PathPrefix";
+            let what = "ReplacePrefixMatch needs exactly one match, a PathPrefix";
             self.problem(&filters_field, what, "write one rule for each PathPrefix, or use ReplaceFullPath");
         }
         self.rules.push(RouteRule {
@@ -151,7 +151,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         name.into()
     }
 
-    /// The route, if it has no mistake.
+    /// The route, if it is valid.
     pub(in crate::object) fn finish(mut self, metadata: &ObjectMeta, parents: Vec<ParentRef>) -> Option<Object> {
         let parents = parent::read(parents, &mut self);
         let rules = std::mem::take(&mut self.rules);

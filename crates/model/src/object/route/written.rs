@@ -1,12 +1,12 @@
-//! What routes have in common, as it is written.
+//! Common parts of routes, as written.
 //!
-//! Of our own making, and not Kubernetes' types for Rust: those have each of these once for every place where it stands,
-//! and do not read a value that they do not know. A test holds both side by side.
+//! These are our own types, not Kubernetes' types for Rust: those repeat each type for every place, and cannot
+//! represent values that they do not know. A test compares both.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
-/// A field that is known, and whose content does not matter.
+/// A known field whose content does not matter.
 #[derive(Debug)]
 pub(crate) struct Unread;
 
@@ -16,7 +16,7 @@ impl<'de> Deserialize<'de> for Unread {
     }
 }
 
-/// Whom a route is for.
+/// A parent of a route.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "ParentReference", rename_all = "camelCase", default)]
 pub(crate) struct ParentRef {
@@ -28,7 +28,7 @@ pub(crate) struct ParentRef {
     pub(super) port: Option<i32>,
 }
 
-/// Where requests go.
+/// A backend of requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "BackendRef", rename_all = "camelCase", default)]
 pub(crate) struct BackendRef {
@@ -41,7 +41,7 @@ pub(crate) struct BackendRef {
     pub(super) filters: Option<Vec<Filter>>,
 }
 
-/// A filter of either kind of route.
+/// A filter of an HTTPRoute or a GRPCRoute.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "Filter", rename_all = "camelCase", default)]
 pub(crate) struct Filter {
@@ -80,7 +80,7 @@ pub(crate) struct Mirror {
     pub(super) fraction: Option<Fraction>,
 }
 
-/// Where copies of requests go.
+/// The destination of copied requests.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "BackendObjectReference", default)]
 pub(crate) struct MirrorRef {
@@ -124,7 +124,7 @@ pub(crate) struct PathModifier {
     pub(super) replace_prefix_match: Option<String>,
 }
 
-/// A header field, or a parameter of the query, that has to match.
+/// A header field or query parameter that must match.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename = "HeaderMatch", default)]
 pub(crate) struct NamedMatch {

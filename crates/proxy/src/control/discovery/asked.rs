@@ -1,4 +1,5 @@
-//! The subjects that workers have asked about, and when calls last used each, so that the least recently used ones go first.
+//! The subjects that workers have asked about, and when calls last used each, so that the least recently used ones are
+//! forgotten first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,19 +17,19 @@ pub(super) struct AskedSubjects {
 /// A subject that was asked about.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// Where it leads. The outer `None`: the control plane has not said yet; the inner one: there is no such thing.
+    /// Its destination. Outer `None`: the control plane has not answered yet. Inner `None`: the subject does not exist.
     pub(super) lead: Option<Option<Target>>,
-    /// When a worker last asked about it or said that calls use it.
+    /// When a worker last asked about it or reported that calls use it.
     used: Instant,
 }
 
 impl AskedSubjects {
-    /// No subjects, and room for `max` of them.
+    /// An empty set with room for `max` subjects.
     pub(super) fn new(max: usize) -> Self {
         Self { by_subject: BTreeMap::new(), max }
     }
 
-    /// Adds a subject, or notes that an old one was asked about again. `None` if it is new and there is no room.
+    /// Adds a subject, or records that it was asked about again. `None` if it is new and there is no room.
     pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> Option<IsNew> {
         if let Some(asked) = self.by_subject.get_mut(subject) {
             asked.used = now;
@@ -41,7 +42,7 @@ impl AskedSubjects {
         Some(IsNew(true))
     }
 
-    /// Whether a new subject has no room.
+    /// Whether there is no room for a new subject.
     pub(super) fn is_full(&self) -> bool {
         self.by_subject.len() >= self.max
     }
@@ -66,14 +67,14 @@ impl AskedSubjects {
         self.by_subject.keys()
     }
 
-    /// Notes that calls used a subject at that time.
+    /// Records that calls used a subject at that time.
     pub(super) fn used(&mut self, subject: &Subject, at: Instant) {
         if let Some(asked) = self.by_subject.get_mut(subject) {
             asked.used = asked.used.max(at);
         }
     }
 
-    /// Notes that one of these subjects, which lead to the same cluster, is in use: the latest, unless one is known to be.
+    /// Marks one of these subjects, which lead to the same cluster, as used: the latest, unless one is marked already.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };
@@ -81,7 +82,7 @@ impl AskedSubjects {
         true
     }
 
-    /// The subjects that no call has used for as long as `idle`.
+    /// The subjects that no call has used for at least `idle`.
     pub(super) fn idle(&self, now: Instant, idle: Duration) -> Vec<Subject> {
         let is_idle = |asked: &Asked| now.saturating_duration_since(asked.used) >= idle;
         let may_go = self.by_subject.iter().filter(|(subject, asked)| may_be_forgotten(subject) && is_idle(asked));
@@ -97,11 +98,11 @@ impl AskedSubjects {
     }
 }
 
-/// Whether a subject was not there before.
+/// Whether the subject was added just now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IsNew(pub(super) bool);
 
-/// The policies of the own application are needed for as long as the proxy runs.
+/// The policies of the own application are needed while the proxy runs.
 fn may_be_forgotten(subject: &Subject) -> bool {
     *subject != Subject::Inbound
 }

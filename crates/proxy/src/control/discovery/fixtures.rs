@@ -1,4 +1,4 @@
-//! A control plane without a network, for the tests.
+//! A control plane without a network, for tests.
 
 use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
@@ -33,7 +33,7 @@ pub(super) fn service(name: &str, cluster_ip: &str, endpoint: &str) -> String {
         .replace("{addresses: [127.0.0.1]}, {addresses: [127.0.0.2]}", &format!("{{addresses: [{endpoint}]}}"))
 }
 
-/// What a control plane with these manifests serves.
+/// The resources of a control plane with these manifests.
 pub(super) struct Server(Mesh);
 
 impl Server {
@@ -45,13 +45,13 @@ impl Server {
         Self(translation.mesh)
     }
 
-    /// The cluster of that name, which must be there.
+    /// The cluster with this name, which must exist.
     pub(super) fn cluster(&self, name: &str) -> Cluster {
         let key = cluster_key(name).expect("a cluster's name");
         Cluster::clone(self.0.cluster(&key).expect("a cluster of the server's"))
     }
 
-    /// The bytes of a resource, if there is one of that name.
+    /// The bytes of a resource, if it exists.
     pub(super) fn resource(&self, kind: Kind, name: &str) -> Option<Vec<u8>> {
         let view = View { dialect: Dialect::Envoy, mutual_tls: None };
         let cluster_of = |name: &str| cluster_key(name).and_then(|key| self.0.cluster(&key));

@@ -1,8 +1,9 @@
-//! What the control plane has said so far, as a mesh: of what was asked, and of what the answers name.
+//! The control plane's answers so far, as a mesh: about the subjects that were asked, and about resources that the
+//! answers name.
 //!
-//! A graph: subjects lead to clusters, and their routes to further clusters. A resource that comes changes its own part of the
-//! graph and of the mesh, and no other; what nothing leads to any more is forgotten. A route takes effect when all its
-//! backends are known: until then the one before it holds.
+//! A graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource changes only its own
+//! part of the graph and of the mesh. Resources to which nothing leads any more are forgotten. A route takes effect
+//! once all its backends are known; until then the previous route stays in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,23 +20,23 @@ use super::known::{KnownCluster, Routes, destinations};
 use super::wishes::{Wish, Wishes};
 use crate::worker::Usage;
 
-/// Everything that is known, and what has been asked.
+/// All answers, and the subjects that were asked.
 #[derive(Debug)]
 pub(super) struct Knowledge {
-    /// Our own: routes of clients there are for us.
+    /// Our own namespace, whose consumer routes apply to us.
     namespace: Box<str>,
     asked: AskedSubjects,
     clusters: BTreeMap<ClusterKey, KnownCluster>,
-    /// Of the resources that are there, by kind and name, so that a new stream need not bring them again.
+    /// Versions of the known resources, by kind and name, so that a new stream need not send them again.
     versions: [BTreeMap<String, String>; Kind::ALL.len()],
     wishes: Wishes,
     draft: Draft,
-    /// What has changed since [`Knowledge::settle`].
+    /// Changes since [`Knowledge::settle`].
     touched_clusters: BTreeSet<ClusterKey>,
     touched_subjects: BTreeSet<Subject>,
 }
 
-/// A resource as it came.
+/// A resource as received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Resource<'a> {
     pub(super) version: &'a str,
@@ -43,7 +44,7 @@ pub(super) struct Resource<'a> {
 }
 
 impl Knowledge {
-    /// Nothing, in a namespace, with room for so many subjects.
+    /// An empty mesh, for clients in a namespace, with room for `subjects_max` subjects.
     pub(super) fn new(namespace: &str, subjects_max: usize) -> Self {
         Self {
             namespace: namespace.into(),
@@ -57,7 +58,7 @@ impl Knowledge {
         }
     }
 
-    /// Notes a question; `false` if it is new and there is no room.
+    /// Records a question; `false` if it is new and there is no room.
     pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> bool {
         let asked = self.asked.ask(subject, now);
         if asked == Some(IsNew(true)) {
@@ -66,12 +67,12 @@ impl Knowledge {
         asked.is_some()
     }
 
-    /// How many subjects are known or asked about.
+    /// Number of subjects that are known or asked about.
     pub(super) fn subjects(&self) -> usize {
         self.asked.len()
     }
 
-    /// Notes what a worker uses at `now`, and what it has used.
+    /// Records the subjects that a worker uses at `now` or has used.
     pub(super) fn take_usage(&mut self, usage: &Usage, now: Instant) {
         for (subject, at) in &usage.used {
             self.asked.used(subject, *at);
@@ -81,7 +82,7 @@ impl Knowledge {
         }
         for key in &usage.clusters {
             let Some(cluster) = self.clusters.get(key) else { continue };
-            // A call in flight keeps its cluster known; a question that leads there is what keeps it.
+            // A call in flight keeps its cluster; a subject that leads to the cluster must be marked as used for that.
             if !self.asked.one_is_used(cluster.subjects(), now) {
                 for parent in cluster.parents.iter().filter_map(|parent| self.clusters.get(parent)) {
                     self.asked.one_is_used(parent.subjects(), now);
@@ -90,12 +91,12 @@ impl Knowledge {
         }
     }
 
-    /// Forgets the subjects that no call has used for as long as `idle`; returns how many.
+    /// Forgets the subjects that no call has used for at least `idle`; returns their number.
     pub(super) fn forget_idle(&mut self, now: Instant, idle: Duration) -> usize {
         self.forget(&self.asked.idle(now, idle))
     }
 
-    /// Forgets up to `most` subjects that are not in use at `now`, the least recently used first; returns how many.
+    /// Forgets up to `most` subjects that are not in use at `now`, the least recently used first; returns their number.
     pub(super) fn forget_least_recently_used(&mut self, most: usize, now: Instant) -> usize {
         self.forget(&self.asked.least_recently_used(most, now))
     }
@@ -122,7 +123,7 @@ impl Knowledge {
         }
     }
 
-    /// Whether the resource of that name is needed.
+    /// Whether the resource with this name is needed.
     pub(super) fn wants(&self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Listener => self.subject(name).is_some_and(|subject| self.asked.get(&subject).is_some()),
@@ -136,15 +137,16 @@ impl Knowledge {
         }
     }
 
-    /// What the control plane has not been told yet of the names of a kind: those to subscribe to, and those to end.
+    /// Changes of a kind's names that the control plane does not know yet: names to subscribe to, and names to
+    /// unsubscribe from.
     pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         self.wishes.take(kind)
     }
 
-    /// Takes in a resource, or that there is none of that name; [`Knowledge::settle`] follows.
+    /// Applies a resource, or its absence; call [`Knowledge::settle`] afterwards.
     ///
     /// # Errors
-    /// [`Unreadable`]; what was known before stays.
+    /// [`Unreadable`]; the previous knowledge stays.
     pub(super) fn take(&mut self, kind: Kind, name: &str, resource: Option<Resource<'_>>) -> Result<(), Unreadable> {
         self.read(kind, name, resource.map(|resource| resource.bytes))?;
         if let Some(versions) = self.versions.get_mut(kind.index()) {
@@ -156,7 +158,7 @@ impl Knowledge {
         Ok(())
     }
 
-    /// Draws the conclusions of all that was taken in: once for a response, so that what comes together takes effect together.
+    /// Updates the mesh, once for each response, so that resources of one response take effect together.
     pub(super) fn settle(&mut self) {
         let touched = std::mem::take(&mut self.touched_clusters);
         let mut routed = touched.clone();
@@ -172,22 +174,22 @@ impl Knowledge {
         }
     }
 
-    /// The versions of the resources of a kind that are there, by name.
+    /// The versions of the known resources of a kind, by name.
     pub(super) fn versions(&self, kind: Kind) -> impl Iterator<Item = (&String, &String)> {
         self.versions.get(kind.index()).into_iter().flatten()
     }
 
-    /// The mesh as far as it is known.
+    /// The mesh, as far as it is known.
     pub(super) fn mesh(&self) -> &Mesh {
         self.draft.mesh()
     }
 
-    /// The mesh, and what is different since this was last called.
+    /// The mesh, and its differences since the last call.
     pub(super) fn take_mesh(&mut self) -> (Arc<Mesh>, Changes) {
         self.draft.take()
     }
 
-    /// The subject that a Listener's name stands for; `None` if we ask for it by another name.
+    /// The subject of a Listener's name; `None` if we would use another name for it.
     fn subject(&self, name: &str) -> Option<Subject> {
         listener_subject(name, &self.namespace).filter(|subject| subject.to_string() == name)
     }
@@ -196,7 +198,7 @@ impl Knowledge {
         let key = || name::cluster_key(name).ok_or_else(|| Unreadable::new(name, "name", "names no cluster"));
         match kind {
             Kind::Listener if name == INBOUND => {
-                // Always there: a control plane that has none does not know of policies.
+                // This resource always exists: a control plane without it does not know policies.
                 let missing = || Unreadable::new(name, "removed_resources", "every workload has this one");
                 self.draft.set_policies(inbound::read(resource.ok_or_else(missing)?)?);
                 self.draft.set_answered(&Subject::Inbound, true);
@@ -230,7 +232,7 @@ impl Knowledge {
         Ok(())
     }
 
-    /// Takes in where a subject leads.
+    /// Sets the destination of a subject.
     fn lead(&mut self, subject: Subject, target: Option<&Target>) {
         let Some(asked) = self.asked.get_mut(&subject) else { return };
         let before = asked.lead.replace(target.cloned());
@@ -244,7 +246,7 @@ impl Knowledge {
         if let Subject::Address(address) = &subject {
             self.draft.set_address(*address, balanced);
         }
-        // The new one first: what both lead to is not forgotten in between.
+        // Link the new destination first, so that a cluster common to both is not forgotten in between.
         match target {
             Some(Target::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
             Some(Target::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
@@ -255,7 +257,7 @@ impl Knowledge {
         self.touched_subjects.insert(subject);
     }
 
-    /// A subject leads no longer there.
+    /// Removes a subject's link to its destination.
     fn unlink(&mut self, subject: &Subject, target: Option<&Target>) {
         match target {
             Some(Target::Cluster(key)) => {
@@ -275,7 +277,7 @@ impl Knowledge {
         }
     }
 
-    /// Something leads to a cluster, as `link` notes.
+    /// Adds a link to a cluster with `link`, and subscribes to the cluster if it is new.
     fn want_cluster(&mut self, key: &ClusterKey, link: impl FnOnce(&mut KnownCluster) -> bool) {
         let is_new = !self.clusters.contains_key(key);
         let known = self.clusters.entry(key.clone()).or_default();
@@ -305,7 +307,7 @@ impl Knowledge {
         }
     }
 
-    /// Changes the routes of a cluster, and with them which clusters they lead to.
+    /// Changes the routes of a cluster, and with them the clusters to which they lead.
     fn change_routes(&mut self, key: &ClusterKey, change: impl FnOnce(&mut Routes)) {
         let Some(known) = self.clusters.get_mut(key) else { return };
         let before = known.routes.destinations();
@@ -339,7 +341,7 @@ impl Knowledge {
         }
     }
 
-    /// Brings into the mesh what is known of a cluster; gives the clusters whose routes may have waited for it.
+    /// Puts the current knowledge of a cluster into the mesh; returns the clusters whose routes may have waited for it.
     fn settle_cluster(&mut self, key: &ClusterKey) -> Vec<ClusterKey> {
         let Some(known) = self.clusters.get(key) else { return Vec::new() };
         let cluster = known.joined();

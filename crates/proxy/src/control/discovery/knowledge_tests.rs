@@ -10,10 +10,10 @@ use super::super::fixtures::{ECHO, Server, service};
 use super::{Knowledge, Resource};
 use crate::worker::Usage;
 
-/// Subjects that there is room for, unless a test says otherwise.
+/// Default room for subjects in tests.
 const SUBJECTS_MAX: usize = 100;
 
-/// Gives all that is wanted, kind by kind, until nothing more is; the server has everything.
+/// Sends all wanted resources, kind by kind, until no more are wanted; the server has every resource.
 fn learn(knowledge: &mut Knowledge, server: &Server) {
     loop {
         let mut news = false;
@@ -41,7 +41,7 @@ fn subject(mesh: &Mesh, authority: &str) -> Option<Subject> {
     mesh.unanswered_authority(authority.as_bytes())
 }
 
-/// Knowledge of somebody in the namespace `default` who has asked for these.
+/// Knowledge of a client in the namespace `default` that has asked about these authorities.
 fn asked(authorities: &[&str]) -> Knowledge {
     let mut knowledge = Knowledge::new("default", SUBJECTS_MAX);
     for authority in authorities {
@@ -86,7 +86,7 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     );
     assert!(mesh.cluster_by_address(address("127.0.0.2:50061")).is_none());
     assert!(mesh.endpoint_by_address(address("127.0.0.2:50061")).is_some());
-    // There is no such thing, which is an answer too.
+    // That the subject does not exist is an answer too.
     assert_eq!(mesh.unanswered_address(address("192.0.2.1:443")), None);
     assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
 }
@@ -131,7 +131,7 @@ spec:
     assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051"]);
 }
 
-/// A connection is held until it is known whether it may be looked into.
+/// A connection is held until it is known whether the proxy may parse it.
 #[test]
 fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
     for kind in ["TCPRoute", "TLSRoute"] {
@@ -177,7 +177,7 @@ fn a_service_that_is_gone_is_no_longer_known() {
 fn what_nothing_leads_to_any_more_is_forgotten_with_its_version() {
     let mut knowledge = asked(&["echo:50051"]);
     learn(&mut knowledge, &Server::new(&[ECHO]));
-    // The control plane takes away what names others first.
+    // The control plane removes resources that name others first.
     take(&mut knowledge, Kind::Listener, "echo.default:50051", None).expect("nothing to read");
     assert!(Kind::ALL.iter().all(|kind| knowledge.versions(*kind).count() == 0));
     assert!(knowledge.mesh().clusters().is_empty());
@@ -187,7 +187,7 @@ fn address(number: usize) -> Subject {
     Subject::Address(([10, 0, (number >> 8) as u8, number as u8], 80).into())
 }
 
-/// What one worker uses.
+/// The usage of one worker.
 fn usage(in_use: &[Subject], used: &[(Subject, Instant)], clusters: &[&str]) -> Usage {
     let key = |text: &&str| leno_wire::name::cluster_key(text).expect("a cluster's key");
     let (in_use, used) = (in_use.iter().cloned().collect(), used.to_vec());
@@ -350,7 +350,7 @@ fn policies_that_cannot_be_read_or_are_taken_away_leave_those_in_force() {
     }
 }
 
-/// Asks about the Service `s<number>` and takes in the answer; gives how long the part took that the control thread does for it.
+/// Asks about the Service `s<number>` and applies the answer; returns the time of the control thread's part.
 fn learn_renamed(knowledge: &mut Knowledge, number: usize, like: &Cluster) -> Duration {
     let key = ClusterKey { namespace: "default".into(), service: format!("s{number}").into(), port: 80 };
     let cluster = Cluster { key: key.clone(), ..like.clone() };

@@ -1,4 +1,4 @@
-//! What is known of one cluster, and why anything is.
+//! The knowledge of one cluster, and the links that keep it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::route::{BackendTarget, RouteTable};
 use leno_wire::endpoints::Endpoints;
 
-/// A cluster that questions or routes lead to.
+/// A cluster to which subjects or routes lead.
 #[derive(Debug, Default)]
 pub(super) struct KnownCluster {
-    /// The subjects whose calls are balanced over it, and so follow its routes.
+    /// The subjects whose calls are balanced over it, and therefore follow its routes.
     pub(super) balanced: BTreeSet<Subject>,
-    /// The subjects that lead to one of its endpoints each.
+    /// The subjects that lead to a single endpoint of it.
     pub(super) dialled: BTreeSet<Subject>,
     /// The clusters whose routes lead here.
     pub(super) parents: BTreeSet<ClusterKey>,
-    /// The outer `None`: the control plane has not said yet; the inner one: there is no such cluster.
+    /// Outer `None`: the control plane has not answered yet. Inner `None`: the cluster does not exist.
     pub(super) cluster: Option<Option<Cluster>>,
-    /// In the same way.
+    /// As for `cluster`.
     pub(super) endpoints: Option<Option<Endpoints>>,
     pub(super) routes: Routes,
 }
 
-/// What is known of the routes of a cluster.
+/// The knowledge of a cluster's routes.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// In force. The inner one is `None` where the cluster has no routes.
+    /// The routes in force. Inner `None`: the cluster has no routes.
     pub(super) current: Option<Option<Arc<RouteTable>>>,
-    /// Newer, with backends that are not known yet.
+    /// Newer routes, with backends that are not known yet.
     pub(super) next: Option<Arc<RouteTable>>,
 }
 
 impl KnownCluster {
-    /// Whether nothing leads to it any more: nobody would tell of its changes.
+    /// Whether no link leads to it any more: the control plane would not report its changes.
     pub(super) fn is_unwanted(&self) -> bool {
         self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
     }
@@ -44,7 +44,7 @@ impl KnownCluster {
         self.balanced.iter().chain(&self.dialled)
     }
 
-    /// Whether it is known where its endpoints are, or that there is no such cluster.
+    /// Whether its endpoints are known, or that it does not exist.
     pub(super) fn is_known(&self) -> bool {
         match &self.cluster {
             None => false,
@@ -53,7 +53,7 @@ impl KnownCluster {
         }
     }
 
-    /// Whether it is known how calls are balanced over it.
+    /// Whether the balancing of calls over it is known.
     pub(super) fn has_routes(&self) -> bool {
         self.routes.current.is_some()
     }
@@ -70,14 +70,14 @@ impl KnownCluster {
 }
 
 impl Routes {
-    /// Every cluster that routes lead to, those in force and those that are to be.
+    /// Every cluster to which its current or next routes lead.
     pub(super) fn destinations(&self) -> BTreeSet<ClusterKey> {
         let tables = self.current.iter().flatten().chain(&self.next);
         tables.flat_map(|table| destinations(table)).cloned().collect()
     }
 }
 
-/// Every cluster that a table's rules lead to.
+/// Every cluster to which a table's rules lead.
 pub(super) fn destinations(table: &RouteTable) -> impl Iterator<Item = &ClusterKey> {
     table.entries().iter().flat_map(|entry| {
         let rule = &entry.rule;

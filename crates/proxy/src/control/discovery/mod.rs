@@ -1,11 +1,12 @@
-//! Discovery: asks the control plane what workers do not know, over incremental xDS, and gives them the mesh that answers.
+//! Discovery: asks the control plane about subjects that workers do not know, over incremental xDS, and gives the
+//! workers the resulting mesh.
 //!
-//! `knowledge` is what has been asked and answered (`asked` the questions, `known` each cluster), `wishes` what the control plane
-//! has yet to be told, `session` one stream's exchange. While the control plane cannot be reached what is known holds, and
-//! questions wait until it can.
+//! `knowledge` has the questions and answers (`asked` the questions, `known` each cluster), `wishes` the changes of
+//! subscriptions that the control plane does not know yet, and `session` one stream's exchange. While the control plane
+//! cannot be reached, the knowledge stays in force, and questions wait.
 //!
-//! What calls do not use any more is forgotten, after a while or when room is needed. Workers know what they use; they are
-//! asked before anything is forgotten, never call by call.
+//! Subjects that calls do not use any more are forgotten, after a while or when room is needed. Workers know what they
+//! use; they are asked before anything is forgotten, but never for each call.
 
 mod asked;
 #[cfg(test)]
@@ -38,39 +39,39 @@ use super::shared::Shared;
 use crate::limits::{RelayLimits, ms};
 use crate::worker::WorkerHandle;
 
-/// Questions that wait to be taken up.
+/// Most questions that wait to be processed.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
 /// Largest response that is read.
 const RESPONSE_MAX_BYTES: usize = 64 << 20;
-/// How long to wait after a lost connection.
+/// Shortest pause after a lost connection.
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
-/// A stream that lasted this long was a good one: the next wait is short again.
+/// After a stream of at least this duration the next pause is the shortest again.
 const GOOD_STREAM: Duration = Duration::from_secs(30);
-/// How often workers are asked what they use, at the longest; five times in `discovery_idle_ms` if that is less.
+/// Longest interval at which workers are asked what they use; a fifth of `discovery_idle_ms` if that is less.
 const USAGE_EVERY: Duration = Duration::from_secs(60);
-/// How long workers have to say what they use. Without an answer nothing is forgotten.
+/// Time for workers to report what they use. Without an answer nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
-/// Of a full table, the part that is forgotten at once, so that workers are not asked for each new question.
+/// Divisor for the part of a full table that is forgotten at once, so that workers are not asked for each new question.
 const ROOM_SHARE: usize = 16;
-/// How long not to look for room again, nor to warn again, when every subject was in use.
+/// If every subject is in use, pause before the next attempt to make room, and before the next warning.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps workers' meshes complete for what they use.
+/// Keeps workers' meshes complete for the subjects that they use.
 pub(super) struct Discovery {
     control_plane: ControlPlane,
     node: Node,
     questions: mpsc::Receiver<Subject>,
     knowledge: Knowledge,
-    /// How long a subject that no call uses is kept.
+    /// How long to keep a subject that no call uses.
     idle: Duration,
-    /// When every subject was in use last, so that a question found no room.
+    /// When every subject was last in use, so that a question found no room.
     full_since: Option<Instant>,
 }
 
 impl Discovery {
-    /// A proxy in `namespace` that asks what comes over `questions`, and, where others call its application, at once which
-    /// policies say who may.
+    /// Discovery for a proxy in `namespace`, for questions from `questions`. If others call its application, it asks
+    /// for the inbound policies at once.
     pub(super) fn new(
         control_plane: ControlPlane,
         namespace: &str,
@@ -86,12 +87,12 @@ impl Discovery {
         Self { control_plane, node: node(namespace), questions, knowledge, idle, full_since: None }
     }
 
-    /// What is known at the start: nothing, so that everything is asked.
+    /// The mesh at the start: empty, so that everything is asked.
     pub(super) fn mesh(&self) -> Arc<Mesh> {
         Arc::new(self.knowledge.mesh().clone())
     }
 
-    /// Asks and listens for as long as the proxy runs.
+    /// Serves questions while the proxy runs.
     pub(super) async fn run(mut self, shared: &Shared) -> Infallible {
         let mut retry = Retry::new(RETRY_MIN, RETRY_MAX);
         loop {
@@ -107,14 +108,14 @@ impl Discovery {
         }
     }
 
-    /// Notes what is asked meanwhile. Nothing is forgotten: it could not be asked about again.
+    /// Records questions during a pause. Forgets nothing, because it could not be asked about again.
     async fn note_questions(&mut self) {
         while let Some(subject) = self.questions.recv().await {
             if !self.knowledge.ask(&subject, Instant::now()) {
                 self.warn_of_no_room(&subject);
             }
         }
-        // Workers have ended.
+        // The workers have ended.
         sleep(RETRY_MAX).await;
     }
 
@@ -137,7 +138,7 @@ impl Discovery {
             tokio::select! {
                 Some(subject) = self.questions.recv() => {
                     self.ask(&subject, shared).await;
-                    // Questions that were asked together go out together.
+                    // Send questions that were asked together in one request.
                     while let Ok(subject) = self.questions.try_recv() {
                         self.ask(&subject, shared).await;
                     }
@@ -157,7 +158,7 @@ impl Discovery {
         }
     }
 
-    /// Notes a question; where there is no room for it, the least recently used subjects are forgotten.
+    /// Records a question. If there is no room for it, the least recently used subjects are forgotten.
     async fn ask(&mut self, subject: &Subject, shared: &Shared) {
         if self.knowledge.ask(subject, Instant::now()) {
             return;
@@ -171,7 +172,7 @@ impl Discovery {
         }
     }
 
-    /// Asks workers what they use, and forgets some of the rest.
+    /// Asks workers what they use, and forgets some of the other subjects.
     async fn forget(&mut self, shared: &Shared, some: impl FnOnce(&mut Knowledge, Instant, Duration) -> usize) {
         let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::usage).collect();
         let deadline = tokio::time::Instant::now() + USAGE_MAX;
@@ -179,7 +180,7 @@ impl Discovery {
         for answer in asked {
             match tokio::time::timeout_at(deadline, answer).await {
                 Ok(Ok(usage)) => usages.push(usage),
-                // What a worker uses that does not say so must not be forgotten.
+                // A worker that does not answer may use any subject, so forget nothing.
                 Ok(Err(_)) | Err(_) => return,
             }
         }
@@ -195,7 +196,7 @@ impl Discovery {
         }
     }
 
-    /// Says, once in a while, that a question found no room.
+    /// Logs from time to time that a question found no room.
     fn warn_of_no_room(&mut self, subject: &Subject) {
         if self.full_since.is_some_and(|since| since.elapsed() < FULL_PAUSE) {
             return;
@@ -209,7 +210,7 @@ impl Discovery {
     }
 }
 
-/// Who we say we are; with a certificate that counts instead.
+/// The node id that we send; a certificate takes precedence.
 fn node(namespace: &str) -> Node {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {

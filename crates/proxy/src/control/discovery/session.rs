@@ -1,4 +1,4 @@
-//! One stream of incremental xDS, from the client's side: requests out, responses in. No sockets, no clock.
+//! One stream of incremental xDS on the client's side: requests out, responses in. No sockets, no clock.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,34 @@ use leno_wire::Kind;
 
 use super::knowledge::{Knowledge, Resource};
 
-/// gRPC's INVALID_ARGUMENT, with which a resource is refused.
+/// gRPC's INVALID_ARGUMENT, the code for a rejected resource.
 const INVALID_ARGUMENT: i32 = 3;
 
-/// Names to subscribe to, and to unsubscribe from, in one request. The control plane takes 1 MiB, and a name has up to 512 bytes.
+/// Names to subscribe to, and to unsubscribe from, in one request. The control plane accepts 1 MiB, and a name has up
+/// to 512 bytes.
 const NAMES_PER_REQUEST: usize = 500;
 /// Bytes of the versions in a first request.
 const VERSIONS_MAX_BYTES: usize = 400 << 10;
-/// What a version takes beside its text, at most.
+/// Largest size of a version besides its text.
 const VERSION_EXTRA_BYTES: usize = 10;
 
-/// What has been said on one stream.
+/// The state of one stream.
 #[derive(Debug)]
 pub(super) struct Session {
     /// Sent with the first request only.
     node: Option<Node>,
-    /// The kinds of which something was asked for.
+    /// The kinds for which a request was sent.
     begun: [bool; Kind::ALL.len()],
 }
 
 impl Session {
-    /// A stream on which nothing has been said.
+    /// A stream without any message so far.
     pub(super) fn new(node: Node) -> Self {
         Self { node: Some(node), begun: Default::default() }
     }
 
-    /// Asks for what is needed now and has not been asked for on this stream, and gives up what is not needed any more. Costs
-    /// as much as that is, but for the first request of a kind, which names all.
+    /// Subscribes to names that are needed now, and unsubscribes from names that are not. Takes time linear in these
+    /// changes, except for the first request of a kind, which lists all names.
     pub(super) fn requests(&mut self, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
         Kind::ALL.into_iter().flat_map(|kind| self.requests_of(kind, knowledge)).collect()
     }
@@ -49,7 +50,7 @@ impl Session {
             unsubscribe.clear();
         }
         *begun |= !subscribe.is_empty();
-        // Only the first request of a kind says what is there from an earlier stream.
+        // Only the first request of a kind lists the versions from an earlier stream.
         let mut versions = if is_first { versions(kind, knowledge) } else { HashMap::new() };
         let mut requests = Vec::new();
         while !subscribe.is_empty() || !unsubscribe.is_empty() {
@@ -67,7 +68,7 @@ impl Session {
         requests
     }
 
-    /// Takes in a response; the request that acknowledges it says what could not be read.
+    /// Applies a response; the returned request acknowledges it, or names the first rejected resource.
     pub(super) fn respond(
         &mut self,
         response: &DeltaDiscoveryResponse,
@@ -86,7 +87,7 @@ impl Session {
     }
 }
 
-/// The versions of resources that are there, as many as one request has room for; the others are sent again.
+/// The versions of known resources, as many as fit into one request; the control plane sends the others again.
 fn versions(kind: Kind, knowledge: &Knowledge) -> HashMap<String, String> {
     let mut bytes = 0;
     let fits = |(name, version): &(&String, &String)| {
@@ -96,11 +97,11 @@ fn versions(kind: Kind, knowledge: &Knowledge) -> HashMap<String, String> {
     knowledge.versions(kind).take_while(fits).map(|(name, version)| (name.clone(), version.clone())).collect()
 }
 
-/// Takes in the resources of a response; says what is wrong with the first one that is refused.
+/// Applies the resources of a response; returns the fault of the first rejected one.
 fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
     let mut problem = None;
     for resource in &response.resources {
-        // A resource that nobody asked for is no answer to anything, and must not fill our memory.
+        // Ignore unrequested resources: they must not fill our memory.
         let Some(any) = resource.resource.as_ref().filter(|_| knowledge.wants(kind, &resource.name)) else { continue };
         let taken = Resource { version: &resource.version, bytes: &any.value };
         if let Err(unreadable) = knowledge.take(kind, &resource.name, Some(taken)) {

@@ -1,4 +1,4 @@
-//! What the control plane has yet to be told: names that are wanted since the last request, and names that are not any more.
+//! Changes of subscriptions since the last request.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub(super) struct Wishes {
     by_kind: [BTreeMap<String, Wish>; Kind::ALL.len()],
 }
 
-/// What is to be said of a name.
+/// The change for one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Subscribe,
@@ -18,15 +18,15 @@ pub(super) enum Wish {
 }
 
 impl Wishes {
-    /// Notes a wish, which replaces an earlier one about that name: a name that is given up and wanted again is subscribed to
-    /// again, so that its resource, which was forgotten meanwhile, is sent again.
+    /// Records a change, which replaces an earlier one for the same name. A name that is dropped and wanted again is
+    /// subscribed to again, so that its resource, which was forgotten meanwhile, is sent again.
     pub(super) fn note(&mut self, kind: Kind, name: String, wish: Wish) {
         if let Some(wishes) = self.by_kind.get_mut(kind.index()) {
             wishes.insert(name, wish);
         }
     }
 
-    /// Gives all wishes of a kind: names to subscribe to, and names to unsubscribe from.
+    /// Takes all changes of a kind: names to subscribe to, and names to unsubscribe from.
     pub(super) fn take(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         let wishes = self.by_kind.get_mut(kind.index()).map(std::mem::take).unwrap_or_default();
         let (subscribe, unsubscribe): (Vec<_>, Vec<_>) =
