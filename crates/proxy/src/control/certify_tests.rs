@@ -97,7 +97,7 @@ impl Served {
         tokio::spawn(server.serve_with_incoming(TcpIncoming::from(in_clear)));
 
         let control = "spiffe://cluster.local/ns/leno/sa/leno-control".parse().expect("an id");
-        let own = svid(&authority, control, SystemTime::now());
+        let own = svid(&authority, &control, SystemTime::now());
         let acceptor = TlsAcceptor::from(TlsIdentity::new(&own, &bundle(&authority)).server);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -144,9 +144,9 @@ fn bundle(authority: &Authority) -> TrustBundle {
 }
 
 /// An SVID that was issued then, for an hour.
-fn svid(authority: &Authority, id: SpiffeId, then: SystemTime) -> Svid {
+fn svid(authority: &Authority, id: &SpiffeId, then: SystemTime) -> Svid {
     let request = Request::new(id.clone()).expect("random numbers");
-    let certificate = authority.sign(&id, request.csr(), Validity::starting(then, HOUR)).expect("a good request");
+    let certificate = authority.sign(id, request.csr(), Validity::starting(then, HOUR)).expect("a good request");
     request.accept(vec![certificate], &bundle(authority), then).expect("it was good then")
 }
 
@@ -171,7 +171,7 @@ async fn a_renewal_shows_the_certificate_that_it_renews_and_the_first_request_no
 #[tokio::test(flavor = "current_thread")]
 async fn a_certificate_that_has_expired_is_renewed_without_showing_it() {
     let served = Served::start(HOUR).await;
-    let expired = svid(&served.authority, id(), SystemTime::now() - 2 * HOUR);
+    let expired = svid(&served.authority, &id(), SystemTime::now() - 2 * HOUR);
     served.renew(expired).await.expect("a new certificate");
     let shown = served.shown();
     assert!(matches!(&shown[..], [Err(why), Ok(None)] if why.contains("expired")), "{shown:?}");
@@ -180,7 +180,7 @@ async fn a_certificate_that_has_expired_is_renewed_without_showing_it() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_certificate_whose_anchor_is_gone_is_renewed_without_showing_it() {
     let served = Served::start(HOUR).await;
-    let of_another = svid(&authority(), id(), SystemTime::now());
+    let of_another = svid(&authority(), &id(), SystemTime::now());
     served.renew(of_another).await.expect("a new certificate");
     let shown = served.shown();
     assert!(matches!(&shown[..], [Err(_), Ok(None)]), "{shown:?}");
