@@ -89,13 +89,19 @@ pub(in crate::object) fn text_match(
     }
 }
 
-/// Compiles a pattern, or refuses the rule.
+/// Compiles a pattern, or refuses the rule. `None` also where the route has too many already.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
+    if !reading.may_compile() {
+        return None;
+    }
     let compiled = Pattern::new(text);
-    if let Err(error) = &compiled {
-        let what = format!("{} is no regular expression here: {error}", quoted(text));
-        let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
-        reading.refuse(field, Reason::UnsupportedValue, what, fix);
+    match &compiled {
+        Ok(pattern) => reading.compiled(pattern),
+        Err(error) => {
+            let what = format!("{} is no regular expression here: {error}", quoted(text));
+            let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
+            reading.refuse(field, Reason::UnsupportedValue, what, fix);
+        }
     }
     compiled.ok()
 }
