@@ -48,6 +48,13 @@ fn the_memory_budget_is_half_of_the_container_and_no_other_limit_exceeds_it() {
 }
 
 #[test]
+fn a_small_container_remembers_as_many_destinations_as_fit_into_an_eighth_of_it() {
+    let subjects = |bytes| Limits::default().within_memory(bytes, 1).relay.max_subjects;
+    assert_eq!((subjects(Some(64 << 20)), subjects(Some(1 << 20))), (1_024, MIN_SUBJECTS));
+    assert_eq!((subjects(Some(1 << 30)), subjects(None)), (10_000, 10_000));
+}
+
+#[test]
 fn a_memory_budget_that_was_set_holds_whatever_the_container_has() {
     let mut limits = Limits::default();
     limits.set("memory_budget_kib", "20000").expect("it is in range");

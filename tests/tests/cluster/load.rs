@@ -1,7 +1,9 @@
 //! Calls from inside a Pod, by ghz.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::process::Child;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use leno_tests::kubernetes::Cluster;
@@ -17,7 +19,11 @@ pub(super) fn in_client<'a>(program: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// A load that runs; it ends by itself.
-pub(super) struct Load(Child);
+pub(super) struct Load {
+    kubectl: Child,
+    /// Reads what it prints, from the beginning: a kubectl that nobody reads from loses its connection.
+    printed: JoinHandle<String>,
+}
 
 /// What came of a load.
 #[derive(Debug)]
@@ -58,19 +64,26 @@ impl Load {
             "json",
             "echo:50051",
         ];
-        Self(cluster.start_kubectl(&in_client(&what)))
+        let mut kubectl = cluster.start_kubectl(&in_client(&what));
+        let mut stdout = kubectl.stdout.take().expect("a pipe");
+        let printed = thread::spawn(move || {
+            let mut printed = String::new();
+            stdout.read_to_string(&mut printed).expect("ghz prints UTF-8");
+            printed
+        });
+        Self { kubectl, printed }
     }
 
     /// Stops listening to it.
     pub(super) fn abandon(mut self) {
-        self.0.kill().ok();
-        self.0.wait().expect("it is ours");
+        self.kubectl.kill().ok();
+        self.kubectl.wait().expect("it is ours");
     }
 
     /// Waits for its end.
     pub(super) fn end(self) -> Report {
-        let output = self.0.wait_with_output().expect("kubectl ends");
-        let printed = String::from_utf8_lossy(&output.stdout);
+        let printed = self.printed.join().expect("it is read");
+        let output = self.kubectl.wait_with_output().expect("kubectl ends");
         let report: Value = serde_json::from_str(&printed)
             .unwrap_or_else(|error| panic!("{error}: {printed}{}", String::from_utf8_lossy(&output.stderr)));
         Report {

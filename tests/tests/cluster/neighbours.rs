@@ -1,6 +1,9 @@
 //! A namespace that attacks another one and the control plane, with everything that a Pod can do, beside a workload's good calls.
+//!
+//! The clusters of `tests/kube` have IPv4 alone, so nothing comes over IPv6. `crates/accept` tests how its addresses count.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -10,8 +13,11 @@ use leno_tests::programs::text;
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
-use super::load::{Load, Report};
-use super::user::{PATIENCE, cluster_with_images, image, install_a_meshed_pair, nothing_is_left, rolled_out, state};
+use super::load::{Load, METHOD, PAYLOAD, Report, in_client};
+use super::user::{PATIENCE, cluster_with_images, install_a_meshed_pair, nothing_is_left, rolled_out, state};
+
+#[path = "neighbours/manifests.rs"]
+mod manifests;
 
 /// How long the good clients are measured alone, and then beside the attacks.
 const CALM_SECONDS: u32 = 15;
@@ -23,23 +29,22 @@ const CALLS_PER_SECOND: u32 = 500;
 const CALM_FLOOR: Duration = Duration::from_millis(10);
 const P99_FACTOR: u32 = 5;
 
-/// What the containers have while they are attacked.
-const PROXY_MEMORY: &str = "64Mi";
+/// What the workload's containers are owed of a processor, as in any cluster that is not to let its neighbours have it: about
+/// what they use when it is calm. The attackers are owed nothing.
+const CLIENT_CPU: &str = "250m";
+const SERVER_CPU: &str = "100m";
+const PROXY_CPU: &str = "100m";
+/// What the control plane has while it is attacked.
 const CONTROL_MEMORY: &str = "256Mi";
 
-/// What an attacker may use of a processor: what others lose is lost to the attacks, and not to the attackers' own work beside
-/// theirs on the same machine.
-const ATTACKER_CPU: &str = "300m";
-
-/// Who may call, and what everybody may: the strangers' calls are denied, their health checks are not.
-const POLICY: &str = "
-apiVersion: leno.dev/v1alpha1
-kind: AuthorizationPolicy
-metadata: {name: echo, namespace: shop}
-spec:
-  allow: [{identities: [ns/shop/sa/web]}]
-  healthChecks: [/grpc.health.v1.Health/Check]
-";
+/// Heavy HTTPRoutes, and as many GRPCRoutes.
+const HEAVY_ROUTES: u32 = 4;
+/// How often the policy changes during the attack, and how long each version is in force.
+const POLICY_CHANGES: u32 = 8;
+const POLICY_PAUSE: Duration = Duration::from_secs(2);
+/// Whom the policy lets in and shuts out again: the member, and the insider.
+const NEIGHBOURS: [&str; 2] = ["ns/neighbours/sa/default", "ns/neighbours/sa/insider"];
+const ROLES: [&str; 3] = ["stranger", "member", "insider"];
 
 /// None of it loses a call, slows calls down much, restarts a container, fails a probe or keeps a Pod from its proxy.
 #[test]
@@ -50,12 +55,19 @@ fn neighbours_attacks_cost_nothing() {
     let Some(cluster) = cluster_with_images() else { return };
     let cluster = &cluster;
     install_a_meshed_pair(cluster);
-    let annotation = format!("leno.dev/proxy-memory-limit={PROXY_MEMORY}");
-    cluster.kubectl(&["annotate", "namespace", "shop", &annotation]);
+    let memory = format!("leno.dev/proxy-memory-limit={}", manifests::PROXY_MEMORY);
+    let cpu = format!("leno.dev/proxy-cpu-request={PROXY_CPU}");
+    cluster.kubectl(&["annotate", "namespace", "shop", &memory, &cpu]);
+    for (deployment, container, cpu) in [("deploy/web", "web", CLIENT_CPU), ("deploy/echo", "echo", SERVER_CPU)] {
+        let requests = format!("--requests=cpu={cpu}");
+        cluster.kubectl(&["-n", "shop", "set", "resources", deployment, "-c", container, &requests]);
+    }
+    cluster.kubectl(&["-n", "shop", "patch", "deploy/echo", "--type=json", "-p", &manifests::second_port()]);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo", "deploy/web"]);
     let limits = format!("--limits=memory={CONTROL_MEMORY}");
     cluster.kubectl(&["-n", "leno", "set", "resources", "deploy/leno-control", "-c", "leno-control", &limits]);
-    cluster.apply(POLICY);
+    cluster.install_gateway_api();
+    cluster.apply(&manifests::policy(&[]));
     for (namespace, deployment) in [("leno", "deploy/leno-control"), ("shop", "deploy/echo"), ("shop", "deploy/web")] {
         rolled_out(cluster, namespace, deployment);
     }
@@ -102,20 +114,17 @@ fn attack(cluster: &Cluster, victims: &BTreeMap<String, Value>) -> Report {
         words.extend(controls.iter().cloned());
         words
     };
-    for (who, inject) in [("stranger", "disabled"), ("member", "enabled")] {
-        cluster.apply(&neighbour(who, inject, directory.path().to_str().expect("UTF-8"), &words(who)));
+    cluster.apply(manifests::NEIGHBOURHOOD);
+    for role in ROLES {
+        let directory = directory.path().to_str().expect("UTF-8");
+        cluster.apply(&manifests::attacker(role, directory, &words(role)).to_string());
     }
-    cluster.kubectl(&[
-        "-n",
-        "neighbours",
-        "wait",
-        "--for=condition=Ready",
-        "pod/stranger",
-        "pod/member",
-        "--timeout=120s",
-    ]);
+    let ready = ["-n", "neighbours", "wait", "--for=condition=Ready", "--timeout=120s"];
+    cluster.kubectl(&[&ready[..], &["pod/stranger", "pod/member", "pod/insider"]].concat());
 
     let load = Load::at_rate(cluster, ATTACK_SECONDS, CALLS_PER_SECOND);
+    make_heavy_routes(cluster);
+    change_the_policy(cluster);
     cluster.kubectl(&["-n", "shop", "scale", "deploy/echo", "--replicas", &(proxies.len() + 1).to_string()]);
     rolled_out(cluster, "shop", "deploy/echo");
     let meshed = containers(cluster);
@@ -123,7 +132,11 @@ fn attack(cluster: &Cluster, victims: &BTreeMap<String, Value>) -> Report {
     assert!(meshed.keys().filter(new).any(|name| name.ends_with("/leno-proxy")), "{meshed:?}");
 
     let report = load.end();
-    for who in ["stranger", "member"] {
+    // What the member's application dials must not kill its own proxy either.
+    let restarts = "jsonpath={.status.initContainerStatuses[?(@.name==\"leno-proxy\")].restartCount}";
+    let restarts = cluster.kubectl(&["-n", "neighbours", "get", "pod", "member", "-o", restarts]);
+    assert_eq!(restarts, "0", "the member's own proxy restarted");
+    for who in ROLES {
         let made = wait_for("the attacks end", PATIENCE, || {
             let pod = ["-n", "neighbours", "get", "pod", who, "-o", "jsonpath={.status.phase}"];
             let has_ended = matches!(cluster.kubectl(&pod).as_str(), "Succeeded" | "Failed");
@@ -139,28 +152,26 @@ fn attack(cluster: &Cluster, victims: &BTreeMap<String, Value>) -> Report {
     report
 }
 
-fn neighbour(who: &str, inject: &str, directory: &str, words: &[String]) -> String {
-    let (image, command) = (image("leno-tools"), serde_json::json!(words));
-    format!(
-        "
-apiVersion: v1
-kind: Pod
-metadata:
-  name: {who}
-  namespace: neighbours
-  annotations: {{leno.dev/inject: {inject}}}
-spec:
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: neighbour
-    image: {image}
-    command: {command}
-    resources: {{limits: {{cpu: {ATTACKER_CPU}}}}}
-    volumeMounts: [{{name: attack, mountPath: /attack}}]
-  volumes: [{{name: attack, hostPath: {{path: {directory}}}}}]
-"
-    )
+/// As a user who may write objects of the namespace. The client's proxy then hears of the routes, since it calls their Service.
+fn make_heavy_routes(cluster: &Cluster) {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(manifests::heavy_routes(HEAVY_ROUTES).to_string().as_bytes()).expect("there is room");
+    // The API server validates them anyway, and kubectl would have to load all schemas for it.
+    let made = cluster.kubectl(&["create", "--validate=false", "-f", file.path().to_str().expect("UTF-8")]);
+    println!("{} heavy routes are there", made.lines().count());
+    let what = ["/grpcurl", "-plaintext", "-max-time", "2", "-d", PAYLOAD, "heavy.neighbours:80", METHOD];
+    let called = cluster.try_kubectl(&in_client(&what));
+    assert!(!called.status.success(), "there is no server, and no match: {}", text(&called));
+}
+
+/// Lets the attackers in, and shuts them out again.
+fn change_the_policy(cluster: &Cluster) {
+    for change in 0..POLICY_CHANGES {
+        let more = if change % 2 == 0 { &NEIGHBOURS[..] } else { &[] };
+        cluster.apply(&manifests::policy(more));
+        std::thread::sleep(POLICY_PAUSE);
+    }
+    println!("the policy changed {POLICY_CHANGES} times");
 }
 
 /// The Pods of a namespace that nobody has deleted.

@@ -322,8 +322,12 @@ impl Index {
             Ok(Manifest { mut objects, notices }) => {
                 let is_mended = !entry.problems.is_empty();
                 *entry = Entry { object: objects.pop(), notices, generation, ..Entry::default() };
-                if let Some(Object::EndpointSlice(slice)) = &mut entry.object {
-                    pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods);
+                match &mut entry.object {
+                    Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods),
+                    // Proxies match; here only their text and their size count. Otherwise many small routes would take a
+                    // hundred times their text.
+                    Some(Object::Route(route)) => route.forget_compiled(),
+                    _ => {}
                 }
                 News { is_mended, ..News::default() }
             }

@@ -5,7 +5,7 @@ use crate::object::{Object, Route};
 use crate::route::status::Reason;
 use crate::route::{
     Header, HeaderMatch, HeaderModifier, Match, PathMatch, PathRewrite, QueryMatch, Redirect, RouteKind, Scheme,
-    Timeouts, ValueMatch,
+    TABLE_MAX_BYTES, Timeouts, ValueMatch,
 };
 
 /// A route for the Service echo with these rules, in YAML's flow style.
@@ -46,6 +46,22 @@ fn refused(rule: &str) -> Vec<(String, Reason, String)> {
     let route = route(&with_rules(&format!("[{rule}]")));
     let refusals = route.rules[0].refusals.iter();
     refusals.map(|refusal| (refusal.spot.field.to_string(), refusal.reason, refusal.what.clone())).collect()
+}
+
+/// As many patterns as the API server stores, each of which takes 10 KiB, are 40 MiB.
+#[test]
+fn patterns_beyond_what_any_table_takes_are_not_compiled() {
+    let named = |number: usize| format!("{{type: RegularExpression, name: x{number}, value: '[a-z]{{300}}'}}");
+    let named: Vec<String> = (0..16).map(named).collect();
+    let one = format!("{{headers: [{0}], queryParams: [{0}]}}", named.join(", "));
+    let rule = format!("{{matches: [{}]}}", vec![one; 64].join(", "));
+    let route = route(&with_rules(&format!("[{rule}, {rule}]")));
+    let matches = route.rules.iter().flat_map(|rule| &rule.matches);
+    let held: usize = matches.map(Match::size_bytes).sum();
+    // Names and the entries themselves come on top of the patterns.
+    assert!((1..TABLE_MAX_BYTES * 11 / 10).contains(&held), "{held} bytes of matches");
+    assert!(route.size_bytes() > TABLE_MAX_BYTES, "no table takes it: {} bytes", route.size_bytes());
+    assert!(route.rules.iter().all(|rule| rule.refusals.is_empty()), "its size is what is wrong with it");
 }
 
 #[test]

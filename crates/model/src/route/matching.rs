@@ -68,6 +68,23 @@ pub enum ValueMatch {
 }
 
 impl Match {
+    /// Frees the compiled forms of its patterns ([`Pattern::forget_compiled`]).
+    pub fn forget_compiled(&mut self) {
+        let headers = self.headers.iter_mut().map(|header| &mut header.value);
+        let query = self.query.iter_mut().map(|parameter| &mut parameter.value);
+        let (path, method) = match &mut self.path {
+            PathMatch::Pattern(pattern) => (Some(pattern), None),
+            PathMatch::Grpc(method) => (None, Some([&mut method.service, &mut method.method])),
+            PathMatch::Exact(_) | PathMatch::Prefix(_) => (None, None),
+        };
+        let values = headers.chain(query).chain(method.into_iter().flatten().flatten());
+        let patterns = values.filter_map(|value| match value {
+            ValueMatch::Pattern(pattern) => Some(pattern),
+            ValueMatch::Exact(_) => None,
+        });
+        patterns.chain(path).for_each(Pattern::forget_compiled);
+    }
+
     /// A match for every request and every connection.
     pub fn any() -> Self {
         Self {

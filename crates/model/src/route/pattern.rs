@@ -1,6 +1,7 @@
 //! Regular expressions of routes.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use regex_lite::{Regex, RegexBuilder};
 use serde::{Serialize, Serializer};
@@ -12,7 +13,8 @@ use serde::{Serialize, Serializer};
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
-    regex: Regex,
+    /// Empty after [`Pattern::forget_compiled`], until the next match.
+    regex: OnceLock<Option<Regex>>,
     size_bytes: usize,
 }
 
@@ -36,7 +38,7 @@ impl Pattern {
     pub fn new(text: &str) -> Result<Self, PatternError> {
         // Compile it alone first: `a)(b` is a mistake, but would be valid within the added parentheses.
         compile(text, Self::SIZE_MAX_BYTES)?;
-        let whole = format!("^(?:{text})$");
+        let whole = whole(text);
         // The engine does not report a size, but rejects a limit that is too small.
         let mut limit_bytes = Self::SIZE_MIN_BYTES;
         let regex = loop {
@@ -45,6 +47,7 @@ impl Pattern {
                 compiled => break compiled?,
             }
         };
+        let regex = OnceLock::from(Some(regex));
         Ok(Self { text: text.into(), regex, size_bytes: limit_bytes + text.len() })
     }
 
@@ -60,8 +63,18 @@ impl Pattern {
 
     /// Whether all of `text` matches; never for invalid UTF-8.
     pub fn is_match(&self, text: &[u8]) -> bool {
-        str::from_utf8(text).is_ok_and(|text| self.regex.is_match(text))
+        let compiled = self.regex.get_or_init(|| compile(&whole(&self.text), Self::SIZE_MAX_BYTES).ok());
+        str::from_utf8(text).is_ok_and(|text| compiled.as_ref().is_some_and(|regex| regex.is_match(text)))
     }
+
+    /// Frees the compiled form, for a program that keeps patterns and does not match them: a few letters may take 16 KiB.
+    pub fn forget_compiled(&mut self) {
+        self.regex = OnceLock::new();
+    }
+}
+
+fn whole(text: &str) -> String {
+    format!("^(?:{text})$")
 }
 
 fn compile(text: &str, limit_bytes: usize) -> Result<Regex, PatternError> {

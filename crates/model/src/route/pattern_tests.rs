@@ -48,3 +48,12 @@ fn a_text_made_to_backtrack_takes_no_time() {
     // A backtracking engine would need years.
     assert!(!evil.is_match("a".repeat(100).as_bytes()));
 }
+
+#[test]
+fn a_pattern_whose_compiled_form_was_forgotten_matches_the_same() {
+    let mut canary = pattern("v2|canary");
+    let size_bytes = canary.size_bytes();
+    canary.forget_compiled();
+    assert_eq!((canary.as_str(), canary.size_bytes()), ("v2|canary", size_bytes));
+    assert!(canary.is_match(b"v2") && !canary.is_match(b"v22") && canary.clone().is_match(b"canary"));
+}

@@ -98,6 +98,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     if let Some(files) = raise_open_files_limit() {
         limits.fit_open_files(files, args.workers);
     }
+    let limits = Arc::new(limits.within_memory(leno_accept::container_memory(), args.workers.into()));
 
     let namespace = own.as_ref().map_or_else(|| "default".into(), |(workload, _)| workload.namespace.clone());
     let directory = args.config.as_deref().map(Source::open).transpose()?;
@@ -132,7 +133,6 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     };
     let configuration = source.configuration();
     let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
-    let limits = Arc::new(limits.within_memory(leno_accept::container_memory(), args.workers.into()));
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),

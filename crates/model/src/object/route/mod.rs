@@ -62,8 +62,10 @@ pub struct Route {
     pub created: Option<i64>,
     /// The objects to which it is attached.
     pub parents: Box<[Parent]>,
-    /// Its rules, in order.
+    /// Its rules, in order. If its patterns are too large for any table, some of its matches are missing.
     pub rules: Box<[RouteRule]>,
+    /// What its patterns take, those of missing matches too.
+    pattern_bytes: usize,
 }
 
 impl Route {
@@ -79,7 +81,12 @@ impl Route {
             let filters: usize = filters.map(|filters| filters.fixed.size_bytes()).sum();
             rule.matches.iter().map(|matches| matches.size_bytes() + filters).sum::<usize>()
         };
-        self.rules.iter().map(of_rule).sum()
+        self.rules.iter().map(of_rule).sum::<usize>().max(self.pattern_bytes)
+    }
+
+    /// Frees the compiled forms of its patterns, for a program that keeps routes and takes no requests.
+    pub fn forget_compiled(&mut self) {
+        self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(Match::forget_compiled);
     }
 
     /// Its precedence among routes of its kind, as far as it is equal for all of its rules.

@@ -89,13 +89,19 @@ pub(in crate::object) fn text_match(
     }
 }
 
-/// Compiles a pattern; refuses the rule if that fails.
+/// Compiles a pattern; refuses the rule if that fails. `None` also if the route's patterns are too large already.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
+    if !reading.may_compile() {
+        return None;
+    }
     let compiled = Pattern::new(text);
-    if let Err(error) = &compiled {
-        let what = format!("{} is not a supported regular expression: {error}", quoted(text));
-        let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
-        reading.refuse(field, Reason::UnsupportedValue, what, fix);
+    match &compiled {
+        Ok(pattern) => reading.compiled(pattern),
+        Err(error) => {
+            let what = format!("{} is not a supported regular expression: {error}", quoted(text));
+            let fix = "write it in RE2's syntax, with a repetition of + or * rather than of hundreds";
+            reading.refuse(field, Reason::UnsupportedValue, what, fix);
+        }
     }
     compiled.ok()
 }

@@ -9,7 +9,7 @@ use crate::manifest::Review;
 use crate::object::{DNS_SUBDOMAIN_RULE, Object, identity, is_dns_subdomain};
 use crate::problem::quoted;
 use crate::route::status::Reason;
-use crate::route::{Match, PathMatch, RouteKind, Timeouts};
+use crate::route::{Match, PathMatch, Pattern, RouteKind, TABLE_MAX_BYTES, Timeouts};
 use crate::spelling::closest;
 
 /// The reading of one route.
@@ -20,6 +20,8 @@ pub(in crate::object) struct Reading<'r, 'a> {
     /// Refusals of the current rule.
     refusals: Vec<Refusal>,
     rules: Vec<RouteRule>,
+    /// What the patterns so far take.
+    pattern_bytes: usize,
 }
 
 /// A rule whose matches and timeouts its kind of route has read.
@@ -33,7 +35,7 @@ pub(in crate::object) struct RuleParts {
 
 impl<'r, 'a> Reading<'r, 'a> {
     pub(in crate::object) fn new(kind: RouteKind, review: &'r mut Review<'a>) -> Self {
-        Self { review, kind, refusals: Vec::new(), rules: Vec::new() }
+        Self { review, kind, refusals: Vec::new(), rules: Vec::new(), pattern_bytes: 0 }
     }
 
     /// Reports a mistake.
@@ -56,6 +58,17 @@ impl<'r, 'a> Reading<'r, 'a> {
     ) {
         let spot = self.spot(field);
         self.refusals.push(Refusal { spot, reason, what: what.into(), fix: fix.into() });
+    }
+
+    /// Whether a pattern may be compiled. The first patterns that are too many for any table are compiled, so that the route is
+    /// refused as too large, and no others: a route of 4,000 short patterns would take 64 MiB.
+    pub(in crate::object) fn may_compile(&self) -> bool {
+        self.pattern_bytes <= TABLE_MAX_BYTES
+    }
+
+    /// Counts a pattern that was compiled.
+    pub(in crate::object) fn compiled(&mut self, pattern: &Pattern) {
+        self.pattern_bytes += pattern.size_bytes();
     }
 
     /// Where a field is.
@@ -162,6 +175,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             created: metadata.creation_timestamp.as_ref().map(|created| created.0.as_second()),
             parents,
             rules: rules.into(),
+            pattern_bytes: self.pattern_bytes,
         };
         let matches = route.match_count();
         if self.kind.is_of_requests() && matches > ROUTE_MATCHES_MAX {

@@ -1,0 +1,139 @@
+//! What the neighbours' test applies to the cluster.
+
+use serde_json::{Value, json};
+
+use super::super::user::image;
+
+/// What an attacker may use of a processor: what others lose is lost to the attacks, and not to the attackers' own work beside
+/// theirs on the same machine.
+const ATTACKER_CPU: &str = "300m";
+/// What it is owed, in proportion to others where there is too little: as little as a container that asks for nothing, such as
+/// the workload's. A limit alone would be a request too.
+const ATTACKER_CPU_SHARE: &str = "1m";
+
+/// What proxies have while they are attacked, and the member's own.
+pub(super) const PROXY_MEMORY: &str = "64Mi";
+
+/// A second port of the workload, which no policy closes, and which answers with as much as it is asked for.
+pub(super) fn second_port() -> String {
+    let container = json!({
+        "name": "open",
+        "image": image("leno"),
+        "args": ["echo", "--listen=0.0.0.0:50052"],
+        "resources": {"limits": {"cpu": "100m"}, "requests": {"cpu": "1m"}},
+    });
+    json!([{"op": "add", "path": "/spec/template/spec/containers/-", "value": container}]).to_string()
+}
+
+/// Who may call, and what everybody may: the neighbours' calls are denied, their health checks are not. `more` may call too.
+pub(super) fn policy(more: &[&str]) -> String {
+    let identities = [&["ns/shop/sa/web"], more].concat();
+    let policy = json!({
+        "apiVersion": "leno.dev/v1alpha1",
+        "kind": "AuthorizationPolicy",
+        "metadata": {"name": "echo", "namespace": "shop"},
+        "spec": {
+            "ports": [50051],
+            "allow": [{"identities": identities}],
+            "healthChecks": ["/grpc.health.v1.Health/Check"],
+        },
+    });
+    policy.to_string()
+}
+
+/// The insider's account, and a Service without servers for heavy routes.
+pub(super) const NEIGHBOURHOOD: &str = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: insider, namespace: neighbours}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: heavy, namespace: neighbours}
+spec: {ports: [{name: http, port: 80}]}
+";
+
+/// A Pod that attacks. The insider has no proxy, and a token that it gets a certificate with.
+pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
+    let is_insider = role == "insider";
+    let mut mounts = vec![json!({"name": "attack", "mountPath": "/attack"})];
+    let mut volumes = vec![json!({"name": "attack", "hostPath": {"path": directory}})];
+    if is_insider {
+        let token = json!({"serviceAccountToken": {"audience": "leno.dev", "path": "token"}});
+        mounts.push(json!({"name": "token", "mountPath": "/token"}));
+        volumes.push(json!({"name": "token", "projected": {"sources": [token]}}));
+    }
+    let inject = if role == "member" { "enabled" } else { "disabled" };
+    let annotations = json!({"leno.dev/inject": inject, "leno.dev/proxy-memory-limit": PROXY_MEMORY});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": role, "namespace": "neighbours", "annotations": annotations},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "serviceAccountName": if is_insider { "insider" } else { "default" },
+            "containers": [{
+                "name": "neighbour",
+                "image": image("leno-tools"),
+                "command": words,
+                "resources": {"limits": {"cpu": ATTACKER_CPU}, "requests": {"cpu": ATTACKER_CPU_SHARE}},
+                "volumeMounts": mounts,
+            }],
+            "volumes": volumes,
+        },
+    })
+}
+
+/// Routes with as many patterns as the API server stores in one object, each of which a few letters make large.
+pub(super) fn heavy_routes(count: u32) -> Value {
+    let routes = (0..count).flat_map(|number| [http_route(number), grpc_route(number)]);
+    json!({"apiVersion": "v1", "kind": "List", "items": routes.collect::<Vec<_>>()})
+}
+
+/// 128 matches of 33 patterns.
+fn http_route(number: u32) -> Value {
+    let matches = |rule: u32| {
+        let one = |index: u32| {
+            json!({
+                "path": {"type": "RegularExpression", "value": format!("/{number}/{rule}/{index}/[a-z]{{300}}")},
+                "headers": patterns(),
+                "queryParams": patterns(),
+            })
+        };
+        (0..64).map(one).collect::<Vec<_>>()
+    };
+    let rules: Vec<Value> = (0..2).map(|rule| json!({"matches": matches(rule)})).collect();
+    route("HTTPRoute", number, &rules)
+}
+
+/// 128 matches of 18 patterns.
+fn grpc_route(number: u32) -> Value {
+    let matches = |rule: u32| {
+        let one = |index: u32| {
+            let service = format!("a{number}.{rule}.{index}.[a-z]{{300}}");
+            json!({
+                "method": {"type": "RegularExpression", "service": service, "method": "[a-z]{300}"},
+                "headers": patterns(),
+            })
+        };
+        (0..64).map(one).collect::<Vec<_>>()
+    };
+    let rules: Vec<Value> = (0..2).map(|rule| json!({"matches": matches(rule)})).collect();
+    route("GRPCRoute", number, &rules)
+}
+
+fn patterns() -> Vec<Value> {
+    (0..16)
+        .map(|index| json!({"type": "RegularExpression", "name": format!("x{index}"), "value": "[a-z]{300}"}))
+        .collect()
+}
+
+fn route(kind: &str, number: u32, rules: &[Value]) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": format!("heavy-{number}"), "namespace": "neighbours"},
+        "spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "heavy"}], "rules": rules},
+    })
+}
