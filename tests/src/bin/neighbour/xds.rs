@@ -86,7 +86,7 @@ async fn subscribe(
         send(&mut sender, request(kind, names, String::new())).await?;
     }
     let mut answers =
-        (number % 2 == 0).then(|| Answers { response: Some(response), body: None, bytes: BytesMut::new() });
+        number.is_multiple_of(2).then(|| Answers { response: Some(response), body: None, bytes: BytesMut::new() });
     loop {
         let asked = tokio::time::Instant::now();
         for kind in [Kind::Cluster, Kind::Route] {
