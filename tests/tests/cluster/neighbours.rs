@@ -30,10 +30,10 @@ const CALM_FLOOR: Duration = Duration::from_millis(10);
 const P99_FACTOR: u32 = 5;
 
 /// What the workload's containers are owed of a processor, as in any cluster that is not to let its neighbours have it: about
-/// what they use when it is calm. The attackers are owed nothing.
-const CLIENT_CPU: &str = "250m";
+/// what they use while they are attacked. The attackers are owed nothing.
+const CLIENT_CPU: &str = "300m";
 const SERVER_CPU: &str = "100m";
-const PROXY_CPU: &str = "100m";
+const PROXY_CPU: &str = "200m";
 /// What the control plane has while it is attacked.
 const CONTROL_MEMORY: &str = "256Mi";
 
