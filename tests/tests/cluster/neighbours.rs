@@ -210,6 +210,10 @@ fn failed_probes(cluster: &Cluster, before: &BTreeMap<String, Value>) -> Vec<Str
         let events: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
         for event in events["items"].as_array().expect("Events") {
             let pod = event["involvedObject"]["name"].as_str().unwrap_or_default();
+            // These end before a Pod is ready.
+            if event["message"].as_str().is_some_and(|message| message.starts_with("Startup probe")) {
+                continue;
+            }
             if before.keys().any(|name| name.starts_with(&format!("{namespace}/{pod}/"))) {
                 failed.push(format!("{} {pod}: {}", event["lastTimestamp"], event["message"]));
             }
