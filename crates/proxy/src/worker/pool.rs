@@ -21,8 +21,15 @@ impl Worker {
     }
 
     /// Something has happened to a connection. If it carries one call at a time, notes whether it is free now.
+    #[inline]
     pub(super) fn note_room(&mut self, index: usize) {
-        let Some(upstream) = self.upstreams.get(index).filter(|upstream| !upstream.key.hop.is_shared()) else { return };
+        if self.upstreams.get(index).is_some_and(|upstream| !upstream.key.hop.is_shared()) {
+            self.note_unshared_room(index);
+        }
+    }
+
+    fn note_unshared_room(&mut self, index: usize) {
+        let Some(upstream) = self.upstreams.get(index) else { return };
         let (cluster, key, is_free) = (upstream.cluster, upstream.key, upstream.has_room(CallSize::Open));
         if let Some(pool) = self.pool(cluster, key) {
             pool.connections.set_free(index, is_free);

@@ -43,7 +43,9 @@ impl Worker {
     /// Tells metrics and balancer how a call ended, once.
     pub(super) fn record(&mut self, slot: u32, ending: Ending) {
         let now = self.now;
-        self.count_guess(slot);
+        if self.calls.get(slot as usize).is_some_and(|call| call.is_guess) {
+            self.count_guess(slot);
+        }
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         if std::mem::replace(&mut call.recorded, true) {
             return;
