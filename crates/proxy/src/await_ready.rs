@@ -26,8 +26,10 @@ use crate::args::{Exit, explain};
 /// The first word of the command line that chooses this mode.
 pub(crate) const WORD: &str = "await-ready";
 
-/// Pause between two requests.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Shortest and longest pause between two requests. The pause doubles, so that a node full of waiting Pods has its processor for
+/// the proxies themselves.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Longest time for one request.
 const REQUEST_MAX: Duration = Duration::from_secs(1);
 /// Most bytes of an answer that the message repeats.
@@ -42,7 +44,7 @@ pub(crate) struct Options {
     admin: SocketAddr,
 
     /// How long to wait: 500ms, 30s, 2m
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout)]
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = parse_timeout)]
     timeout: Duration,
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<(), AwaitError> {
 
 async fn until_ready(options: &Options) -> Result<(), AwaitError> {
     let started = Instant::now();
+    let mut pause = PAUSE_MIN;
     loop {
         let asked = timeout(REQUEST_MAX, ask(options.admin)).await;
         let reason = match asked.unwrap_or_else(|_| Err(format!("no answer within {REQUEST_MAX:?}"))) {
@@ -82,7 +85,8 @@ async fn until_ready(options: &Options) -> Result<(), AwaitError> {
         if started.elapsed() >= options.timeout {
             return Err(AwaitError::NotReady { admin: options.admin, waited: options.timeout, reason });
         }
-        sleep(PAUSE).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 

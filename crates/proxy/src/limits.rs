@@ -294,7 +294,7 @@ static SPECS: &[Spec] = specs! {
     "max_calls" relay.max_calls 1..=10_000_000, "calls in flight, per worker: callers with an identity may use three quarters, others half";
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
     "max_questions" relay.max_questions 1..=100_000, "unanswered requests to the control plane, per worker";
-    "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses that the control plane is asked about, as many as fit into an eighth of the container's memory; beyond, the least recently used is forgotten";
+    "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses that the control plane is asked about, as many as fit into a quarter of the container's memory; beyond, the least recently used is forgotten";
     "discovery_idle_ms" relay.discovery_idle_ms TIME, "how long to keep an answer of the control plane that no call uses";
     "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
@@ -338,7 +338,7 @@ static SPECS: &[Spec] = specs! {
 impl Limits {
     /// Sets the memory budget of `workers` from the container's memory in bytes, unless it was given. Also lowers the
     /// limits on bytes kept for all calls to fit: replays and mirrors together take at most a quarter of a worker's
-    /// share. What the proxy knows of Services and addresses is not in the budget; it takes at most an eighth of the container's
+    /// share. What the proxy knows of Services and addresses is not in the budget; it takes at most a quarter of the container's
     /// memory.
     pub(crate) fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
         let relay = &mut self.relay;
@@ -352,7 +352,7 @@ impl Limits {
         relay.max_mirror_bytes = relay.max_mirror_bytes.min(part(8));
         relay.max_buffered_bytes_per_client = relay.max_buffered_bytes_per_client.min(part(2));
         if let Some(bytes) = container_bytes {
-            let subjects = u32::try_from(bytes / 8 / SUBJECT_BYTES).unwrap_or(u32::MAX);
+            let subjects = u32::try_from(bytes / 4 / SUBJECT_BYTES).unwrap_or(u32::MAX);
             relay.max_subjects = relay.max_subjects.min(subjects.max(MIN_SUBJECTS));
         }
         self

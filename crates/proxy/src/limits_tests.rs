@@ -48,9 +48,9 @@ fn the_memory_budget_is_half_of_the_container_and_no_other_limit_exceeds_it() {
 }
 
 #[test]
-fn a_small_container_remembers_as_many_destinations_as_fit_into_an_eighth_of_it() {
+fn a_small_container_remembers_as_many_destinations_as_fit_into_a_quarter_of_it() {
     let subjects = |bytes| Limits::default().within_memory(bytes, 1).relay.max_subjects;
-    assert_eq!((subjects(Some(64 << 20)), subjects(Some(1 << 20))), (1_024, MIN_SUBJECTS));
+    assert_eq!((subjects(Some(64 << 20)), subjects(Some(1 << 20))), (2_048, MIN_SUBJECTS));
     assert_eq!((subjects(Some(1 << 30)), subjects(None)), (10_000, 10_000));
 }
 

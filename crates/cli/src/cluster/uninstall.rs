@@ -130,7 +130,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
-            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and stops within a day: {}, of {shown}{more}; first: \
+            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {}, of {shown}{more}; first: \
              kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
             bystanders.meshed.len(),
             pods::owner(first).restart(&namespace)

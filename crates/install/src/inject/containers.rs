@@ -216,7 +216,7 @@ pub(super) fn port(name: &str, number: u16) -> ContainerPort {
 }
 
 /// Makes the kubelet wait, before it starts the next container, until the sidecar is ready. If the hook fails, the kubelet starts
-/// the sidecar again, and its event says why. A startup probe would cost the Pod two seconds more.
+/// the sidecar again. A startup probe would delay the Pod by up to two rounds of the kubelet, one second each.
 pub(super) fn awaited(settings: &Settings) -> Lifecycle {
     let command = ["/leno-proxy", "await-ready", &format!("--admin=127.0.0.1:{}", settings.admin_port)];
     let exec = ExecAction { command: Some(command.map(str::to_owned).into()) };

@@ -15,15 +15,25 @@ pub(super) fn findings(namespaces: &[Namespace]) -> Vec<Finding> {
 }
 
 fn mistakes(namespace: &Namespace) -> Vec<Finding> {
-    let name = namespace.name_any();
-    let fix = match namespace.labels().get(INJECT) {
-        Some(value) => {
-            format!("kubectl annotate namespace {name} {INJECT}={value}; kubectl label namespace {name} {INJECT}-")
-        }
-        None => format!("kubectl annotate namespace {name} NAME-, and the right one"),
-    };
     let lines = serde_json::to_value(namespace).map(|namespace| review_namespace(&namespace)).unwrap_or_default();
-    lines.into_iter().map(|line| Finding::warning(format!("{name}: {line}"), fix.clone())).collect()
+    let name = namespace.name_any();
+    lines.into_iter().map(|line| Finding::warning(format!("{name}: {line}"), fix(namespace, &line))).collect()
+}
+
+/// The commands that correct the mistake that a line of the review names.
+fn fix(namespace: &Namespace, line: &str) -> String {
+    let name = namespace.name_any();
+    let label = namespace.labels().iter().find(|(label, _)| line.starts_with(&format!("label {label}:")));
+    match label {
+        // Another value would stop the namespace's Pods.
+        Some((label, value)) if label == INJECT && !["enabled", "disabled", "grpc"].contains(&value.as_str()) => {
+            format!("kubectl annotate namespace {name} {label}=enabled; kubectl label namespace {name} {label}-")
+        }
+        Some((label, value)) => {
+            format!("kubectl annotate namespace {name} '{label}={value}'; kubectl label namespace {name} {label}-")
+        }
+        None => format!("kubectl annotate namespace {name} NAME-, then annotate it with the right name or value"),
+    }
 }
 
 #[cfg(test)]

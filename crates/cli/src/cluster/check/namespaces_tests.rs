@@ -23,8 +23,28 @@ fn an_annotation_that_is_written_as_a_label_is_found() {
     assert!(finding.why.starts_with("shop: label leno.dev/inject: it has no effect"), "{}", finding.why);
     assert_eq!(
         finding.fix.as_deref(),
-        Some("kubectl annotate namespace shop leno.dev/inject=enabled; kubectl label namespace shop leno.dev/inject-")
+        Some(
+            "kubectl annotate namespace shop 'leno.dev/inject=enabled'; kubectl label namespace shop leno.dev/inject-"
+        )
     );
+    let finding = of(&json!({"name": "shop", "labels": {"leno.dev/inject": "true"}}));
+    assert!(finding.fix.as_deref().is_some_and(|fix| fix.contains(" leno.dev/inject=enabled;")), "{finding:?}");
+}
+
+#[test]
+fn each_mistake_of_a_namespace_has_its_own_fix() {
+    let metadata = json!({
+        "name": "shop",
+        "labels": {"leno.dev/opaque-ports": "9000"},
+        "annotations": {"leno.dev/injct": "enabled"},
+    });
+    let findings = findings(&[object(json!({ "metadata": metadata }))]);
+    let fixes: Vec<&str> = findings.iter().filter_map(|finding| finding.fix.as_deref()).collect();
+    let expected = [
+        "kubectl annotate namespace shop NAME-, then annotate it with the right name or value",
+        "kubectl annotate namespace shop 'leno.dev/opaque-ports=9000'; kubectl label namespace shop leno.dev/opaque-ports-",
+    ];
+    assert_eq!(fixes, expected);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Container, Namespace, Pod};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 use leno_install::inject::{self, Asked, Decision, Options, Outcome, Skipped, inject, typos};
@@ -205,14 +205,16 @@ fn excluded(installed: &Installed) -> Vec<String> {
 fn ready(pods: &[&Pod]) -> Vec<Finding> {
     // The control plane's section already reports its own Pods that do not run.
     let is_told = |pod: &Pod| pods::is_control(pod) && pods::why_not_ready(pod).is_some();
-    let meshed: Vec<_> = pods.iter().filter(|pod| pods::is_meshed(pod) && !is_told(pod)).collect();
-    let finding = |pod: &&&Pod| {
-        if pods::is_container_ready(pod, PROXY) {
+    let meshed: Vec<_> =
+        pods.iter().filter(|pod| !is_told(pod)).filter_map(|pod| Some((pod, pods::sidecar(pod)?))).collect();
+    let finding = |(pod, sidecar): &(&&Pod, &Container)| {
+        if pods::is_container_ready(pod, &sidecar.name) {
             return None;
         }
         let why = pods::why_not_ready(pod).unwrap_or_else(|| "its proxy does not answer /ready".to_owned());
         let namespace = pod.namespace().unwrap_or_default();
-        let fix = format!("kubectl logs -n {namespace} {} -c {PROXY}, and kubectl describe pod", pod.name_any());
+        let fix =
+            format!("kubectl logs -n {namespace} {} -c {}, and kubectl describe pod", pod.name_any(), sidecar.name);
         Some(Finding::failed(format!("{}: {why}", name(pod)), fix))
     };
     let failed: Vec<Finding> = meshed.iter().filter_map(finding).collect();

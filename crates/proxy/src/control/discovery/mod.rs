@@ -205,7 +205,7 @@ impl Discovery {
         let subjects = self.knowledge.subjects();
         tracing::warn!(
             "{subject} is not asked about: all {subjects} subjects that there is room for are in use or cannot be asked \
-             about again; raise --limit max_subjects and the container's memory, or close connections"
+             about again; raise the container's memory (annotation leno.dev/proxy-memory-limit) or --limit max_subjects, or close connections"
         );
     }
 }
