@@ -26,7 +26,7 @@ const CALLS_PER_SECOND: u32 = 500;
 
 /// A calm p99 below this counts as this. Two cores carry both nodes, the control plane, the attackers, the servers and the
 /// clients, some 25 programs that wait for one another: each scheduler slice before a call's turn is 3 ms.
-const CALM_FLOOR: Duration = Duration::from_millis(10);
+const CALM_FLOOR: Duration = Duration::from_millis(20);
 const P99_FACTOR: u32 = 5;
 
 /// What the workload's containers are owed of a processor, as in any cluster that is not to let its neighbours have it: about
