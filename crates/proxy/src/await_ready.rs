@@ -67,7 +67,7 @@ impl Options {
     }
 }
 
-/// Asks until the proxy is ready.
+/// Requests /ready until the proxy is ready.
 pub(crate) fn run(options: &Options) -> Result<(), AwaitError> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     runtime.block_on(until_ready(options))
@@ -90,15 +90,15 @@ async fn until_ready(options: &Options) -> Result<(), AwaitError> {
     }
 }
 
-/// Asks once; the error is the reason of the proxy, or of the request's failure.
+/// Requests /ready once. The error is the proxy's answer, or why the request failed.
 async fn ask(admin: SocketAddr) -> Result<(), String> {
-    let failed = |error: &dyn std::error::Error| error.to_string();
-    let stream = TcpStream::connect(admin).await.map_err(|error| failed(&error))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
+    let stream = TcpStream::connect(admin).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let request = Request::get("/ready").header(HOST, admin.to_string()).body(Empty::<Bytes>::new());
-    // It ends with the sender, or with the connection.
+    let request = request.map_err(|error| error.to_string())?;
+    // The task ends when the sender is dropped, or when the proxy closes the connection.
     tokio::spawn(connection);
-    let answer = sender.send_request(request.map_err(|error| failed(&error))?).await.map_err(|error| failed(&error))?;
+    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
     if answer.status() == StatusCode::OK {
         return Ok(());
     }

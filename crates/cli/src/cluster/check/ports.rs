@@ -1,5 +1,5 @@
-//! Whether policies name the ports that Pods listen on. A policy's ports are those of the Pod, and authors write those of the
-//! Service.
+//! Whether policies name the ports that Pods listen on. A policy applies to ports of the Pod, but authors often write the
+//! Service's port.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) fn findings(meshed: &[&Pod], services: &[Service], policies: &[Arc<Au
     }
 }
 
-/// Each port of a policy that none of its Pods has, and that a Service of these Pods has.
+/// Reports each port of a policy that no selected Pod declares, and that a Service sends to another port of these Pods.
 fn of_policy(policy: &AuthorizationPolicy, meshed: &[&Pod], services: &[Service]) -> Vec<Finding> {
     let selected: Vec<&Pod> = meshed.iter().copied().filter(|pod| selects(policy, pod)).collect();
     let listens = |port: u16| selected.iter().any(|pod| container_ports(pod).any(|(number, _)| number == port));
@@ -58,7 +58,7 @@ fn container_ports(pod: &Pod) -> impl Iterator<Item = (u16, Option<&str>)> {
     ports.filter_map(|port| Some((u16::try_from(port.container_port).ok()?, port.name.as_deref())))
 }
 
-/// The ports to which a Service sends its port `port`, of those Pods that it selects.
+/// The Pod ports to which a Service sends its port `port`. Considers only the Pods that the Service selects.
 fn targets(service: &Service, port: u16, pods: &[&Pod]) -> BTreeSet<u16> {
     let Some(spec) = &service.spec else { return BTreeSet::new() };
     let selector = spec.selector.iter().flatten().collect::<Vec<_>>();
