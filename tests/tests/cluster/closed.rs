@@ -6,7 +6,7 @@ use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::Load;
-use super::user::{PATIENCE, image, leno, rolled_out, state};
+use super::user::{PATIENCE, call, image, install_mesh, leno, rolled_out, state};
 
 /// The Pods of a namespace that have not ended, each with whether it has a proxy.
 fn pods(cluster: &Cluster, namespace: &str) -> Vec<(String, bool)> {
@@ -64,6 +64,38 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
     all_are_meshed(cluster, "shop");
     load.end().assert_well(3_000);
     leno(cluster, &["check", "--proxy", "--wait", "60s"]);
+    cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
+}
+
+/// Somebody deletes the control plane's namespace: nothing starts in meshed namespaces, everything does in others, calls go on,
+/// and another installation brings it all back.
+pub(super) fn only_meshed_namespaces_need_the_control_planes(cluster: &Cluster) {
+    let load = Load::start(cluster, 20);
+    cluster.kubectl(&["delete", "namespace", "leno", "--timeout=120s"]);
+    let run = |namespace: &str| {
+        let image = image("leno");
+        let pod = ["-n", namespace, "run", "app", "--image", &image, "--image-pull-policy=IfNotPresent"];
+        cluster.try_kubectl(&[&pod[..], &["--", "echo"]].concat())
+    };
+    let refused = run("shop");
+    assert!(!refused.status.success() && text(&refused).contains("leno-guard"), "{}", text(&refused));
+    cluster.namespace("plain");
+    let made = run("plain");
+    assert!(made.status.success(), "{}", text(&made));
+    cluster.kubectl(&["-n", "plain", "wait", "--for=condition=Ready", "pod/app", "--timeout=120s"]);
+    let told = cluster_check(cluster);
+    let guard = "ValidatingAdmissionPolicy leno-guard refuses Pods of meshed namespaces (shop)";
+    assert!(told.contains("there is no namespace leno") && told.contains(guard), "{told}");
+    assert!(!told.contains("delete pod"), "another Pod could not start: {told}");
+    load.end().assert_well(2_000);
+
+    install_mesh(cluster);
+    for deployment in ["deploy/echo", "deploy/web"] {
+        cluster.kubectl(&["-n", "shop", "rollout", "restart", deployment]);
+        rolled_out(cluster, "shop", deployment);
+    }
+    all_are_meshed(cluster, "shop");
+    wait_for("a call", PATIENCE, || call(cluster));
     cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
 }
 

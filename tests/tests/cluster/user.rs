@@ -60,6 +60,14 @@ fn example() -> String {
     text.split("---\n").filter(|object| !is_slow_server(object)).collect::<Vec<_>>().join("---\n")
 }
 
+/// The example's servers and their Service in another namespace.
+pub(super) fn example_servers(namespace: &str) -> String {
+    let text = example();
+    let is_client = |object: &&str| object.contains("  name: web\n");
+    let servers: Vec<&str> = text.split("---\n").filter(|object| !is_client(object)).collect();
+    servers.join("---\n").replace("shop", namespace)
+}
+
 /// The slow server of the example, slower still.
 fn slow_server() -> String {
     let text = example_as_it_is();
@@ -119,7 +127,7 @@ pub(super) fn state(cluster: &Cluster) -> String {
 }
 
 /// One call from the client's Pod: the server's answer.
-fn call(cluster: &Cluster) -> Option<Value> {
+pub(super) fn call(cluster: &Cluster) -> Option<Value> {
     let what = ["/grpcurl", "-plaintext", "-d", PAYLOAD, "echo:50051", METHOD];
     let output = cluster.try_kubectl(&in_client(&what));
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
@@ -150,10 +158,15 @@ pub(super) fn cluster_with_images() -> Option<Cluster> {
     Some(cluster)
 }
 
-/// Installs the mesh and the example, whose client then gets answers.
-pub(super) fn install_a_meshed_pair(cluster: &Cluster) {
+/// Installs the mesh.
+pub(super) fn install_mesh(cluster: &Cluster) {
     cluster.apply(&install(cluster));
     leno(cluster, &["check", "--wait", "120s"]);
+}
+
+/// Installs the mesh and the example, whose client then gets answers.
+pub(super) fn install_a_meshed_pair(cluster: &Cluster) {
+    install_mesh(cluster);
     cluster.apply(&example());
     rolled_out(cluster, "shop", "deploy/echo");
     rolled_out(cluster, "shop", "deploy/web");
@@ -178,6 +191,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     calls_go_on_without_a_control_plane(&cluster);
     closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
     calls_go_on_without_an_api_server(&cluster);
+    closed::only_meshed_namespaces_need_the_control_planes(&cluster);
     the_example_carries_traffic_by_itself(&cluster);
     nothing_is_left(&cluster);
 }

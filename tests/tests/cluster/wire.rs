@@ -6,18 +6,20 @@ use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, in_client};
-use super::user::{PATIENCE, image, state};
+use super::user::{PATIENCE, image, metric, state};
 
 /// What is said to a meshed Pod, and the same in base64.
 const SECRET: (&[u8], &str) =
     (b"nobody between the nodes may read this", "bm9ib2R5IGJldHdlZW4gdGhlIG5vZGVzIG1heSByZWFkIHRoaXM=");
+/// What is said to a meshed Pod by its address, which no Service has.
+const SECRET_BY_ADDRESS: (&[u8], &str) =
+    (b"nor what is said to a Pod by its address", "bm9yIHdoYXQgaXMgc2FpZCB0byBhIFBvZCBieSBpdHMgYWRkcmVzcw==");
 /// What is said to a Pod without a proxy, by the same client on the same way.
 const OPEN: (&[u8], &str) =
     (b"whoever is between the nodes may read this", "d2hvZXZlciBpcyBiZXR3ZWVuIHRoZSBub2RlcyBtYXkgcmVhZCB0aGlz");
 
-/// A server on one node, alone behind a Service of its name.
-fn server(name: &str, node: &str, inject: &str) -> String {
-    let image = image("leno");
+/// A Service of one server.
+fn service(name: &str) -> String {
     format!(
         r#"---
 apiVersion: v1
@@ -26,7 +28,15 @@ metadata: {{name: {name}, namespace: shop}}
 spec:
   selector: {{app: {name}}}
   ports: [{{port: 50051, appProtocol: kubernetes.io/h2c}}]
----
+"#
+    )
+}
+
+/// A server on one node.
+fn server(name: &str, node: &str, inject: &str) -> String {
+    let image = image("leno");
+    format!(
+        r#"---
 apiVersion: v1
 kind: Pod
 metadata:
@@ -45,9 +55,9 @@ spec:
     )
 }
 
-/// A hundred calls from the client's Pod to a Service, all of which must succeed.
-fn say(cluster: &Cluster, service: &str, payload: &str) -> Option<()> {
-    let (data, address) = (format!("{{\"payload\":\"{payload}\"}}"), format!("{service}:50051"));
+/// A hundred calls from the client's Pod to a host, all of which must succeed.
+fn say(cluster: &Cluster, host: &str, payload: &str) -> Option<()> {
+    let (data, address) = (format!("{{\"payload\":\"{payload}\"}}"), format!("{host}:50051"));
     let ghz = ["/ghz", "--insecure", "--call", METHOD, "-d", &data, "-n", "100", "-c", "4"];
     let output = cluster.try_kubectl(&in_client(&[&ghz[..], &["-O", "json", &address]].concat()));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
@@ -67,17 +77,27 @@ fn other_node(cluster: &Cluster) -> String {
 pub(super) fn nothing_crosses_in_clear(cluster: &Cluster) {
     let Some(capture) = Capture::start(cluster) else { return };
     let node = other_node(cluster);
-    cluster.apply(&[server("far", &node, "enabled"), server("bare", &node, "disabled")].concat());
-    cluster.kubectl(&["-n", "shop", "wait", "--for=condition=Ready", "pod/far", "pod/bare", "--timeout=120s"]);
+    let pods = [server("far", &node, "enabled"), server("alone", &node, "enabled"), server("bare", &node, "disabled")];
+    cluster.apply(&[pods.concat(), service("far"), service("bare")].concat());
+    let ready = ["-n", "shop", "wait", "--for=condition=Ready", "--timeout=120s"];
+    cluster.kubectl(&[&ready[..], &["pod/far", "pod/alone", "pod/bare"]].concat());
+    let alone = cluster.kubectl(&["-n", "shop", "get", "pod", "alone", "-o", "jsonpath={.status.podIP}"]);
 
     let load = Load::start(cluster, 10);
     wait_for("calls to a meshed Pod on another node", PATIENCE, || say(cluster, "far", SECRET.1));
+    wait_for("calls to a meshed Pod by its address", PATIENCE, || say(cluster, &alone, SECRET_BY_ADDRESS.1));
     wait_for("calls to a Pod without a proxy there", PATIENCE, || say(cluster, "bare", OPEN.1));
     load.end().assert_well(1_000);
 
     let frames = capture.stop();
     assert!(frames.contain(OPEN.0), "the capture saw nothing of calls in clear\n{}", state(cluster));
     assert!(frames.contain(b"50051.leno.internal"), "no handshake with a proxy was seen\n{}", state(cluster));
-    assert!(!frames.contain(SECRET.0), "what was said to a meshed Pod crossed in clear");
-    cluster.kubectl(&["-n", "shop", "delete", "pod/far", "pod/bare", "service/far", "service/bare"]);
+    for said in [SECRET.0, SECRET_BY_ADDRESS.0] {
+        assert!(!frames.contain(said), "{:?}, said to a meshed Pod, crossed in clear", String::from_utf8_lossy(said));
+    }
+    let client = "client_id=\"spiffe://cluster.local/ns/shop/sa/web\"";
+    let named = metric(cluster, "app=alone", "response_total", &["direction=\"inbound\"", "tls=\"true\"", client]);
+    assert!(named >= 100.0, "{named} calls by address came with the client's identity");
+    let names = ["pod/far", "pod/alone", "pod/bare", "service/far", "service/bare"];
+    cluster.kubectl(&[&["-n", "shop", "delete"], &names[..]].concat());
 }

@@ -273,6 +273,61 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
     }
 }
 
+/// Connects from each of 64 addresses of a prefix, again and again, to each of the ports, and says on each connection what begins
+/// a TLS handshake. It holds up to 1,000 connections to a port.
+const CROWD_OF_ONE_PREFIX: &str = "import socket, sys, time
+host, ports = sys.argv[1], [int(port) for port in sys.argv[2:]]
+held = {port: [] for port in ports}
+opened = 0
+while True:
+    for n in range(1, 65):
+        for port in ports:
+            s = socket.socket(socket.AF_INET6)
+            s.settimeout(1)
+            try:
+                s.bind(('fd00:bad::%x' % n, 0))
+                s.connect((host, port))
+                s.sendall(bytes([0x16, 3, 1, 2, 0, 1]))
+                held[port].append(s)
+                opened += 1
+            except OSError:
+                s.close()
+            if len(held[port]) > 1000:
+                held[port].pop(0).close()
+    if opened > 3000:
+        print('THERE', flush=True)
+    time.sleep(0.1)";
+
+#[test]
+fn a_crowd_with_all_addresses_of_an_ipv6_prefix_leaves_others_their_places() {
+    if !is_installed("nginx", "nginx-light") {
+        return;
+    }
+    let Some(mesh) = Mesh::new() else { return };
+    let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=400"];
+    let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
+    let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));
+    let _nginx = start_nginx(&mesh, &web);
+    mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
+    web.run_well("ip", &["-6", "route", "add", "fd00:bad::/64", "dev", "eth0"]);
+    let addresses = "for n in $(seq 64); do ip -6 address add fd00:bad::$(printf %x $n)/64 dev eth0 nodad; done";
+    crowd.run_well("sh", &["-ec", addresses]);
+    let (host, port) = (web.address_v6().to_string(), PORT.to_string());
+    let program = crowd.start("python3", &["-c", CROWD_OF_ONE_PREFIX, &host, "4191", "4143", "15008", &port]);
+    program.wait_for_output(&["THERE"]);
+
+    for host in [web.address().to_string(), format!("[{host}]")] {
+        for _ in 0..20 {
+            let probe = format!("http://{host}:4191/ready");
+            stranger.run_well("curl", &["-sSf", "--max-time", "1", &probe]);
+            let hello = format!("http://{host}:{PORT}/hello");
+            assert_eq!(stranger.run_well("curl", &["-sS", "--max-time", "5", &hello]), "hello from a file\n");
+        }
+    }
+    let hello = format!("http://web:{PORT}/hello");
+    assert_eq!(cart.run_well("curl", &["-sS", "--max-time", "5", &hello]), "hello from a file\n");
+}
+
 /// Takes connections on eight ports, and answers none.
 const SILENT_PORTS: &str = "import socket, time
 listeners = [socket.create_server(('', 7001 + n)) for n in range(8)]

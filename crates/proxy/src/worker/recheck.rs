@@ -11,16 +11,25 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::CertificateDer;
 
 use super::link::LinkId;
+use super::standing::chain_bytes;
 
 /// Longest slice: calls that arrive meanwhile wait for so long.
 const SLICE: Duration = Duration::from_millis(5);
 /// Shortest pause between two slices.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Chains whose verdict is remembered until the round is over; about 1.5 kB each.
-const MAX_VERDICTS: usize = 1_024;
+/// Bytes of the chains whose verdicts are remembered until the round is over: some 1,500 chains of a usual length.
+const MAX_VERDICT_BYTES: usize = 2 << 20;
 
 /// The verdict about a chain.
 type Verdict = Result<(), rustls::Error>;
+
+/// What is known of chains.
+#[derive(Debug, Default)]
+struct Verdicts {
+    /// Peers choose parts of their chains, so that the hash has a random key.
+    by_chain: HashMap<Box<[CertificateDer<'static>]>, Verdict>,
+    bytes: usize,
+}
 
 /// Connections to be looked at again, and what is known of the chains that their peers showed.
 #[derive(Debug, Default)]
@@ -28,22 +37,21 @@ pub(super) struct Recheck {
     due: VecDeque<LinkId>,
     /// Connections whose peers may still show a better certificate on another one.
     waiting: Vec<LinkId>,
-    /// Peers choose parts of their chains, so that the hash has a random key.
-    verdicts: HashMap<Box<[CertificateDer<'static>]>, Verdict>,
+    verdicts: Verdicts,
     next_slice: Option<Instant>,
 }
 
 impl Recheck {
     /// Begins a round with a new identity: the verdicts of the identity before it are void.
     pub(super) fn begin(&mut self, links: impl Iterator<Item = LinkId>) {
-        self.verdicts.clear();
+        self.forget_verdicts();
         self.waiting.clear();
         self.due = links.collect();
     }
 
     /// A new identity trusts every anchor of the one before it: the round goes on.
     pub(super) fn forget_verdicts(&mut self) {
-        self.verdicts.clear();
+        self.verdicts = Verdicts::default();
     }
 
     /// Adds a connection whose handshake was under way when the round began.
@@ -79,7 +87,7 @@ impl Recheck {
         if next.is_none() {
             self.next_slice = Some(now + PAUSE);
             if self.due.is_empty() && self.waiting.is_empty() {
-                self.verdicts = HashMap::new();
+                self.forget_verdicts();
             }
         }
         next
@@ -91,12 +99,14 @@ impl Recheck {
         chain: &[CertificateDer<'static>],
         verify: impl FnOnce(&[CertificateDer<'static>]) -> Verdict,
     ) -> Verdict {
-        if let Some(known) = self.verdicts.get(chain) {
+        if let Some(known) = self.verdicts.by_chain.get(chain) {
             return known.clone();
         }
         let verdict = verify(chain);
-        if self.verdicts.len() < MAX_VERDICTS {
-            self.verdicts.insert(chain.into(), verdict.clone());
+        let bytes = self.verdicts.bytes + chain_bytes(chain);
+        if bytes <= MAX_VERDICT_BYTES {
+            self.verdicts.by_chain.insert(chain.into(), verdict.clone());
+            self.verdicts.bytes = bytes;
         }
         verdict
     }

@@ -80,8 +80,12 @@ fn verdicts_are_good_for_one_round_and_one_identity() {
 }
 
 #[test]
-fn no_more_chains_are_remembered_than_the_limit() {
+fn no_more_chains_are_remembered_than_fit() {
     let mut recheck = Recheck::default();
-    (0..MAX_VERDICTS + 10).for_each(|number| drop(recheck.verdict(&chain(number), |_| Ok(()))));
-    assert_eq!(recheck.verdicts.len(), MAX_VERDICTS);
+    let long = |number: u8| [CertificateDer::from(vec![number; MAX_VERDICT_BYTES / 4])];
+    (0..10).for_each(|number| drop(recheck.verdict(&long(number), |_| Ok(()))));
+    assert_eq!((recheck.verdicts.by_chain.len(), recheck.verdicts.bytes), (4, MAX_VERDICT_BYTES));
+    run(&mut recheck, |_, _| {});
+    recheck.forget_verdicts();
+    assert_eq!((recheck.verdicts.by_chain.len(), recheck.verdicts.bytes), (0, 0));
 }

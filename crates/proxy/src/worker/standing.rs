@@ -16,16 +16,28 @@ use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 use rustls::pki_types::CertificateDer;
 
-/// Workloads and addresses that are remembered; about 1 kB each. Connections of a further one end with the certificate that
-/// they showed.
-const MAX_SHOWN: usize = 2_048;
+/// Memory for what is remembered, for all workers together: some 2,000 workloads at one address each, whose chains have a
+/// usual length. When it is full, the identity that fills most of it makes room, and some of its connections end with the
+/// certificates that they showed.
+const MAX_SHOWN_BYTES: usize = 4 << 20;
+/// Longest chain that is remembered. A peer chooses how long its own is.
+const MAX_CHAIN_BYTES: usize = 16 << 10;
+/// What a workload at an address takes beside its chain.
+const ENTRY_BYTES: usize = 256;
 
 /// What peers have shown to all workers.
 #[derive(Debug, Default)]
 pub struct Standing {
     /// Its key is random: nobody can choose a SPIFFE id whose digest is that of another one.
     digest: RandomState,
-    shown: Mutex<FxHashMap<(u64, IpAddr), Shown>>,
+    shown: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    by_peer: FxHashMap<(u64, IpAddr), Shown>,
+    /// The sum of [`Shown::bytes`].
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -44,19 +56,17 @@ impl Standing {
         chain: &[CertificateDer<'static>],
     ) {
         let key = (self.digest.hash_one(id), address);
-        let mut shown = self.lock();
-        if let Some(known) = shown.get_mut(&key) {
-            // Of equal dates the later one may have a newer anchor.
-            if known.expiry <= expiry && *known.chain != *chain {
-                *known = Shown { expiry, chain: chain.into() };
-            }
+        let new = Shown { expiry, chain: chain.into() };
+        let mut memory = self.lock();
+        // Of equal dates the later one may have a newer anchor.
+        if memory.by_peer.get(&key).is_some_and(|known| known.expiry > expiry || *known.chain == *chain) {
             return;
         }
-        if shown.len() >= MAX_SHOWN {
-            shown.retain(|_, shown| shown.expiry > now);
-        }
-        if shown.len() < MAX_SHOWN {
-            shown.insert(key, Shown { expiry, chain: chain.into() });
+        if chain_bytes(chain) <= MAX_CHAIN_BYTES {
+            memory.forget(key);
+            memory.make_room_for(new.bytes(), now);
+            memory.bytes += new.bytes();
+            memory.by_peer.insert(key, new);
         }
     }
 
@@ -71,17 +81,53 @@ impl Standing {
         let key = (self.digest.hash_one(id), address);
         // Verifying takes long: the other workers do not wait for it.
         let (expiry, chain) = {
-            let shown = self.lock();
-            let shown = shown.get(&key).filter(|shown| shown.expiry > then)?;
+            let memory = self.lock();
+            let shown = memory.by_peer.get(&key).filter(|shown| shown.expiry > then)?;
             (shown.expiry, shown.chain.clone())
         };
         verify(&chain).then_some(expiry)
     }
 
     /// Each change leaves the map whole, so that a worker that panicked with the lock spoils nothing.
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<(u64, IpAddr), Shown>> {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Memory {
+    /// Forgets until there is room: what has expired, and then what expires first of the identity that takes most.
+    fn make_room_for(&mut self, bytes: usize, now: SystemTime) {
+        if self.bytes + bytes > MAX_SHOWN_BYTES {
+            self.by_peer.retain(|_, shown| shown.expiry > now);
+            self.bytes = self.by_peer.values().map(Shown::bytes).sum();
+        }
+        while self.bytes + bytes > MAX_SHOWN_BYTES {
+            let mut totals: FxHashMap<u64, usize> = FxHashMap::default();
+            for ((id, _), shown) in &self.by_peer {
+                *totals.entry(*id).or_default() += shown.bytes();
+            }
+            let largest = totals.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(id, _)| id);
+            let of_largest = self.by_peer.iter().filter(|((id, _), _)| Some(*id) == largest);
+            let Some(first) = of_largest.min_by_key(|(_, shown)| shown.expiry).map(|(key, _)| *key) else { return };
+            self.forget(first);
+        }
+    }
+
+    fn forget(&mut self, key: (u64, IpAddr)) {
+        let forgotten = self.by_peer.remove(&key);
+        self.bytes -= forgotten.map_or(0, |shown| shown.bytes());
+    }
+}
+
+impl Shown {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + chain_bytes(&self.chain)
+    }
+}
+
+/// The bytes of a chain's certificates.
+pub(super) fn chain_bytes(chain: &[CertificateDer<'static>]) -> usize {
+    chain.iter().map(|certificate| certificate.len()).sum()
 }
 
 #[cfg(test)]

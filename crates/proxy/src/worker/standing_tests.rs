@@ -43,13 +43,34 @@ fn a_worker_counts_what_another_worker_was_shown() {
     assert_eq!(standing.expiry_of(&id("web"), HERE, now, |_| true), Some(now + HOUR));
 }
 
+fn address(number: u32) -> IpAddr {
+    std::net::Ipv4Addr::from(0x0a00_0000 + number).into()
+}
+
 #[test]
-fn no_more_is_remembered_than_the_limit_and_what_has_expired_makes_room() {
+fn what_has_expired_makes_room_and_then_the_identity_that_takes_most() {
     let (now, standing) = (SystemTime::now(), Standing::default());
-    for number in 0..MAX_SHOWN + 10 {
-        standing.note(&id(&number.to_string()), HERE, (now + HOUR, now), &chain("one"));
+    let usual = [CertificateDer::from(vec![0; 1_500])];
+    let later = now + 2 * HOUR;
+    standing.note(&id("gone"), HERE, (now + HOUR, now), &usual);
+    standing.note(&id("web"), HERE, (now + 3 * HOUR, now), &usual);
+    for number in 0..10_000 {
+        standing.note(&id("crowd"), address(number), (now + 24 * HOUR, later), &usual);
+        let memory = standing.lock();
+        assert!(memory.bytes <= MAX_SHOWN_BYTES, "{}", memory.bytes);
+        assert_eq!(memory.bytes, memory.by_peer.values().map(Shown::bytes).sum::<usize>());
     }
-    assert_eq!(standing.lock().len(), MAX_SHOWN);
-    standing.note(&id("late"), HERE, (now + 3 * HOUR, now + 2 * HOUR), &chain("late"));
-    assert_eq!(standing.lock().len(), 1);
+    let expiry = |account, address| standing.expiry_of(&id(account), address, now, |_| true);
+    assert_eq!(expiry("gone", HERE), None, "it has expired");
+    assert_eq!(expiry("web", HERE), Some(now + 3 * HOUR), "the crowd's own had to go");
+    assert_eq!(expiry("crowd", address(9_999)), Some(now + 24 * HOUR), "the newest is there");
+    assert!(standing.lock().by_peer.len() > 2_000);
+}
+
+#[test]
+fn a_chain_that_is_too_long_is_not_remembered() {
+    let (now, standing) = (SystemTime::now(), Standing::default());
+    standing.note(&id("web"), HERE, (now + HOUR, now), &[CertificateDer::from(vec![0; MAX_CHAIN_BYTES + 1])]);
+    assert_eq!(standing.expiry_of(&id("web"), HERE, now, |_| true), None);
+    assert_eq!(standing.lock().bytes, 0);
 }

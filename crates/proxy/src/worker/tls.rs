@@ -10,6 +10,8 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
 use rustls::{ClientConfig, ServerConfig};
 
+use super::standing::chain_bytes;
+
 /// Plaintext that is sealed at once: three full records.
 pub const SEAL_BYTES: usize = 3 * 16_384;
 /// What sealing adds to that at most: header, content type and tag of each record.
@@ -71,9 +73,10 @@ impl Tls {
         Self { role, partial: Vec::new(), pending: Vec::new(), pending_start: 0, ended: false, failed: false }
     }
 
-    /// Bytes of records that have not come whole or that the socket has not taken.
+    /// Bytes of records that have not come whole or that the socket has not taken, and of the certificates that the peer has
+    /// shown: it chooses how long they are.
     pub(super) fn held_bytes(&self) -> usize {
-        self.partial.capacity() + self.pending.capacity()
+        self.partial.capacity() + self.pending.capacity() + chain_bytes(self.peer_certificates())
     }
 
     /// Whether both sides have proved who they are.

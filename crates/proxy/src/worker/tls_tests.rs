@@ -91,6 +91,9 @@ fn both_ends_know_each_other_however_the_bytes_are_cut() {
         for (tls, peer) in [(&pair.client, &cart), (&pair.server, &web)] {
             assert!(tls.is_established() && tls.is_http2());
             assert_eq!(peer_id(tls.peer_certificates()).expect("an id"), peer.id);
+            assert!(
+                tls.held_bytes() >= chain_bytes(tls.peer_certificates()) && chain_bytes(tls.peer_certificates()) > 0
+            );
         }
     }
 }

@@ -16,6 +16,8 @@ const AUTHORITY: &str = "echo.shop:50051";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Between bursts.
 const PAUSE: Duration = Duration::from_millis(50);
+/// About as many scripts as run at once.
+const SCRIPTS: u32 = 32;
 /// Streams on a connection that leaves large answers unread, and small calls at once on one that leaves theirs.
 const UNREAD_STREAMS: usize = 150;
 const UNREAD_AT_ONCE: usize = 10;
@@ -66,7 +68,10 @@ fn run(
     let (until, connections) = (campaign.until, campaign.count(name));
     for address in addresses.iter().copied() {
         let connections = connections.clone();
+        // Scripts that all went on at the same moments would leave the machine idle between these.
+        let start = PAUSE * campaign.threads.len() as u32 / SCRIPTS;
         campaign.threads.push(std::thread::spawn(move || {
+            std::thread::sleep(start);
             while Instant::now() < until {
                 if let Ok(mut attacker) = connect(address, until) {
                     connections.fetch_add(1, Ordering::Relaxed);

@@ -5,8 +5,9 @@
 //! - `stranger`: has no certificate, and attacks every port.
 //! - `member`: attacks through its own proxy.
 //! - `insider`: gets a certificate as a proxy does, and then speaks to the ports of proxies and of the control plane itself.
+//! - `prober`: attacks nobody, and tells how long the probes of those that are attacked take.
 //!
-//! In the end it prints a line for each attack: its name, and how often it was made.
+//! In the end an attacker prints a line for each attack: its name, and how often it was made.
 //!
 //! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
 //! is too small for it.
@@ -15,6 +16,7 @@ mod certificate;
 mod encrypted;
 mod frames;
 mod insider;
+mod prober;
 mod requests;
 mod reviews;
 mod sockets;
@@ -89,7 +91,7 @@ impl Campaign {
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [who, seconds, rest @ ..] = &arguments[..] else {
-        panic!("usage: neighbour stranger|member|insider SECONDS --proxy IP.. --control IP..")
+        panic!("usage: neighbour stranger|member|insider|prober SECONDS --proxy IP.. --control IP..")
     };
     let seconds = seconds.parse().expect("a number of seconds");
     let (mut proxies, mut controls, mut is_control) = (Vec::new(), Vec::new(), false);
@@ -114,7 +116,8 @@ async fn main() {
             frames::call_what_policy_denies(&mut campaign, &proxies);
         }
         "insider" => insider::attack(&mut campaign, &proxies, &controls).await,
-        who => panic!("{who} is neither stranger, member nor insider"),
+        "prober" => prober::probe(until, &proxies, &controls).await,
+        who => panic!("{who} is neither stranger, member, insider nor prober"),
     }
     campaign.end().await;
 }

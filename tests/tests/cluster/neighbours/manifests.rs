@@ -7,8 +7,8 @@ use super::super::user::image;
 /// What an attacker may use of a processor: what others lose is lost to the attacks, and not to the attackers' own work beside
 /// theirs on the same machine.
 const ATTACKER_CPU: &str = "300m";
-/// What it is owed, in proportion to others where there is too little: as little as a container that asks for nothing, such as
-/// the workload's. A limit alone would be a request too.
+/// What it is owed, in proportion to others where there is too little: as little as a container that asks for nothing. A limit
+/// alone would be a request too.
 const ATTACKER_CPU_SHARE: &str = "1m";
 
 /// What proxies have while they are attacked, and the member's own.
@@ -25,13 +25,14 @@ pub(super) fn second_port() -> String {
     json!([{"op": "add", "path": "/spec/template/spec/containers/-", "value": container}]).to_string()
 }
 
-/// Who may call, and what everybody may: the neighbours' calls are denied, their health checks are not. `more` may call too.
-pub(super) fn policy(more: &[&str]) -> String {
+/// Who may call the servers of a namespace, and what everybody may: the neighbours' calls are denied, their health checks are
+/// not. `more` may call too.
+pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     let identities = [&["ns/shop/sa/web"], more].concat();
     let policy = json!({
         "apiVersion": "leno.dev/v1alpha1",
         "kind": "AuthorizationPolicy",
-        "metadata": {"name": "echo", "namespace": "shop"},
+        "metadata": {"name": "echo", "namespace": namespace},
         "spec": {
             "ports": [50051],
             "allow": [{"identities": identities}],

@@ -18,7 +18,7 @@ use crate::cluster::forward::Answer;
 use crate::cluster::pods;
 
 pub(super) const NAMESPACE: &str = "namespace";
-const DEPLOYMENT: &str = "Deployment";
+pub(super) const DEPLOYMENT: &str = "Deployment";
 pub(super) const PODS: &str = "control plane's Pods";
 const READY: &str = "control plane";
 

@@ -12,9 +12,11 @@ use leno_install::names::{GUARD, PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
 use super::absence;
+use super::installed::DEPLOYMENT;
 use super::kubernetes::API_SERVER;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
+use super::trust::AUTHORITY;
 use super::{ports, probes};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
@@ -36,6 +38,7 @@ const REFUSED: &str = "refused Pods";
 const ANNOTATIONS: &str = "annotations";
 const EXPECTED: &str = "Pods without a proxy";
 const READY: &str = "proxies are ready";
+const VERSIONS: &str = "their versions";
 const BELIEVED: &str = "peers trust them";
 const PROBES: &str = "probes of their applications";
 const PORTS: &str = "ports of policies";
@@ -57,7 +60,7 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
     });
     list.check(ANNOTATIONS, &[API_SERVER], || checked(&misspelt));
     list.check(READY, &[API_SERVER], || checked(&ready));
-    list.check("their versions", &[API_SERVER], || checked(&|pods| versions(pods, wanted_version(installed))));
+    list.check(VERSIONS, &[API_SERVER, DEPLOYMENT], || checked(&|pods| versions(pods, wanted_version(installed))));
     list.check(PROBES, &[API_SERVER], || match &proxies.policies {
         Ok(policies) => checked(&|pods| probes::findings(&with_proxy(pods), policies)),
         Err(error) => error.into(),
@@ -67,7 +70,8 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         (Err(error), _) | (_, Err(error)) => error.into(),
     });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
-    list.check(BELIEVED, &[API_SERVER], || match &proxies.shown {
+    // Without an authority nothing vouches for a proxy, and the remedy, a new Pod, could not start.
+    list.check(BELIEVED, &[API_SERVER, AUTHORITY], || match &proxies.shown {
         Ok(shown) => believed(shown),
         Err(error) => error.into(),
     });

@@ -161,7 +161,7 @@ fn a_proxy_of_another_version_is_a_warning() {
     let mut facts = installed(now());
     let Ok(Some(deployment)) = &mut facts.deployment else { panic!("there is one") };
     deployment.labels_mut().insert(VERSION_LABEL.to_owned(), "99.0.0".to_owned());
-    let check = checked(&facts, &of(vec![web("web-1", &json!({}), true, true)]), "their versions").remove(0);
+    let check = checked(&facts, &of(vec![web("web-1", &json!({}), true, true)]), VERSIONS).remove(0);
     assert_eq!(check.verdict, Verdict::Warning);
     assert!(check.why.ends_with("and the control plane 99.0.0"), "{}", check.why);
 }
@@ -196,4 +196,15 @@ fn a_certificate_that_no_anchor_vouches_for_fails_however_long_it_is_valid() {
         (Verdict::Failed, "shop/web-1: no anchor verifies it: unknown issuer")
     );
     assert!(check.fix.is_some_and(|fix| fix.starts_with("kubectl delete pod -n shop web-1")));
+}
+
+#[test]
+fn without_an_authority_no_pod_is_to_be_deleted() {
+    let shown = Shown::nothing("shop".to_owned(), "web-1".to_owned(), "there is no ConfigMap".to_owned());
+    let proxies = Proxies { shown: Ok(vec![shown]), ..of(Vec::new()) };
+    let mut list = Checklist::default();
+    list.check(AUTHORITY, &[], || Finding::failed("it is gone", "leno install | kubectl apply -f -"));
+    conclude(&mut list, &installed(now()), &proxies, now());
+    let check = named(&list, BELIEVED).remove(0);
+    assert_eq!((check.verdict, check.fix), (Verdict::NotRun, None));
 }
