@@ -131,6 +131,12 @@ pub(crate) fn is_container_ready(pod: &Pod, container: &str) -> bool {
     statuses(pod).any(|status| status.name == container && status.ready)
 }
 
+/// Whether the proxy of the Pod has started, which the kubelet reports a moment later.
+pub(crate) fn has_proxy_started(pod: &Pod) -> bool {
+    let runs = |status: &ContainerStatus| status.state.as_ref().is_some_and(|state| state.running.is_some());
+    statuses(pod).any(|status| status.name == PROXY && runs(status))
+}
+
 /// Why a Pod is not ready, from its status; `None` if it is ready.
 pub(crate) fn why_not_ready(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref();

@@ -111,3 +111,15 @@ fn a_pod_without_a_node_says_what_the_scheduler_says_if_anything() {
     assert_eq!(unscheduled(json!({"conditions": [condition]})), "Unschedulable: 0/2 nodes are available");
     assert_eq!(unscheduled(json!({"phase": "Pending"})), "no node was found for it");
 }
+
+#[test]
+fn a_proxy_has_started_when_its_container_runs() {
+    let status = |name: &str, state: &Value| json!({"name": name, "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state});
+    let running = json!({"running": {}});
+    let with_proxy = |state: &Value| {
+        with_status(&json!({"initContainerStatuses": [status("leno-init", &running), status("leno-proxy", state)]}))
+    };
+    assert!(has_proxy_started(&with_proxy(&running)));
+    assert!(!has_proxy_started(&with_proxy(&json!({"waiting": {"reason": "PodInitializing"}}))));
+    assert!(!has_proxy_started(&Pod::default()));
+}

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
 use leno_model::settings::parse_duration;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
@@ -112,10 +113,16 @@ impl Options {
         let waiting = format!("counting the calls of {} proxies for {} s", meshed().count(), self.window.as_secs());
         let progress = sign_of_life_or_line(&waiting);
         let start = Instant::now();
-        let before = metrics::pages(&cluster, meshed()).await;
+        let (running, starting): (Vec<&Pod>, Vec<&Pod>) = meshed().partition(|pod| pods::has_proxy_started(pod));
+        let mut before = metrics::pages(&cluster, running.iter().copied()).await;
         sleep_until(start + self.window).await;
         // Skip proxies that did not answer the first time; they were reported then.
-        let after = metrics::pages(&cluster, meshed().filter(|pod| before.contains_key(&metrics::key(pod)))).await;
+        let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
+        let mut after = metrics::pages(&cluster, answered).await;
+        let started = metrics::pages_of_started(&cluster, &starting).await;
+        // A proxy that has started meanwhile counts from zero.
+        before.extend(started.keys().map(|key| (key.clone(), Scrape::default())));
+        after.extend(started);
         progress.finish_and_clear();
         let view = self.view();
         Ok(groups.iter().flat_map(|group| rows(group, &view, &before, &after, self.window)).collect())

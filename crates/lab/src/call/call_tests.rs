@@ -32,6 +32,41 @@ async fn a_server_that_is_not_there_is_called_until_it_is() {
     assert!(line.contains(" failed; the last with Unavailable: ") && !line.contains(", 0 failed"), "{line}");
 }
 
+#[test]
+fn what_failed_before_the_first_answer_has_a_line_of_its_own() {
+    let mut count = Count::default();
+    assert_eq!(count.line_before_the_first_answer(), None);
+    for _ in 0..3 {
+        count.note(Outcome::Failed("Unavailable: no server".to_owned()));
+    }
+    let line = count.line_before_the_first_answer();
+    let expected = "the first answer; calls before it that failed: 3, the last with Unavailable: no server";
+    assert_eq!(line.as_deref(), Some(expected));
+}
+
+#[tokio::test]
+async fn counting_begins_with_the_first_answer() {
+    let address = start_server("s1", 0).await;
+    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let front = proxy.local_addr().expect("bound");
+    tokio::spawn(async move {
+        // The first connections end before an answer.
+        for _ in 0..2 {
+            drop(proxy.accept().await);
+        }
+        while let Ok((mut client, _)) = proxy.accept().await {
+            let mut server = tokio::net::TcpStream::connect(address).await.expect("it runs");
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    let mut output = Vec::new();
+    call(&options(&front.to_string()), pending(), &mut output).await.expect("it calls");
+    let lines = String::from_utf8(output).expect("text");
+    let (first, second) = lines.split_once('\n').expect("two lines");
+    assert!(first.starts_with("the first answer; calls before it that failed: "), "{lines}");
+    assert!(second.contains(" calls, 0 failed; p50 "), "{lines}");
+}
+
 #[tokio::test]
 async fn it_ends_when_it_is_told_to() {
     let mut output = Vec::new();

@@ -54,14 +54,22 @@ impl Count {
         }
     }
 
+    /// One line about calls that failed before there was an answer; `None` if there were none.
+    pub(super) fn line_before_the_first_answer(&self) -> Option<String> {
+        let (failed, last) = (self.failed, self.last_failure()?);
+        Some(format!("the first answer; calls before it that failed: {failed}, {last}"))
+    }
+
+    /// A server chose the text: it is escaped, so that it cannot add lines.
+    fn last_failure(&self) -> Option<String> {
+        self.failure.as_ref().map(|why| format!("the last with {}", why.escape_debug()))
+    }
+
     /// One line about the calls within `time`.
     pub(super) fn line(&self, time: Duration) -> String {
         let answered = self.latencies.len();
         let mut parts = vec![format!("{} s: {} calls, {} failed", time.as_secs(), answered + self.failed, self.failed)];
-        if let Some(why) = &self.failure {
-            // A server chose the text: escape it, so that it cannot add lines.
-            parts.push(format!("the last with {}", why.escape_debug()));
-        }
+        parts.extend(self.last_failure());
         if answered > 0 {
             let ms = |quantile| self.latencies.value_at_quantile(quantile) as f64 / 1_000.0;
             parts.push(format!("p50 {:.1} ms, p99 {:.1} ms", ms(0.5), ms(0.99)));

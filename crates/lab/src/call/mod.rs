@@ -1,7 +1,8 @@
 //! The gRPC client of `leno call`: it calls an echo server at a fixed rate and prints the results.
 //!
-//! Meant for examples and demonstrations, in which a client starts before its servers and outlives them. The load of
-//! experiments ([`crate::load`]) counts exactly, and ends if its servers do not run at the start.
+//! Meant for examples and demonstrations, in which a client starts before its servers and outlives them. So calls that fail
+//! before the first answer have a line of their own. The load of experiments ([`crate::load`]) counts exactly, and ends if
+//! its servers do not run at the start.
 
 mod count;
 
@@ -69,7 +70,8 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     let room = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     // Each call in flight sends one outcome.
     let (sender, mut outcomes) = mpsc::channel(IN_FLIGHT_MAX);
-    let (mut count, mut reported) = (Count::default(), 0);
+    let (mut count, mut reported, mut was_answered) = (Count::default(), 0, false);
+    let mut print = |line: String| writeln!(output, "{line}").map_err(io_error("standard output"));
     loop {
         tokio::select! {
             () = &mut stop => return Ok(()),
@@ -84,9 +86,18 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
                 }
                 Err(_) => count.note(Outcome::Failed(format!("{IN_FLIGHT_MAX} calls wait for an answer"))),
             },
-            Some(outcome) = outcomes.recv() => count.note(outcome),
+            Some(outcome) = outcomes.recv() => {
+                if !was_answered && matches!(outcome, Outcome::Answered { .. }) {
+                    was_answered = true;
+                    reports.reset();
+                    if let Some(line) = std::mem::take(&mut count).line_before_the_first_answer() {
+                        print(line)?;
+                    }
+                }
+                count.note(outcome);
+            }
             _ = reports.tick() => {
-                writeln!(output, "{}", std::mem::take(&mut count).line(report)).map_err(io_error("standard output"))?;
+                print(std::mem::take(&mut count).line(report))?;
                 reported += 1;
                 if options.reports == Some(reported) {
                     return Ok(());

@@ -59,7 +59,7 @@ pub(super) fn conclude(images: &[String], nodes: &[Node]) -> Finding {
     Finding::warning(
         format!("no registry is set, and these nodes do not have {list}: {}", names(&lacking)),
         "images/build, then put out/images/*.tar on the nodes (kind load image-archive, k3d image import, minikube image load), or push them \
-         and install with --set image.registry=REGISTRY; docs/images.md has each command",
+         and install with --set image.registry=REGISTRY; docs/images.md has each command. A node reports a new image up to a minute later",
     )
 }
 
