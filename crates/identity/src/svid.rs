@@ -19,7 +19,7 @@ use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 use crate::x509::validity;
 
 /// Most certificates in a chain.
-pub const CHAIN_MAX_CERTIFICATES: usize = 8;
+pub const CHAIN_MAX_CERTIFICATES: usize = 4;
 
 /// A new key pair, and its certificate signing request.
 #[derive(Debug)]

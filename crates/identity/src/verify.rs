@@ -20,14 +20,30 @@ use rustls::{
 
 use crate::bundle::TrustBundle;
 use crate::peer::peer_id_in;
+use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
+
+/// Longest chain that is verified, in bytes. A peer chooses its chain, and need not own a key for it. Among intermediates that
+/// name one another, webpki tries every path: twelve of them take it 200,000 steps, which is a second of CPU.
+const CHAIN_MAX_BYTES: usize = 16 << 10;
+
+/// A chain that is not verified at all.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its chain has {certificates} certificates with {bytes} bytes; at most {CHAIN_MAX_CERTIFICATES} with {CHAIN_MAX_BYTES} bytes are \
+     verified, so give it a chain without certificates that it does not need"
+)]
+struct TooLong {
+    certificates: usize,
+    bytes: usize,
+}
 
 impl TrustBundle {
     /// Checks that a chain, the end-entity's certificate first, leads to one of the anchors at `now`. Does not check
     /// its name.
     ///
     /// # Errors
-    /// If the chain is empty, a certificate is malformed or not valid at `now`, or none leads to an anchor.
+    /// If the chain is empty or too long, a certificate is malformed or not valid at `now`, or none leads to an anchor.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let (end_entity, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
@@ -145,6 +161,7 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
+        is_short(end_entity, intermediates)?;
         let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
         verify_id(&self.trust_domain, end_entity).map(|()| verified)
     }
@@ -179,8 +196,19 @@ fn verify_chain(
     intermediates: &[CertificateDer<'_>],
     now: UnixTime,
 ) -> Result<(), Error> {
+    is_short(end_entity, intermediates)?;
     let parsed = ParsedCertificate::try_from(end_entity)?;
     verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms.all)
+}
+
+/// Whether a chain is short enough to be verified.
+fn is_short(end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
+    let certificates = 1 + intermediates.len();
+    let bytes = end_entity.len() + intermediates.iter().map(|certificate| certificate.len()).sum::<usize>();
+    if certificates <= CHAIN_MAX_CERTIFICATES && bytes <= CHAIN_MAX_BYTES {
+        return Ok(());
+    }
+    Err(CertificateError::Other(OtherError(Arc::new(TooLong { certificates, bytes }))).into())
 }
 
 fn verify_id(trust_domain: &TrustDomain, end_entity: &CertificateDer<'_>) -> Result<(), Error> {
@@ -189,3 +217,7 @@ fn verify_id(trust_domain: &TrustDomain, end_entity: &CertificateDer<'_>) -> Res
         Err(error) => Err(CertificateError::Other(OtherError(Arc::new(error))).into()),
     }
 }
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;

@@ -67,9 +67,9 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
     cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
 }
 
-/// Somebody deletes the control plane's namespace: nothing starts in meshed namespaces, everything does in others, calls go on,
-/// and another installation brings it all back.
-pub(super) fn only_meshed_namespaces_need_the_control_planes(cluster: &Cluster) {
+/// The control plane's namespace is deleted: meshed namespaces refuse new Pods, others do not, calls go on, and another
+/// installation restores everything.
+pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(cluster: &Cluster) {
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["delete", "namespace", "leno", "--timeout=120s"]);
     let run = |namespace: &str| {

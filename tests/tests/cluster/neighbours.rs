@@ -21,16 +21,20 @@ use super::user::{
 #[path = "neighbours/manifests.rs"]
 mod manifests;
 
-/// How long the good clients are measured alone, then beside attacks on somebody else, and then beside attacks on their servers.
+/// How long the good clients are measured alone, then beside attacks on another workload, and then beside attacks on their servers.
 const CALM_SECONDS: u32 = 15;
 const DECOY_SECONDS: u32 = 25;
 const ATTACK_SECONDS: u32 = 60;
+/// How much longer the attacks last than the measurements beside them: kubectl and ghz take a while to start.
+const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
 /// What an attack on the servers may make of the p99 beside the same attack on others. Two cores carry both nodes, the control
-/// plane, the attackers, the servers and the clients, some 25 programs that wait for one another, and so an attack on anybody
+/// plane, the attackers, the servers and the clients, some 25 programs that wait for one another, and so an attack on any workload
 /// slows down every call. Both nodes of a real cluster have processors of their own.
 const P99_FACTOR: u32 = 3;
+/// What the same attack on others may make of the p99: some five times what it is on a machine that does nothing else.
+const DECOY_P99_MAX: Duration = Duration::from_millis(150);
 
 /// The workload that is measured, and one like it.
 const WORKLOAD: &str = "shop";
@@ -96,13 +100,13 @@ fn neighbours_attacks_cost_nothing() {
     calm.assert_well(enough(CALM_SECONDS));
     let before = containers(cluster);
 
-    let attack = Attack::begin(cluster, DECOY, DECOY_SECONDS);
+    let attack = Attack::begin(cluster, DECOY, DECOY_SECONDS + SPARE_SECONDS);
     let decoy = load_for(cluster, DECOY_SECONDS).end();
     attack.end(cluster);
     decoy.assert_well(enough(DECOY_SECONDS));
     cluster.kubectl(&["delete", "namespace", DECOY, "--timeout=120s"]);
 
-    let attack = Attack::begin(cluster, WORKLOAD, ATTACK_SECONDS);
+    let attack = Attack::begin(cluster, WORKLOAD, ATTACK_SECONDS + SPARE_SECONDS);
     let load = load_for(cluster, ATTACK_SECONDS);
     make_heavy_routes(cluster);
     change_the_policy(cluster);
@@ -114,6 +118,7 @@ fn neighbours_attacks_cost_nothing() {
         beside.calls, beside.p99, decoy.p99, calm.p99
     );
     beside.assert_well(enough(ATTACK_SECONDS));
+    assert!(decoy.p99 <= DECOY_P99_MAX, "{calm:?} calm, {decoy:?} decoy");
     assert!(beside.p99 <= decoy.p99.max(calm.p99) * P99_FACTOR, "{calm:?} calm, {decoy:?} decoy, {beside:?} beside");
 
     let after = containers(cluster);
@@ -153,7 +158,8 @@ impl Attack {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
         std::fs::copy(env!("CARGO_BIN_EXE_neighbour"), directory.path().join("neighbour")).expect("it is copied");
-        for role in ATTACKERS.into_iter().chain([PROBER]) {
+        let roles = ATTACKERS.into_iter().chain([PROBER]);
+        for role in roles.clone() {
             let mut words: Vec<String> =
                 ["/attack/neighbour", role, &seconds.to_string(), "--proxy"].map(str::to_owned).into();
             words.extend(proxies.iter().cloned());
@@ -162,8 +168,11 @@ impl Attack {
             let directory = directory.path().to_str().expect("UTF-8");
             cluster.apply(&manifests::attacker(role, directory, &words).to_string());
         }
-        let ready = ["-n", "neighbours", "wait", "--for=condition=Ready", "--timeout=120s"];
-        cluster.kubectl(&[&ready[..], &["pod/stranger", "pod/member", "pod/insider", "pod/prober"]].concat());
+        for role in roles {
+            let pod = format!("pod/{role}");
+            cluster.kubectl(&["-n", "neighbours", "wait", "--for=condition=Ready", "--timeout=120s", &pod]);
+        }
+        std::fs::write(directory.path().join("go"), "").expect("there is room");
         Self { _directory: directory }
     }
 

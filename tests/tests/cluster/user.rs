@@ -191,7 +191,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     calls_go_on_without_a_control_plane(&cluster);
     closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
     calls_go_on_without_an_api_server(&cluster);
-    closed::only_meshed_namespaces_need_the_control_planes(&cluster);
+    closed::without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(&cluster);
     the_example_carries_traffic_by_itself(&cluster);
     nothing_is_left(&cluster);
 }

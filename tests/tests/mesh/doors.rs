@@ -274,7 +274,7 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
 }
 
 /// Connects from each of 64 addresses of a prefix, again and again, to each of the ports, and says on each connection what begins
-/// a TLS handshake. It holds up to 1,000 connections to a port.
+/// a TLS handshake. It holds up to 200 connections to a port.
 const CROWD_OF_ONE_PREFIX: &str = "import socket, sys, time
 host, ports = sys.argv[1], [int(port) for port in sys.argv[2:]]
 held = {port: [] for port in ports}
@@ -292,34 +292,51 @@ while True:
                 opened += 1
             except OSError:
                 s.close()
-            if len(held[port]) > 1000:
+            if len(held[port]) > 200:
                 held[port].pop(0).close()
-    if opened > 3000:
+    if opened > 1000:
         print('THERE', flush=True)
     time.sleep(0.1)";
 
+/// Connects, says nothing until a file is there, and then makes an HTTP request on the same connection.
+const SLOW_TO_SPEAK: &str = "import os, socket, sys, time
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
+print('CONNECTED', flush=True)
+while not os.path.exists(sys.argv[3]):
+    time.sleep(0.02)
+s.sendall(b'GET /hello HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n')
+print(s.makefile('rb').read().decode(), flush=True)";
+
 #[test]
-fn a_crowd_with_all_addresses_of_an_ipv6_prefix_leaves_others_their_places() {
+fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     if !is_installed("nginx", "nginx-light") {
         return;
     }
     let Some(mesh) = Mesh::new() else { return };
-    let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=400"];
+    // Fewer places than the crowd has addresses.
+    let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=40"];
     let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
     let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));
     let _nginx = start_nginx(&mesh, &web);
-    mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web, &cart]);
+    // Otherwise its server might speak first, and a silent connection would not wait for long.
+    mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web, &cart]);
     web.run_well("ip", &["-6", "route", "add", "fd00:bad::/64", "dev", "eth0"]);
     let addresses = "for n in $(seq 64); do ip -6 address add fd00:bad::$(printf %x $n)/64 dev eth0 nodad; done";
     crowd.run_well("sh", &["-ec", addresses]);
     let (host, port) = (web.address_v6().to_string(), PORT.to_string());
+    let go = mesh.directory().join("go");
+    let slow = stranger.start("python3", &["-c", SLOW_TO_SPEAK, &host, &port, go.to_str().expect("a plain name")]);
+    slow.wait_for_output(&["CONNECTED"]);
     let program = crowd.start("python3", &["-c", CROWD_OF_ONE_PREFIX, &host, "4191", "4143", "15008", &port]);
     program.wait_for_output(&["THERE"]);
 
+    // It has been silent for longer than any connection of the crowd.
+    std::fs::write(&go, "").expect("there is room");
+    slow.wait_for_output(&["hello from a file"]);
     for host in [web.address().to_string(), format!("[{host}]")] {
-        for _ in 0..20 {
+        for _ in 0..10 {
             let probe = format!("http://{host}:4191/ready");
-            stranger.run_well("curl", &["-sSf", "--max-time", "1", &probe]);
+            stranger.run_well("curl", &["-sSf", "--max-time", "5", &probe]);
             let hello = format!("http://{host}:{PORT}/hello");
             assert_eq!(stranger.run_well("curl", &["-sS", "--max-time", "5", &hello]), "hello from a file\n");
         }

@@ -47,18 +47,23 @@ pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a 
     pages.collect()
 }
 
-/// The pages of proxies that had not started a moment ago. Says in one line which of them have still not.
+/// The pages of proxies that had not started a moment ago. Reports in one line those that do not answer yet.
 pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages {
-    let mut texts = texts(cluster, pods.iter().copied()).await;
-    let started = texts.extract_if(.., |_, text| text.is_ok()).collect::<Vec<_>>();
-    if let Some(((namespace, first), _)) = texts.first_key_value() {
-        let more = match texts.len() - 1 {
+    let (mut pages, mut silent) = (Pages::new(), Vec::new());
+    for (key, text) in texts(cluster, pods.iter().copied()).await {
+        match text {
+            Ok(text) => drop(pages.insert(key, Scrape::parse(&text))),
+            Err(error) => silent.push((key, error)),
+        }
+    }
+    if let Some(((namespace, pod), error)) = silent.first() {
+        let more = match silent.len() - 1 {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         eprintln!(
-            "leno: the proxies of these Pods have not started, and are not counted: {namespace}/{first}{more}; kubectl get pods -n {namespace}"
+            "leno: Pods that were starting are not counted, because their proxies do not answer yet: {namespace}/{pod}{more}; {error}"
         );
     }
-    started.into_iter().filter_map(|(key, text)| Some((key, Scrape::parse(&text.ok()?)))).collect()
+    pages
 }

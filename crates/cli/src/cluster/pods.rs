@@ -131,7 +131,8 @@ pub(crate) fn is_container_ready(pod: &Pod, container: &str) -> bool {
     statuses(pod).any(|status| status.name == container && status.ready)
 }
 
-/// Whether the proxy of the Pod has started, which the kubelet reports a moment later.
+/// Whether the proxy of the Pod has started. The kubelet's status may lag: a proxy that has just started may count as one that
+/// has not.
 pub(crate) fn has_proxy_started(pod: &Pod) -> bool {
     let runs = |status: &ContainerStatus| status.state.as_ref().is_some_and(|state| state.running.is_some());
     statuses(pod).any(|status| status.name == PROXY && runs(status))

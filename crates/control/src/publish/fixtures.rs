@@ -113,6 +113,10 @@ impl<'a> Client<'a> {
         lock(&self.session).next(&self.state.catalog())
     }
 
+    pub(crate) fn with_session<T>(&self, act: impl FnOnce(&mut Session) -> T) -> T {
+        act(&mut lock(&self.session))
+    }
+
     pub(crate) fn close(&self) {
         let catalog = self.state.catalog();
         lock(&self.session).close(Context { catalog: &catalog, subscribers: &self.state.subscribers });

@@ -16,6 +16,9 @@ pub(super) struct KindState {
     pub(super) named: usize,
     /// Names to check before the next response.
     pub(super) pending: BTreeSet<Arc<str>>,
+    /// Names whose resources are gone, which the client hears when it has no listener or route any more that leads there. They
+    /// are not looked at before: a client could hold them back for ever.
+    pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,
     pub(super) last_nonce: Option<String>,

@@ -14,7 +14,7 @@ use leno_wire::limits::NAME_MAX_BYTES;
 use super::accounts::{Account, Exhausted, Held};
 use super::catalog::{Audience, Catalog, Version, Written};
 use super::holdings::{KindState, Outstanding, Refused, Sent};
-use super::limits::{RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
+use super::limits::{READ_BYTES_PER_NAME, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
 
@@ -39,6 +39,8 @@ pub(crate) struct Session {
     /// Its part of the holder's account; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
+    /// Names that subscriptions to all have gone through since the last request was paid for.
+    unpaid_names: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +125,7 @@ struct Applied {
 impl Session {
     /// A client without subscriptions.
     pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience, account: Account) -> Self {
-        Self { id, variant, audience, kinds: Default::default(), account: Some(account), nonces: 0 }
+        Self { id, variant, audience, kinds: Default::default(), account: Some(account), nonces: 0, unpaid_names: 0 }
     }
 
     /// Adds names whose resources may have changed.
@@ -226,8 +228,10 @@ impl Session {
         }
     }
 
-    /// Counts a request's bytes; returns how long to wait before reading the next one.
-    pub(crate) fn has_read(&self, bytes: usize, now: Instant) -> Option<Duration> {
+    /// Counts a request's bytes, and the names that it has made us go through; returns how long to wait before reading the
+    /// next one.
+    pub(crate) fn has_read(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
+        let bytes = bytes.saturating_add(std::mem::take(&mut self.unpaid_names).saturating_mul(READ_BYTES_PER_NAME));
         let mut paces = self.account.as_ref()?.paces();
         paces.read.spend(bytes, now);
         paces.read.wait(now)
@@ -256,6 +260,7 @@ impl Session {
             return;
         };
         state.pending.remove(&name);
+        state.held_back.remove(&name);
         if entry.is_named {
             state.named -= 1;
             if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
@@ -279,11 +284,13 @@ impl Session {
         }
         if wants_all {
             let all = context.catalog.all(kind);
+            self.unpaid_names += all.len();
             if let Some(account) = &mut self.account {
                 account.take_names(all.len())?;
             }
             state.pending.extend(all.into_iter().map(Arc::from));
         } else {
+            self.unpaid_names += state.entries.len();
             state.entries.retain(|_, entry| entry.is_named);
         }
         state.wants_all = wants_all;
@@ -315,7 +322,8 @@ impl Session {
     fn may_send(&self, kind: Kind) -> bool {
         let is_out = |kind: Kind| self.kinds[kind.index()].outstanding.is_some();
         let state = &self.kinds[kind.index()];
-        let is_due = !state.pending.is_empty() || state.is_answer_due;
+        let may_remove = !state.held_back.is_empty() && !self.is_named_by_others(kind);
+        let is_due = !state.pending.is_empty() || state.is_answer_due || may_remove;
         let names_others = matches!(kind, Kind::Listener | Kind::Route);
         is_due && !is_out(kind) && !(names_others && (is_out(Kind::Cluster) || is_out(Kind::Endpoints)))
     }
@@ -331,6 +339,10 @@ impl Session {
 
     fn batch(&mut self, kind: Kind, catalog: &Catalog) -> Option<Batch> {
         let is_whole = self.variant == Variant::StateOfTheWorld && kind.has_wildcard();
+        if !self.is_named_by_others(kind) {
+            let state = &mut self.kinds[kind.index()];
+            state.pending.append(&mut state.held_back);
+        }
         let mut steps = Vec::new();
         let mut bytes = 0;
         while let Some(name) = self.kinds[kind.index()].pending.pop_first() {
@@ -347,7 +359,7 @@ impl Session {
         }
         let only_removes = !steps.is_empty() && steps.iter().all(|(_, step)| matches!(step, Step::Remove));
         if only_removes && self.is_named_by_others(kind) {
-            self.kinds[kind.index()].pending.extend(steps.into_iter().map(|(name, _)| name));
+            self.kinds[kind.index()].held_back.extend(steps.into_iter().map(|(name, _)| name));
             return None;
         }
         let is_answer_due = std::mem::take(&mut self.kinds[kind.index()].is_answer_due) && is_whole;

@@ -153,3 +153,45 @@ fn a_peers_text_is_cut_at_a_character() {
     let long = "ä".repeat(TEXT_MAX_BYTES);
     assert_eq!(shortened(&long), "ä".repeat(TEXT_MAX_BYTES / 2));
 }
+
+#[test]
+fn removals_that_are_held_back_are_looked_at_once_and_sent_when_nothing_names_them() {
+    let state = state(&service("echo", &["10.1.0.1"]));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    client.send::<Delta>(&subscribe(Kind::Listener, &["echo.default:80"])).expect("within limits");
+    let listener = client.next::<Delta>().expect("a response is due");
+    let gone = strangers("gone", 100);
+    wanted(&client, Kind::Cluster, &gone).expect("within limits");
+    assert!(client.next::<Delta>().is_none(), "the listener may lead there");
+    let held = || {
+        client.with_session(|session| {
+            let state = &session.kinds[Kind::Cluster.index()];
+            (state.pending.len(), state.held_back.len())
+        })
+    };
+    assert_eq!(held(), (0, 100));
+
+    // Another name does not make it look at the others again.
+    wanted(&client, Kind::Cluster, &strangers("new", 1)).expect("within limits");
+    assert!(client.next::<Delta>().is_none());
+    assert_eq!(held(), (0, 101));
+    client.send::<Delta>(&unsubscribe(Kind::Cluster, &["gone0.default:80"])).expect("within limits");
+    assert_eq!(held(), (0, 100));
+
+    client.send::<Delta>(&ack(&listener)).expect("within limits");
+    let removed = client.next::<Delta>().expect("nothing names them any more").removed_resources;
+    assert_eq!(removed.len(), 100);
+    assert_eq!(held(), (0, 0));
+}
+
+#[test]
+fn a_subscription_to_all_costs_as_much_as_its_names() {
+    let text: String = (0..40).map(|number| service(&format!("s{number}"), &[])).collect();
+    let state = state(&text);
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    let unpaid = || client.with_session(|session| session.unpaid_names);
+    client.send::<Delta>(&subscribe(Kind::Cluster, &["*"])).expect("within limits");
+    assert_eq!(unpaid(), 40);
+    client.with_session(|session| session.has_read(0, std::time::Instant::now()));
+    assert_eq!(unpaid(), 0);
+}

@@ -102,6 +102,8 @@ async fn talk<E: Exchange>(
             request = requests.next(), if read_at.is_none() => match request? {
                 Some(request) => {
                     let costly = stream.take::<E>(&request)?;
+                    // Reading what has come already would never let another stream have its turn.
+                    tokio::task::yield_now().await;
                     let now = Instant::now();
                     rate.spend(1, now);
                     read_at = costly.max(rate.wait(now).map(|wait| now + wait));

@@ -40,7 +40,7 @@ fn what_failed_before_the_first_answer_has_a_line_of_its_own() {
         count.note(Outcome::Failed("Unavailable: no server".to_owned()));
     }
     let line = count.line_before_the_first_answer();
-    let expected = "the first answer; calls before it that failed: 3, the last with Unavailable: no server";
+    let expected = "first answer after 3 failed calls; the last with Unavailable: no server";
     assert_eq!(line.as_deref(), Some(expected));
 }
 
@@ -63,7 +63,7 @@ async fn counting_begins_with_the_first_answer() {
     call(&options(&front.to_string()), pending(), &mut output).await.expect("it calls");
     let lines = String::from_utf8(output).expect("text");
     let (first, second) = lines.split_once('\n').expect("two lines");
-    assert!(first.starts_with("the first answer; calls before it that failed: "), "{lines}");
+    assert!(first.starts_with("first answer after "), "{lines}");
     assert!(second.contains(" calls, 0 failed; p50 "), "{lines}");
 }
 

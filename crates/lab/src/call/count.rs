@@ -57,7 +57,7 @@ impl Count {
     /// One line about calls that failed before there was an answer; `None` if there were none.
     pub(super) fn line_before_the_first_answer(&self) -> Option<String> {
         let (failed, last) = (self.failed, self.last_failure()?);
-        Some(format!("the first answer; calls before it that failed: {failed}, {last}"))
+        Some(format!("first answer after {failed} failed calls; {last}"))
     }
 
     /// A server chose the text: it is escaped, so that it cannot add lines.

@@ -70,7 +70,9 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     let room = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     // Each call in flight sends one outcome.
     let (sender, mut outcomes) = mpsc::channel(IN_FLIGHT_MAX);
-    let (mut count, mut reported, mut was_answered) = (Count::default(), 0, false);
+    let (mut count, mut reported) = (Count::default(), 0);
+    // Calls until the first answer.
+    let mut early = Some(Count::default());
     let mut print = |line: String| writeln!(output, "{line}").map_err(io_error("standard output"));
     loop {
         tokio::select! {
@@ -87,12 +89,14 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
                 Err(_) => count.note(Outcome::Failed(format!("{IN_FLIGHT_MAX} calls wait for an answer"))),
             },
             Some(outcome) = outcomes.recv() => {
-                if !was_answered && matches!(outcome, Outcome::Answered { .. }) {
-                    was_answered = true;
-                    reports.reset();
-                    if let Some(line) = std::mem::take(&mut count).line_before_the_first_answer() {
-                        print(line)?;
+                match (&outcome, &mut early) {
+                    (Outcome::Failed(why), Some(early)) => early.note(Outcome::Failed(why.clone())),
+                    (Outcome::Answered { .. }, Some(failed)) => {
+                        failed.line_before_the_first_answer().map_or(Ok(()), &mut print)?;
+                        (early, count) = (None, Count::default());
+                        reports.reset();
                     }
+                    (_, None) => {}
                 }
                 count.note(outcome);
             }

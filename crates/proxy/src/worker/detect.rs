@@ -74,16 +74,10 @@ pub(super) fn is_server_preface(first: &[u8]) -> bool {
 
 /// Reads a ClientHello, without answering it.
 fn client_hello(first: &[u8]) -> Detected {
-    // What comes byte by byte is not parsed again with every byte.
-    if let [_, _, _, high, low, rest @ ..] = first {
-        let record_bytes = usize::from(u16::from_be_bytes([*high, *low]));
-        // A handshake record is never empty either (RFC 8446 section 5.1).
-        if !(1..=RECORD_MAX_BYTES).contains(&record_bytes) {
-            return Detected::Opaque;
-        }
-        if rest.len() < record_bytes {
-            return Detected::Undecided;
-        }
+    match has_whole_message(first) {
+        None => return Detected::Opaque,
+        Some(false) => return Detected::Undecided,
+        Some(true) => {}
     }
     let mut acceptor = Acceptor::default();
     let mut rest = first;
@@ -104,6 +98,36 @@ fn client_hello(first: &[u8]) -> Detected {
         }
     }
     Detected::Undecided
+}
+
+/// Whether TLS records hold the whole of their first handshake message (RFC 8446 sections 4 and 5.1), or what no handshake has;
+/// `None` if the first record can be none. What comes byte by byte, or in records of a byte, is thus parsed once, when all of it
+/// is there.
+fn has_whole_message(first: &[u8]) -> Option<bool> {
+    /// The kind of a handshake message, and its length.
+    const HEAD_BYTES: usize = 4;
+    let (mut rest, mut head, mut held) = (first, Vec::with_capacity(HEAD_BYTES), 0);
+    while let [kind, _, _, high, low, body @ ..] = rest {
+        let record_bytes = usize::from(u16::from_be_bytes([*high, *low]));
+        // A handshake record is never empty either.
+        if !(1..=RECORD_MAX_BYTES).contains(&record_bytes) || *kind != 22 {
+            return (held > 0).then_some(true);
+        }
+        let Some((record, next)) = body.split_at_checked(record_bytes) else { return Some(false) };
+        head.extend(record.iter().take(HEAD_BYTES - head.len()));
+        held += record_bytes;
+        if let [kind, high, middle, low] = head[..] {
+            if kind != CLIENT_HELLO {
+                return Some(true);
+            }
+            let message_bytes = u32::from_be_bytes([0, high, middle, low]) as usize;
+            if held >= HEAD_BYTES + message_bytes {
+                return Some(true);
+            }
+        }
+        rest = next;
+    }
+    Some(false)
 }
 
 /// A method, a space, a target, a space and a version that begins with `HTTP/1.`

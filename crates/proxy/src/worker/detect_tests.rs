@@ -58,6 +58,18 @@ fn the_server_name_of_a_client_hello_is_read_once_all_of_it_is_there() {
 }
 
 #[test]
+fn a_client_hello_in_records_of_a_byte_is_read_once_all_of_it_is_there() {
+    let whole = client_hello("echo.example.org");
+    let (header, message) = whole.split_at(5);
+    let records: Vec<u8> = message.iter().flat_map(|byte| [header[0], header[1], header[2], 0, 1, *byte]).collect();
+    for length in 1..records.len() {
+        assert_eq!(detect(&records[..length]), Detected::Undecided, "{length} bytes");
+        assert_ne!(has_whole_message(&records[..length]), Some(true), "{length} bytes are not parsed");
+    }
+    assert_eq!(detect(&records), Detected::Tls { server_name: Some("echo.example.org".to_owned()) });
+}
+
+#[test]
 fn a_client_hello_that_is_too_long_to_be_read_names_no_server() {
     let hello = [[22, 3, 1, 0x40, 0, 1].as_slice(), &[7; DETECT_BYTES]].concat();
     assert_eq!(detect(&hello[..DETECT_BYTES - 1]), Detected::Undecided);

@@ -6,29 +6,29 @@
 //! the worker verifies each chain once.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::CertificateDer;
 
 use super::link::LinkId;
-use super::standing::chain_bytes;
 
 /// Longest slice: calls that arrive meanwhile wait for so long.
 const SLICE: Duration = Duration::from_millis(5);
 /// Shortest pause between two slices.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Bytes of the chains whose verdicts are remembered until the round is over: some 1,500 chains of a usual length.
-const MAX_VERDICT_BYTES: usize = 2 << 20;
+/// Chains whose verdict is remembered until the round is over; about 100 bytes each.
+const MAX_VERDICTS: usize = 16_384;
 
 /// The verdict about a chain.
 type Verdict = Result<(), rustls::Error>;
 
-/// What is known of chains.
+/// What is known of chains. A peer chooses how long its chain is, so a digest stands for it: 128 bits of SipHash with random keys,
+/// which nobody learns.
 #[derive(Debug, Default)]
 struct Verdicts {
-    /// Peers choose parts of their chains, so that the hash has a random key.
-    by_chain: HashMap<Box<[CertificateDer<'static>]>, Verdict>,
-    bytes: usize,
+    keys: [RandomState; 2],
+    by_digest: HashMap<[u64; 2], Verdict>,
 }
 
 /// Connections to be looked at again, and what is known of the chains that their peers showed.
@@ -99,14 +99,14 @@ impl Recheck {
         chain: &[CertificateDer<'static>],
         verify: impl FnOnce(&[CertificateDer<'static>]) -> Verdict,
     ) -> Verdict {
-        if let Some(known) = self.verdicts.by_chain.get(chain) {
+        let Verdicts { keys, by_digest } = &mut self.verdicts;
+        let digest = [keys[0].hash_one(chain), keys[1].hash_one(chain)];
+        if let Some(known) = by_digest.get(&digest) {
             return known.clone();
         }
         let verdict = verify(chain);
-        let bytes = self.verdicts.bytes + chain_bytes(chain);
-        if bytes <= MAX_VERDICT_BYTES {
-            self.verdicts.by_chain.insert(chain.into(), verdict.clone());
-            self.verdicts.bytes = bytes;
+        if by_digest.len() < MAX_VERDICTS {
+            by_digest.insert(digest, verdict.clone());
         }
         verdict
     }

@@ -80,12 +80,11 @@ fn verdicts_are_good_for_one_round_and_one_identity() {
 }
 
 #[test]
-fn no_more_chains_are_remembered_than_fit() {
+fn no_more_verdicts_are_remembered_than_the_limit_and_none_after_the_round() {
     let mut recheck = Recheck::default();
-    let long = |number: u8| [CertificateDer::from(vec![number; MAX_VERDICT_BYTES / 4])];
-    (0..10).for_each(|number| drop(recheck.verdict(&long(number), |_| Ok(()))));
-    assert_eq!((recheck.verdicts.by_chain.len(), recheck.verdicts.bytes), (4, MAX_VERDICT_BYTES));
+    recheck.begin(std::iter::once(LinkId::client(0)));
+    (0..MAX_VERDICTS + 10).for_each(|number| drop(recheck.verdict(&chain(number), |_| Ok(()))));
+    assert_eq!(recheck.verdicts.by_digest.len(), MAX_VERDICTS);
     run(&mut recheck, |_, _| {});
-    recheck.forget_verdicts();
-    assert_eq!((recheck.verdicts.by_chain.len(), recheck.verdicts.bytes), (0, 0));
+    assert!(recheck.verdicts.by_digest.is_empty());
 }

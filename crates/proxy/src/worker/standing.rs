@@ -16,12 +16,16 @@ use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 use rustls::pki_types::CertificateDer;
 
+use super::tls::chain_bytes;
+
 /// Memory for what is remembered, for all workers together: some 2,000 workloads at one address each, whose chains have a
 /// usual length. When it is full, the identity that fills most of it makes room, and some of its connections end with the
 /// certificates that they showed.
 const MAX_SHOWN_BYTES: usize = 4 << 20;
+/// How far it is emptied when it is full, so that not every handshake has to empty it.
+const KEPT_BYTES: usize = MAX_SHOWN_BYTES / 8 * 7;
 /// Longest chain that is remembered. A peer chooses how long its own is.
-const MAX_CHAIN_BYTES: usize = 16 << 10;
+const MAX_CHAIN_BYTES: usize = 4 << 10;
 /// What a workload at an address takes beside its chain.
 const ENTRY_BYTES: usize = 256;
 
@@ -56,18 +60,19 @@ impl Standing {
         chain: &[CertificateDer<'static>],
     ) {
         let key = (self.digest.hash_one(id), address);
-        let new = Shown { expiry, chain: chain.into() };
+        if chain_bytes(chain) > MAX_CHAIN_BYTES {
+            return;
+        }
         let mut memory = self.lock();
         // Of equal dates the later one may have a newer anchor.
         if memory.by_peer.get(&key).is_some_and(|known| known.expiry > expiry || *known.chain == *chain) {
             return;
         }
-        if chain_bytes(chain) <= MAX_CHAIN_BYTES {
-            memory.forget(key);
-            memory.make_room_for(new.bytes(), now);
-            memory.bytes += new.bytes();
-            memory.by_peer.insert(key, new);
-        }
+        let new = Shown { expiry, chain: chain.into() };
+        memory.forget(key);
+        memory.make_room_for(new.bytes(), now);
+        memory.bytes += new.bytes();
+        memory.by_peer.insert(key, new);
     }
 
     /// Until when the best certificate of a workload at an address is good, if that is after `then` and it passes `verify`.
@@ -95,21 +100,30 @@ impl Standing {
 }
 
 impl Memory {
-    /// Forgets until there is room: what has expired, and then what expires first of the identity that takes most.
+    /// If there is no room, forgets what has expired, and then what expires first of the identities that take most.
     fn make_room_for(&mut self, bytes: usize, now: SystemTime) {
-        if self.bytes + bytes > MAX_SHOWN_BYTES {
-            self.by_peer.retain(|_, shown| shown.expiry > now);
-            self.bytes = self.by_peer.values().map(Shown::bytes).sum();
+        if self.bytes + bytes <= MAX_SHOWN_BYTES {
+            return;
         }
-        while self.bytes + bytes > MAX_SHOWN_BYTES {
+        self.by_peer.retain(|_, shown| shown.expiry > now);
+        self.bytes = self.by_peer.values().map(Shown::bytes).sum();
+        while self.bytes > KEPT_BYTES {
             let mut totals: FxHashMap<u64, usize> = FxHashMap::default();
             for ((id, _), shown) in &self.by_peer {
                 *totals.entry(*id).or_default() += shown.bytes();
             }
-            let largest = totals.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(id, _)| id);
-            let of_largest = self.by_peer.iter().filter(|((id, _), _)| Some(*id) == largest);
-            let Some(first) = of_largest.min_by_key(|(_, shown)| shown.expiry).map(|(key, _)| *key) else { return };
-            self.forget(first);
+            let Some((largest, total)) = totals.into_iter().max_by_key(|(_, bytes)| *bytes) else { return };
+            let of_largest = self.by_peer.iter().filter(|((id, _), _)| *id == largest);
+            let mut of_largest: Vec<_> = of_largest.map(|(key, shown)| (shown.expiry, *key)).collect();
+            of_largest.sort_unstable();
+            // Half of it: then another identity may take most.
+            let least = KEPT_BYTES.max(self.bytes - total.div_ceil(2));
+            for (_, key) in of_largest {
+                if self.bytes <= least {
+                    break;
+                }
+                self.forget(key);
+            }
         }
     }
 
@@ -123,11 +137,6 @@ impl Shown {
     fn bytes(&self) -> usize {
         ENTRY_BYTES + chain_bytes(&self.chain)
     }
-}
-
-/// The bytes of a chain's certificates.
-pub(super) fn chain_bytes(chain: &[CertificateDer<'static>]) -> usize {
-    chain.iter().map(|certificate| certificate.len()).sum()
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
 use rustls::{ClientConfig, ServerConfig};
 
-use super::standing::chain_bytes;
-
 /// Plaintext that is sealed at once: three full records.
 pub const SEAL_BYTES: usize = 3 * 16_384;
 /// What sealing adds to that at most: header, content type and tag of each record.
@@ -20,6 +18,11 @@ const SEAL_OVERHEAD_BYTES: usize = 4 * 64;
 pub const MAX_PARTIAL_BYTES: usize = 32_768;
 /// The names that proxies of this mesh call each other by (SNI), after the target's port.
 pub const SERVER_NAME_SUFFIX: &str = ".leno.internal";
+
+/// The bytes of a chain's certificates.
+pub(super) fn chain_bytes(chain: &[CertificateDer<'static>]) -> usize {
+    chain.iter().map(|certificate| certificate.len()).sum()
+}
 
 /// A connection's TLS.
 pub struct Tls {

@@ -7,7 +7,7 @@
 //! - `insider`: gets a certificate as a proxy does, and then speaks to the ports of proxies and of the control plane itself.
 //! - `prober`: attacks nobody, and tells how long the probes of those that are attacked take.
 //!
-//! In the end an attacker prints a line for each attack: its name, and how often it was made.
+//! It waits for a file `go` beside the program, so that all end together; they begin within some seconds. In the end an attacker prints a line for each attack: its name, and how often it was made.
 //!
 //! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
 //! is too small for it.
@@ -102,7 +102,12 @@ async fn main() {
             ip => if is_control { &mut controls } else { &mut proxies }.push(ip.parse::<IpAddr>().expect("an address")),
         }
     }
+    let go = std::env::current_exe().expect("a program has a file").with_file_name("go");
+    while !go.exists() {
+        tokio::time::sleep(REST).await;
+    }
     let until = Instant::now() + Duration::from_secs(seconds);
+    tokio::time::sleep(first_pause(who)).await;
     let mut campaign = Campaign { until, counts: Vec::new(), tasks: JoinSet::new(), threads: Vec::new() };
     match who.as_str() {
         "stranger" => {
@@ -120,6 +125,16 @@ async fn main() {
         who => panic!("{who} is neither stranger, member, insider nor prober"),
     }
     campaign.end().await;
+}
+
+/// Each opens thousands of connections and streams at first, for which two cores need seconds. The prober begins after that.
+fn first_pause(who: &str) -> Duration {
+    Duration::from_secs(match who {
+        "stranger" => 0,
+        "member" => 1,
+        "insider" => 3,
+        _ => 8,
+    })
 }
 
 fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {

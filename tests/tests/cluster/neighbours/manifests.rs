@@ -3,13 +3,15 @@
 use serde_json::{Value, json};
 
 use super::super::user::image;
+use super::PROBER;
 
 /// What an attacker may use of a processor: what others lose is lost to the attacks, and not to the attackers' own work beside
 /// theirs on the same machine.
 const ATTACKER_CPU: &str = "300m";
 /// What it is owed, in proportion to others where there is too little: as little as a container that asks for nothing. A limit
-/// alone would be a request too.
+/// alone would be a request too. The prober is owed what it needs, so that it does not measure its own waiting.
 const ATTACKER_CPU_SHARE: &str = "1m";
+const PROBER_CPU_SHARE: &str = "100m";
 
 /// What proxies have while they are attacked, and the member's own.
 pub(super) const PROXY_MEMORY: &str = "64Mi";
@@ -64,6 +66,7 @@ pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
         mounts.push(json!({"name": "token", "mountPath": "/token"}));
         volumes.push(json!({"name": "token", "projected": {"sources": [token]}}));
     }
+    let share = if role == PROBER { PROBER_CPU_SHARE } else { ATTACKER_CPU_SHARE };
     let inject = if role == "member" { "enabled" } else { "disabled" };
     let annotations = json!({"leno.dev/inject": inject, "leno.dev/proxy-memory-limit": PROXY_MEMORY});
     json!({
@@ -78,7 +81,7 @@ pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
                 "name": "neighbour",
                 "image": image("leno-tools"),
                 "command": words,
-                "resources": {"limits": {"cpu": ATTACKER_CPU}, "requests": {"cpu": ATTACKER_CPU_SHARE}},
+                "resources": {"limits": {"cpu": ATTACKER_CPU}, "requests": {"cpu": share}},
                 "volumeMounts": mounts,
             }],
             "volumes": volumes,

@@ -12,11 +12,10 @@ use leno_install::names::{GUARD, PROXY, VERSION_LABEL};
 use serde_json::{Map, Value};
 
 use super::absence;
-use super::installed::DEPLOYMENT;
+use super::installed::{DEPLOYMENT, NAMESPACE};
 use super::kubernetes::API_SERVER;
 use super::read::{Installed, Proxies};
 use super::report::{Checklist, Finding};
-use super::trust::AUTHORITY;
 use super::{ports, probes};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
@@ -70,8 +69,8 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         (Err(error), _) | (_, Err(error)) => error.into(),
     });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
-    // Without an authority nothing vouches for a proxy, and the remedy, a new Pod, could not start.
-    list.check(BELIEVED, &[API_SERVER, AUTHORITY], || match &proxies.shown {
+    // Without a control plane nothing vouches for a proxy, and the remedy, a new Pod, could not start.
+    list.check(BELIEVED, &[API_SERVER, NAMESPACE], || match &proxies.shown {
         Ok(shown) => believed(shown),
         Err(error) => error.into(),
     });

@@ -199,11 +199,11 @@ fn a_certificate_that_no_anchor_vouches_for_fails_however_long_it_is_valid() {
 }
 
 #[test]
-fn without_an_authority_no_pod_is_to_be_deleted() {
+fn without_a_control_plane_no_pod_is_to_be_deleted() {
     let shown = Shown::nothing("shop".to_owned(), "web-1".to_owned(), "there is no ConfigMap".to_owned());
     let proxies = Proxies { shown: Ok(vec![shown]), ..of(Vec::new()) };
     let mut list = Checklist::default();
-    list.check(AUTHORITY, &[], || Finding::failed("it is gone", "leno install | kubectl apply -f -"));
+    list.check(NAMESPACE, &[], || Finding::failed("it is gone", "leno install | kubectl apply -f -"));
     conclude(&mut list, &installed(now()), &proxies, now());
     let check = named(&list, BELIEVED).remove(0);
     assert_eq!((check.verdict, check.fix), (Verdict::NotRun, None));
