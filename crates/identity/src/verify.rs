@@ -161,7 +161,7 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        is_short(end_entity, intermediates)?;
+        check_length(end_entity, intermediates)?;
         let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
         verify_id(&self.trust_domain, end_entity).map(|()| verified)
     }
@@ -196,13 +196,13 @@ fn verify_chain(
     intermediates: &[CertificateDer<'_>],
     now: UnixTime,
 ) -> Result<(), Error> {
-    is_short(end_entity, intermediates)?;
+    check_length(end_entity, intermediates)?;
     let parsed = ParsedCertificate::try_from(end_entity)?;
     verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms.all)
 }
 
-/// Whether a chain is short enough to be verified.
-fn is_short(end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
+/// Rejects a chain that is too long to be verified.
+fn check_length(end_entity: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     let certificates = 1 + intermediates.len();
     let bytes = end_entity.len() + intermediates.iter().map(|certificate| certificate.len()).sum::<usize>();
     if certificates <= CHAIN_MAX_CERTIFICATES && bytes <= CHAIN_MAX_BYTES {

@@ -29,6 +29,13 @@ fn scale_control_plane(cluster: &Cluster, replicas: &str) {
     cluster.kubectl(&["-n", "leno", "scale", "deploy/leno-control", "--replicas", replicas]);
 }
 
+/// Creates a Pod called `app`.
+fn run_app(cluster: &Cluster, namespace: &str) -> std::process::Output {
+    let image = image("leno");
+    let pod = ["-n", namespace, "run", "app", "--image", &image, "--image-pull-policy=IfNotPresent"];
+    cluster.try_kubectl(&[&pod[..], &["--", "echo"]].concat())
+}
+
 /// The control plane goes, a Deployment is rolled, the control plane comes back.
 pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(cluster: &Cluster) {
     scale_control_plane(cluster, "0");
@@ -43,17 +50,8 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
     all_are_meshed(cluster, "shop");
     // A namespace that is not meshed needs no control plane.
     cluster.namespace("plain");
-    cluster.kubectl(&[
-        "-n",
-        "plain",
-        "run",
-        "app",
-        "--image",
-        &image("leno"),
-        "--image-pull-policy=IfNotPresent",
-        "--",
-        "echo",
-    ]);
+    let made = run_app(cluster, "plain");
+    assert!(made.status.success(), "{}", text(&made));
     let told = cluster_check(cluster);
     assert!(told.contains("ValidatingAdmissionPolicy leno-guard refuses Pods of meshed namespaces (shop)"), "{told}");
 
@@ -72,15 +70,10 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
 pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(cluster: &Cluster) {
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["delete", "namespace", "leno", "--timeout=120s"]);
-    let run = |namespace: &str| {
-        let image = image("leno");
-        let pod = ["-n", namespace, "run", "app", "--image", &image, "--image-pull-policy=IfNotPresent"];
-        cluster.try_kubectl(&[&pod[..], &["--", "echo"]].concat())
-    };
-    let refused = run("shop");
+    let refused = run_app(cluster, "shop");
     assert!(!refused.status.success() && text(&refused).contains("leno-guard"), "{}", text(&refused));
     cluster.namespace("plain");
-    let made = run("plain");
+    let made = run_app(cluster, "plain");
     assert!(made.status.success(), "{}", text(&made));
     cluster.kubectl(&["-n", "plain", "wait", "--for=condition=Ready", "pod/app", "--timeout=120s"]);
     let told = cluster_check(cluster);

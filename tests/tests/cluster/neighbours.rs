@@ -142,7 +142,7 @@ fn enough(seconds: u32) -> u64 {
 
 /// The attackers' Pods, while they attack.
 struct Attack {
-    /// Where the kubelets find the attackers' program: those of this cluster have this machine's files.
+    /// It holds the attackers' program. The kubelets of this cluster run on this machine, so the Pods can mount it.
     _directory: tempfile::TempDir,
 }
 

@@ -55,7 +55,7 @@ spec:
     )
 }
 
-/// A hundred calls from the client's Pod to a host, all of which must succeed.
+/// Makes 100 calls from the client's Pod to a host. Returns `None` if one of them fails.
 fn say(cluster: &Cluster, host: &str, payload: &str) -> Option<()> {
     let (data, address) = (format!("{{\"payload\":\"{payload}\"}}"), format!("{host}:50051"));
     let ghz = ["/ghz", "--insecure", "--call", METHOD, "-d", &data, "-n", "100", "-c", "4"];

@@ -298,7 +298,7 @@ while True:
         print('THERE', flush=True)
     time.sleep(0.1)";
 
-/// Connects, says nothing until a file is there, and then makes an HTTP request on the same connection.
+/// Connects, waits until a file exists, and then sends an HTTP request on the same connection.
 const SLOW_TO_SPEAK: &str = "import os, socket, sys, time
 s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20)
 print('CONNECTED', flush=True)

@@ -36,26 +36,16 @@ pub(crate) async fn texts<'a>(
 
 /// As [`texts`], but reports Pods that do not answer on standard error and omits them.
 pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Pages {
-    let texts = texts(cluster, pods).await.into_iter();
-    let pages = texts.filter_map(|(key, text)| match text {
-        Ok(text) => Some((key, Scrape::parse(&text))),
-        Err(error) => {
-            eprintln!("leno: {error}");
-            None
-        }
-    });
-    pages.collect()
+    let (pages, silent) = parsed(texts(cluster, pods).await);
+    for (_, error) in silent {
+        eprintln!("leno: {error}");
+    }
+    pages
 }
 
 /// The pages of proxies that had not started a moment ago. Reports in one line those that do not answer yet.
 pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages {
-    let (mut pages, mut silent) = (Pages::new(), Vec::new());
-    for (key, text) in texts(cluster, pods.iter().copied()).await {
-        match text {
-            Ok(text) => drop(pages.insert(key, Scrape::parse(&text))),
-            Err(error) => silent.push((key, error)),
-        }
-    }
+    let (pages, silent) = parsed(texts(cluster, pods.iter().copied()).await);
     if let Some(((namespace, pod), error)) = silent.first() {
         let more = match silent.len() - 1 {
             0 => String::new(),
@@ -66,4 +56,16 @@ pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages 
         );
     }
     pages
+}
+
+/// The pages of the Pods that answered, and the errors of the others.
+fn parsed(texts: BTreeMap<PodKey, Result<String, ClusterError>>) -> (Pages, Vec<(PodKey, ClusterError)>) {
+    let (mut pages, mut silent) = (Pages::new(), Vec::new());
+    for (key, text) in texts {
+        match text {
+            Ok(text) => drop(pages.insert(key, Scrape::parse(&text))),
+            Err(error) => silent.push((key, error)),
+        }
+    }
+    (pages, silent)
 }

@@ -100,9 +100,9 @@ fn client_hello(first: &[u8]) -> Detected {
     Detected::Undecided
 }
 
-/// Whether TLS records hold the whole of their first handshake message (RFC 8446 sections 4 and 5.1), or what no handshake has;
-/// `None` if the first record can be none. What comes byte by byte, or in records of a byte, is thus parsed once, when all of it
-/// is there.
+/// Whether the first handshake message (RFC 8446 sections 4 and 5.1) is complete, or the records cannot belong to a handshake;
+/// `None` if the first record has a length that TLS does not allow. So the ClientHello is parsed once, when it is complete, even if
+/// it arrives byte by byte or in records of one byte.
 fn has_whole_message(first: &[u8]) -> Option<bool> {
     /// The kind of a handshake message, and its length.
     const HEAD_BYTES: usize = 4;

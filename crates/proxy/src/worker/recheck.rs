@@ -23,8 +23,8 @@ const MAX_VERDICTS: usize = 16_384;
 /// The verdict about a chain.
 type Verdict = Result<(), rustls::Error>;
 
-/// What is known of chains. A peer chooses how long its chain is, so a digest stands for it: 128 bits of SipHash with random keys,
-/// which nobody learns.
+/// What is known of chains. A peer chooses the length of its chain, so this stores a digest of it: 128 bits of SipHash. The keys
+/// are random and secret, so a peer cannot make two chains with one digest.
 #[derive(Debug, Default)]
 struct Verdicts {
     keys: [RandomState; 2],
@@ -100,7 +100,7 @@ impl Recheck {
         verify: impl FnOnce(&[CertificateDer<'static>]) -> Verdict,
     ) -> Verdict {
         let Verdicts { keys, by_digest } = &mut self.verdicts;
-        let digest = [keys[0].hash_one(chain), keys[1].hash_one(chain)];
+        let digest = keys.each_ref().map(|key| key.hash_one(chain));
         if let Some(known) = by_digest.get(&digest) {
             return known.clone();
         }

@@ -62,8 +62,8 @@ fn what_has_expired_makes_room_and_then_the_identity_that_takes_most() {
     }
     let expiry = |account, address| standing.expiry_of(&id(account), address, now, |_| true);
     assert_eq!(expiry("gone", HERE), None, "it has expired");
-    assert_eq!(expiry("web", HERE), Some(now + 3 * HOUR), "the crowd's own had to go");
-    assert_eq!(expiry("crowd", address(9_999)), Some(now + 24 * HOUR), "the newest is there");
+    assert_eq!(expiry("web", HERE), Some(now + 3 * HOUR), "only certificates of the crowd were forgotten");
+    assert_eq!(expiry("crowd", address(9_999)), Some(now + 24 * HOUR), "the newest certificate is remembered");
     assert!(standing.lock().by_peer.len() > 2_000);
 }
 

@@ -5,9 +5,10 @@
 //! - `stranger`: has no certificate, and attacks every port.
 //! - `member`: attacks through its own proxy.
 //! - `insider`: gets a certificate as a proxy does, and then speaks to the ports of proxies and of the control plane itself.
-//! - `prober`: attacks nobody, and tells how long the probes of those that are attacked take.
+//! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints how long the answers take.
 //!
-//! It waits for a file `go` beside the program, so that all end together; they begin within some seconds. In the end an attacker prints a line for each attack: its name, and how often it was made.
+//! Each waits for a file `go` beside the program, so that all of them end together; they begin within some seconds. In the end an
+//! attacker prints a line for each attack: its name, and how often it was made.
 //!
 //! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
 //! is too small for it.

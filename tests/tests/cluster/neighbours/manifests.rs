@@ -27,8 +27,8 @@ pub(super) fn second_port() -> String {
     json!([{"op": "add", "path": "/spec/template/spec/containers/-", "value": container}]).to_string()
 }
 
-/// Who may call the servers of a namespace, and what everybody may: the neighbours' calls are denied, their health checks are
-/// not. `more` may call too.
+/// The policy of the servers in `namespace`. It allows calls of the workload `web` and of the identities in `more`, and allows health
+/// checks of every caller.
 pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     let identities = [&["ns/shop/sa/web"], more].concat();
     let policy = json!({

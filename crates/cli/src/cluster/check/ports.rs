@@ -22,7 +22,7 @@ pub(super) fn findings(meshed: &[&Pod], services: &[Service], policies: &[Arc<Au
     }
 }
 
-/// Reports each port of a policy that no selected Pod declares, and that a Service sends to another port of these Pods.
+/// Reports a port of the policy if the selected Pods do not declare it, and a Service forwards it to another port of these Pods.
 fn of_policy(policy: &AuthorizationPolicy, meshed: &[&Pod], services: &[Service]) -> Vec<Finding> {
     let selected: Vec<&Pod> = meshed.iter().copied().filter(|pod| selects(policy, pod)).collect();
     let listens = |port: u16| selected.iter().any(|pod| container_ports(pod).any(|(number, _)| number == port));
