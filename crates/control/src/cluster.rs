@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,13 +13,13 @@ use leno_identity::upkeep::Upkeep;
 use leno_install::names::{CONTROL, TRUST_BUNDLE};
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::Workload;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::issuer::{self, ClusterIssuer, Keeper, Lease, hold, keep_anchors, keep_bundle_file, release};
 use crate::kubernetes::KubernetesSource;
 use crate::options::Options;
 use crate::pages::{ClusterPages, Pages};
+use crate::probes::{Heart, Readiness, answer_probes};
 use crate::publish::Publisher;
 use crate::run::{RunError, listen};
 use crate::status::keep_statuses;
@@ -53,9 +52,13 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     let publisher = Publisher::new(Arc::new(Mesh::empty()), options.trust_domain.clone());
     let (serving, is_serving) = watch::channel(false);
     let counts = webhooks.as_ref().map(Webhooks::counts);
-    let cluster = Some(ClusterPages { state: source.state(), is_serving, webhooks: counts });
-    let pages = Rc::new(Pages { publisher: publisher.clone(), log, cluster });
-    let probed = answer_probes(probes, pages.clone());
+    let readiness = Readiness { state: source.state(), is_serving };
+    let heart = Heart::new();
+    if let Some(probes) = probes {
+        answer_probes(probes, heart.clone(), readiness.clone())?;
+    }
+    let cluster = Some(ClusterPages { readiness, webhooks: counts });
+    let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
         let ((), signing) = tokio::join!(source.listed(), keeper.ready());
@@ -88,7 +91,7 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
         served = served => served,
         () = hold(lease(), leader) => Ok(()),
         never = leno_admin::serve(admin, async move |request| pages.answer(request).await) => match never {},
-        never = probed => match never {},
+        never = heart.beat() => match never {},
         () = ended => Ok(()),
     };
     release(lease()).await;
@@ -99,14 +102,6 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
 async fn run(webhooks: Option<CertifiedWebhooks>, client: kube::Client, leads: watch::Receiver<bool>) -> Infallible {
     match webhooks {
         Some(webhooks) => webhooks.run(client, leads).await,
-        None => pending().await,
-    }
-}
-
-/// Answers the kubelet's probes if the command line asks for it; never returns.
-async fn answer_probes(listener: Option<TcpListener>, pages: Rc<Pages>) -> Infallible {
-    match listener {
-        Some(listener) => leno_admin::serve(listener, async move |request| pages.answer_probe(request).await).await,
         None => pending().await,
     }
 }

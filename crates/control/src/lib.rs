@@ -14,6 +14,7 @@ mod kubernetes;
 mod local;
 mod options;
 mod pages;
+mod probes;
 pub mod publish;
 mod run;
 mod source;

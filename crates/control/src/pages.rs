@@ -6,9 +6,8 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
 use leno_admin::logging::LogLevels;
-use tokio::sync::watch;
 
-use crate::kubernetes::State;
+use crate::probes::Readiness;
 use crate::publish::Publisher;
 use crate::webhooks::Counts;
 
@@ -36,8 +35,7 @@ pub(crate) struct Pages {
 
 /// The part that exists only in a cluster.
 pub(crate) struct ClusterPages {
-    pub(crate) state: watch::Receiver<Arc<State>>,
-    pub(crate) is_serving: watch::Receiver<bool>,
+    pub(crate) readiness: Readiness,
     /// `None` where no webhooks are served.
     pub(crate) webhooks: Option<Arc<Counts>>,
 }
@@ -48,10 +46,13 @@ impl Pages {
         match (request.uri().path(), is_reading) {
             ("/", true) => text(StatusCode::OK, CONTENTS),
             ("/live", true) => text(StatusCode::OK, "live\n"),
-            ("/ready", true) => self.ready(),
+            ("/ready", true) => match &self.cluster {
+                Some(cluster) => cluster.readiness.answer(),
+                None => text(StatusCode::OK, "ready\n"),
+            },
             ("/metrics", true) => typed(StatusCode::OK, METRICS_TYPE, self.metrics()),
             ("/config", true) => match &self.cluster {
-                Some(cluster) => json(&**cluster.state.borrow()),
+                Some(cluster) => json(&**cluster.readiness.state.borrow()),
                 None => not_found(),
             },
             ("/clients", true) => json(&self.publisher.clients()),
@@ -63,28 +64,10 @@ impl Pages {
         }
     }
 
-    /// Answers a kubelet's probe of this replica.
-    pub(crate) async fn answer_probe(&self, request: Request<Incoming>) -> Answer {
-        match request.uri().path() {
-            "/live" | "/ready" => self.answer(request).await,
-            _ => not_found(),
-        }
-    }
-
-    fn ready(&self) -> Answer {
-        match &self.cluster {
-            Some(cluster) if !*cluster.is_serving.borrow() => {
-                let unlisted = cluster.state.borrow().unlisted();
-                text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {unlisted}\n"))
-            }
-            _ => text(StatusCode::OK, "ready\n"),
-        }
-    }
-
     fn metrics(&self) -> String {
         let mut text = self.publisher.metrics();
         if let Some(cluster) = &self.cluster {
-            cluster.state.borrow().write_metrics(&mut text);
+            cluster.readiness.state.borrow().write_metrics(&mut text);
             if let Some(webhooks) = &cluster.webhooks {
                 webhooks.write_metrics(&mut text);
             }

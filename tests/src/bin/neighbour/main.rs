@@ -7,8 +7,8 @@
 //! - `insider`: gets a certificate as a proxy does, and then speaks to the ports of proxies and of the control plane itself.
 //! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints how long the answers take.
 //!
-//! Each waits for a file `go` beside the program, so that all of them end together; they begin within some seconds. In the end an
-//! attacker prints a line for each attack: its name, and how often it was made.
+//! Each waits for a file `go` beside the program, so that all of them begin and end together. In the end an attacker prints a line
+//! for each attack: its name, and how often it was made.
 //!
 //! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
 //! is too small for it.
@@ -108,7 +108,6 @@ async fn main() {
         tokio::time::sleep(REST).await;
     }
     let until = Instant::now() + Duration::from_secs(seconds);
-    tokio::time::sleep(first_pause(who)).await;
     let mut campaign = Campaign { until, counts: Vec::new(), tasks: JoinSet::new(), threads: Vec::new() };
     match who.as_str() {
         "stranger" => {
@@ -126,16 +125,6 @@ async fn main() {
         who => panic!("{who} is neither stranger, member, insider nor prober"),
     }
     campaign.end().await;
-}
-
-/// Each opens thousands of connections and streams at first, for which two cores need seconds. The prober begins after that.
-fn first_pause(who: &str) -> Duration {
-    Duration::from_secs(match who {
-        "stranger" => 0,
-        "member" => 1,
-        "insider" => 3,
-        _ => 8,
-    })
 }
 
 fn at(ips: &[IpAddr], port: u16) -> Vec<SocketAddr> {

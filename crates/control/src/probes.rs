@@ -1,0 +1,113 @@
+//! The kubelet's probes, answered on a thread of their own: a mesh that takes a second to translate delays no answer.
+//!
+//! `/live` still tells when the control plane hangs. Its main task beats once a second; 503 is the answer once no beat came
+//! for [`SILENCE_MAX`].
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::{Method, Request, StatusCode};
+use leno_admin::answer::{Answer, not_found, text, wrong_method};
+use tokio::net::TcpListener;
+use tokio::runtime;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+use tokio::time::sleep;
+
+use crate::kubernetes::State;
+
+/// How often the main task shows that it runs.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// The time without a beat after which `/live` fails. The largest mesh takes a small part of it to translate.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Whether this replica serves clients, and what it waits for.
+#[derive(Clone)]
+pub(crate) struct Readiness {
+    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) is_serving: watch::Receiver<bool>,
+}
+
+impl Readiness {
+    /// The page `/ready`.
+    pub(crate) fn answer(&self) -> Answer {
+        if *self.is_serving.borrow() {
+            return text(StatusCode::OK, "ready\n");
+        }
+        let unlisted = self.state.borrow().unlisted();
+        text(StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the cluster: {unlisted}\n"))
+    }
+}
+
+/// When the main task last showed that it runs.
+#[derive(Clone)]
+pub(crate) struct Heart {
+    started: Instant,
+    last_beat_ms: Arc<AtomicU64>,
+}
+
+impl Heart {
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now(), last_beat_ms: Arc::default() }
+    }
+
+    /// Beats for as long as the task that polls it runs.
+    pub(crate) async fn beat(&self) -> Infallible {
+        loop {
+            self.last_beat_ms.store(self.ms_at(Instant::now()), Ordering::Relaxed);
+            sleep(BEAT).await;
+        }
+    }
+
+    /// A moment as milliseconds since `started`.
+    fn ms_at(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The page `/live`.
+    fn answer(&self, now: Instant) -> Answer {
+        let silent_ms = self.ms_at(now).saturating_sub(self.last_beat_ms.load(Ordering::Relaxed));
+        if Duration::from_millis(silent_ms) < SILENCE_MAX {
+            return text(StatusCode::OK, "live\n");
+        }
+        text(StatusCode::SERVICE_UNAVAILABLE, format!("nothing has run for {} s\n", silent_ms / 1_000))
+    }
+}
+
+/// Answers probes on a new thread, until the process ends.
+///
+/// # Errors
+/// If there is no thread or no runtime to be had.
+pub(crate) fn answer_probes(listener: TcpListener, heart: Heart, readiness: Readiness) -> io::Result<()> {
+    let listener = listener.into_std()?;
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = {
+        let _entered = runtime.enter();
+        TcpListener::from_std(listener)?
+    };
+    let serve = move || {
+        LocalSet::new()
+            .block_on(&runtime, leno_admin::serve(listener, async move |request| answer(&heart, &readiness, &request)))
+    };
+    thread::Builder::new().name("probes".to_owned()).spawn(serve)?;
+    Ok(())
+}
+
+fn answer(heart: &Heart, readiness: &Readiness, request: &Request<Incoming>) -> Answer {
+    match (request.uri().path(), request.method()) {
+        ("/live", &Method::GET | &Method::HEAD) => heart.answer(Instant::now()),
+        ("/ready", &Method::GET | &Method::HEAD) => readiness.answer(),
+        ("/live" | "/ready", _) => wrong_method("GET, HEAD"),
+        _ => not_found(),
+    }
+}
+
+#[cfg(test)]
+#[path = "probes_tests.rs"]
+mod tests;
