@@ -34,8 +34,9 @@ pub(crate) struct Incomplete {
 }
 
 impl Incomplete {
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// The memory allocated for it, in bytes.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -29,11 +29,20 @@ impl ContentQueue {
         (std::mem::take(&mut self.bytes), self.start)
     }
 
-    /// Takes the bytes back; everything before `start` has been sent.
+    /// Takes the bytes back; everything before `start` has been sent. Gives memory back once
+    /// three quarters have been.
     pub fn give_back(&mut self, bytes: Vec<u8>, start: usize) {
-        let empty = start >= bytes.len();
-        self.start = if empty { 0 } else { start };
-        self.bytes = if empty { Vec::new() } else { bytes };
+        if start > bytes.len() / 4 * 3 {
+            self.bytes = bytes.get(start..).unwrap_or_default().to_vec();
+            self.start = 0;
+        } else {
+            (self.bytes, self.start) = (bytes, start);
+        }
+    }
+
+    /// The memory allocated for content, in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 }
 

@@ -99,6 +99,9 @@ impl Stream {
     }
 }
 
+/// What an identifier takes in a hash map: itself, its slot and its tag, an eighth of the places being free.
+const MAP_PLACE_BYTES: usize = 11;
+
 /// The open streams of a connection, by identifier and by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
@@ -114,6 +117,14 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// The memory allocated for streams, in bytes, without their queues.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let slots = self.slots.capacity().saturating_mul(size_of::<Option<Stream>>());
+        let free = self.free.capacity().saturating_mul(size_of::<u32>());
+        let by_id = self.by_id.capacity().saturating_mul(MAP_PLACE_BYTES);
+        slots.saturating_add(free).saturating_add(by_id)
     }
 
     /// Number of streams that the peer opened.

@@ -46,9 +46,17 @@ impl Connection {
         self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased as u64)
     }
 
-    /// Bytes of an incomplete header section, plus waiting output.
-    pub fn message_bytes(&self) -> usize {
-        self.incomplete.len() + self.pending_output()
+    /// Memory of an incomplete header section and of the output, in bytes, beside the connection itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.incomplete.capacity_bytes() + self.out.bytes.capacity()
+    }
+
+    /// Memory of content that waits for the socket, and of trailers that wait for content, in bytes.
+    pub fn queue_memory_bytes(&self) -> usize {
+        self.exchange.as_deref().map_or(0, |exchange| {
+            let trailers = exchange.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
+            exchange.queue.capacity_bytes() + trailers
+        })
     }
 
     /// Content that waits for the socket, or for a tunnel to be accepted, in bytes.

@@ -61,7 +61,7 @@ fn streams_that_end_while_they_wait_leave_no_places_behind() {
         feed(&mut server, now, &cancel);
         assert!(server.ready.len() <= 20);
     }
-    assert_eq!((server.queued_bytes(), server.stream_count()), (0, 0));
+    assert_eq!((server.queued_bytes(), server.queue_memory_bytes(), server.stream_count()), (0, 0, 0));
 }
 
 #[test]
@@ -122,4 +122,57 @@ fn resets_are_remembered_to_a_limit() {
         server.reset(key, ErrorCode::CANCEL);
     }
     assert_eq!(server.reset_by_us.len(), 10_000);
+}
+
+#[test]
+fn places_of_streams_that_ended_count_until_the_last_has() {
+    let (mut server, now) = server_without_connection_window();
+    let before = server.memory_bytes();
+    let last = ask(&mut server, now, 3);
+    let keys: Vec<StreamKey> = (2..5_000).map(|i| ask(&mut server, now, 1 + 2 * i)).collect();
+    for key in keys {
+        server.reset(key, ErrorCode::CANCEL);
+    }
+    write_all(&mut server);
+    assert!(server.memory_bytes() - before >= 5_000 * size_of::<Stream>(), "{}", server.memory_bytes());
+    server.reset(last, ErrorCode::CANCEL);
+    write_all(&mut server);
+    assert!(server.memory_bytes() < 100_000, "{}: only the resets are remembered", server.memory_bytes());
+}
+
+#[test]
+fn a_queue_counts_what_is_allocated_and_not_what_waits() {
+    let (mut server, now) = server_without_connection_window();
+    let key = ask(&mut server, now, 3);
+    server.send_data(key, &[0; 60_000], false);
+    assert!(server.queue_memory_bytes() >= 60_000);
+    let mut window = Vec::new();
+    write_window_update(&mut window, 0, 40_000);
+    feed(&mut server, now, &window);
+    write_all(&mut server);
+    assert_eq!(server.queued_bytes(), 20_000);
+    assert!(server.queue_memory_bytes() >= 60_000, "most of it is still allocated");
+    window.clear();
+    write_window_update(&mut window, 0, 19_999);
+    feed(&mut server, now, &window);
+    write_all(&mut server);
+    assert_eq!((server.queued_bytes(), server.queue_memory_bytes()), (1, 1));
+    server.reset(key, ErrorCode::CANCEL);
+    assert_eq!(server.queue_memory_bytes(), 0);
+}
+
+#[test]
+fn trailers_that_wait_for_content_count() {
+    let (mut server, now) = server_without_connection_window();
+    let key = ask(&mut server, now, 3);
+    server.send_data(key, b"x", false);
+    let mut trailers = FieldSection::new();
+    trailers.push(b"grpc-status", &[b'0'; 10_000]);
+    server.send_headers(key, Section::Trailers, &trailers, true);
+    assert!(server.queue_memory_bytes() >= 10_000);
+    let mut window = Vec::new();
+    write_window_update(&mut window, 0, 1_000);
+    feed(&mut server, now, &window);
+    write_all(&mut server);
+    assert_eq!((server.queue_memory_bytes(), server.stream_count()), (0, 0));
 }

@@ -6,6 +6,7 @@
 
 mod credit;
 mod floods;
+mod memory;
 mod output;
 mod receive;
 mod send;
@@ -167,6 +168,8 @@ pub struct Connection {
     collected: VecDeque<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
+    /// Memory of it, and of trailers that follow it.
+    queue_memory_bytes: usize,
 
     /// The last stream in our final GOAWAY.
     goaway_sent: Option<u32>,
@@ -225,6 +228,7 @@ impl Connection {
             collected: VecDeque::new(),
             drained: VecDeque::new(),
             queued_bytes: 0,
+            queue_memory_bytes: 0,
             goaway_sent: None,
             shutting_down: false,
             goaway_received: None,

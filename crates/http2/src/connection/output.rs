@@ -8,7 +8,7 @@ use crate::frame::{self, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::limits::{DRIBBLE_BYTES, OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use crate::stream::{Half, StreamKey};
 
-/// Output capacity that a connection with open streams keeps.
+/// Output capacity that a connection with open streams keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
 /// Queued DATA that has moved into the output: the sender may get as much credit.
@@ -47,7 +47,7 @@ impl Connection {
     /// Reports that the socket has accepted `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
         let is_idle = self.streams.len() == 0;
-        self.out.advance(n, if is_idle { 0 } else { KEPT_OUTPUT_BYTES });
+        self.out.advance(n, if is_idle || self.holds_windows { 0 } else { KEPT_OUTPUT_BYTES });
         self.last_data = None;
         if is_idle && self.pending_output() == 0 {
             self.ready = Default::default();
@@ -69,12 +69,6 @@ impl Connection {
     /// DATA that waits for windows or for the socket, all streams together, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
-    }
-
-    /// Bytes of incomplete frames, and of frames in the output.
-    pub fn frame_bytes(&self) -> usize {
-        let block_bytes = self.block.as_ref().map_or(0, |block| block.fragments.len());
-        self.partial.len() + block_bytes + self.pending_output()
     }
 
     /// DATA that fits into the peer's connection window, in bytes.
@@ -103,13 +97,16 @@ impl Connection {
             let n = self.write_data(key, queue.get(start..frame_end).unwrap_or_default());
             self.queued_bytes -= n;
             let Some(stream) = self.streams.get_mut(key) else { continue };
+            let before = queue.capacity();
             stream.queue.give_back(queue, start + n);
+            self.queue_memory_bytes -= before - stream.queue.capacity_bytes();
             if n > 0 {
                 self.drained.push_back(Drained { stream: key, token: stream.token, bytes: n as u32 });
             }
             if stream.queue.waiting().is_empty() {
                 let end = stream.end_after_queue;
                 if let Some(trailers) = stream.trailers.take() {
+                    self.queue_memory_bytes -= trailers.capacity_bytes();
                     self.write_headers(key.id, &trailers, true);
                     self.end_sending(key);
                 } else if end {
@@ -224,7 +221,7 @@ impl Connection {
             stream.send = Half::Closed;
             stream.end_after_queue = false;
             if stream.is_closed() {
-                self.streams.remove(key);
+                self.forget_stream(key);
             } else if stream.stop_when_sent {
                 self.reset(key, ErrorCode::NO_ERROR);
             }

@@ -216,7 +216,7 @@ impl Connection {
         if let Some(stream) = self.streams.get_mut(key) {
             stream.receive = Half::Closed;
             if stream.is_closed() {
-                self.streams.remove(key);
+                self.forget_stream(key);
             }
         }
     }

@@ -20,6 +20,8 @@ use crate::stream::{Half, Stream, StreamKey, Streams};
 /// Streams that we reset and whose late frames are still expected: as many as a client may have open, since all of them
 /// may have to be reset at once.
 const MAX_REMEMBERED_RESETS: usize = 10_000;
+/// What an id takes in a hash set: itself and its tag, an eighth of the places being free.
+const SET_PLACE_BYTES: usize = 6;
 /// Below this length, the list of turns is not searched for ended streams.
 const MIN_READY_PLACES: usize = 16;
 
@@ -34,6 +36,11 @@ pub(super) struct RecentResets {
 impl RecentResets {
     pub(super) fn contains(&self, id: u32) -> bool {
         self.ids.contains(&id)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let places = self.order.capacity().saturating_mul(size_of::<u32>());
+        places.saturating_add(self.ids.capacity().saturating_mul(SET_PLACE_BYTES))
     }
 
     #[cfg(test)]
@@ -110,7 +117,9 @@ impl Connection {
             return;
         }
         if !stream.queue.waiting().is_empty() {
-            stream.trailers = Some(Box::new(fields.clone()));
+            let trailers = Box::new(fields.clone());
+            self.queue_memory_bytes += trailers.capacity_bytes();
+            stream.trailers = Some(trailers);
             // The end of the stream releases collected DATA.
             return self.wake(key);
         }
@@ -143,10 +152,9 @@ impl Connection {
             return taken;
         }
         if let Some(stream) = self.streams.get_mut(key) {
-            stream.queue.push(rest);
             stream.end_after_queue = end_stream;
         }
-        self.queued_bytes += rest.len();
+        self.queue(key, rest);
         self.wake(key);
         taken
     }
@@ -155,9 +163,11 @@ impl Connection {
     /// adds more, the stream ends, or [`Connection::release_collected`] reaches it. Servers close a connection with
     /// many frames of a few bytes each; collected pieces are sent as one frame.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
-        let Some(stream) = self.streams.get_mut(key).filter(|stream| stream.takes_output()) else { return };
-        stream.queue.push(bytes);
-        self.queued_bytes += bytes.len();
+        if !self.can_send(key) {
+            return;
+        }
+        self.queue(key, bytes);
+        let Some(stream) = self.streams.get_mut(key) else { return };
         let waiting_bytes = stream.queue.waiting().len();
         if !std::mem::replace(&mut stream.in_collected, true) {
             line_up(&mut self.collected, key, &self.streams);
@@ -165,6 +175,15 @@ impl Connection {
         if waiting_bytes >= COLLECTED_ENOUGH_BYTES {
             self.wake(key);
         }
+    }
+
+    /// Puts content at the end of a stream's queue.
+    fn queue(&mut self, key: StreamKey, bytes: &[u8]) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let before = stream.queue.capacity_bytes();
+        stream.queue.push(bytes);
+        self.queued_bytes += bytes.len();
+        self.queue_memory_bytes += stream.queue.capacity_bytes() - before;
     }
 
     /// Releases the collected content of up to `most` streams, the longest waiting first. Returns whether there is
@@ -209,6 +228,8 @@ impl Connection {
     pub(super) fn forget_stream(&mut self, key: StreamKey) -> Option<Stream> {
         let stream = self.streams.remove(key)?;
         self.queued_bytes -= stream.queue.waiting().len();
+        let trailers = stream.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
+        self.queue_memory_bytes -= stream.queue.capacity_bytes() + trailers;
         Some(stream)
     }
 

@@ -186,7 +186,6 @@ impl Worker {
     }
 
     fn add_arrival(&mut self, door: Door, socket: TcpStream, peer: SocketAddr) {
-        let _ = socket.set_nodelay(true);
         // A socket without an address has been reset already.
         let Ok(origin) = Origin::of(door, peer, &socket) else { return };
         let link = LinkId::arrival(self.arrivals.vacant_key());

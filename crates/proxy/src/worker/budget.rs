@@ -23,12 +23,12 @@ use super::accept::{Arrival, Door};
 use super::client::Client;
 use super::link::{Link, LinkId, Side, Wire};
 
-/// What a connection takes beside the bytes that it carries: its struct, its HPACK tables and buffers that it keeps.
+/// What a connection takes beside its buffers and tables: its structs here and in the kernel.
 const CONNECTION_BYTES: usize = 4 << 10;
 /// Keys and buffers of a connection's TLS.
 const TLS_BYTES: usize = 12 << 10;
-/// What an open stream and its call take beside the request's fields.
-const STREAM_BYTES: usize = 1 << 10;
+/// What a call takes beside its fields, its content and its streams: its struct, its timers and its places in queues.
+const CALL_BYTES: usize = 1 << 10;
 /// Connections that are closed in one turn of the loop to get below the budget.
 const VICTIMS_MAX: usize = 64;
 
@@ -67,20 +67,17 @@ impl Worker {
     /// Counts what a link holds now.
     pub(super) fn charge(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
-        let mut bytes = CONNECTION_BYTES + link.codec.frame_bytes() + link.held.len();
+        let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.held.capacity();
         bytes += tls_bytes(&link.wire);
         if id.side == Side::Client {
-            // Content counts for the client that sent it, or does not take it, wherever it waits.
-            bytes += link.codec.queued_bytes() + link.codec.held_bytes();
-            bytes += link.codec.stream_count() * STREAM_BYTES;
+            // Content and fields count for the client that sent them, or does not take them, wherever they wait.
+            bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
+            bytes += link.codec.stream_count() * CALL_BYTES;
+            bytes += self.clients.get(id.index).map_or(0, Client::memory_bytes);
         }
-        let request_bytes = match id.side {
-            Side::Client => self.clients.get(id.index).map_or(0, |client| client.request_bytes),
-            Side::Arrival | Side::Endpoint => 0,
-        };
         let Some(link) = self.link(id) else { return };
-        let before = std::mem::replace(&mut link.charged_bytes, bytes + request_bytes);
-        self.budget.charge(before, bytes + request_bytes);
+        let before = std::mem::replace(&mut link.charged_bytes, bytes);
+        self.budget.charge(before, bytes);
     }
 
     /// A link has closed and holds nothing.

@@ -60,12 +60,14 @@ pub(super) struct Call {
     pub(super) waiting_since: Instant,
 
     pub(super) request: FieldSection,
-    /// Its fields as they came, which count for the client, in bytes.
-    pub(super) request_list_bytes: u32,
+    /// Memory of its fields and trailers, as it was counted for the client.
+    pub(super) fields_bytes: usize,
     /// Content that has not been sent, or that is kept to be sent again.
     pub(super) body: Vec<u8>,
     /// The request's trailers, if they came before it was sent.
     pub(super) trailers: Option<Box<FieldSection>>,
+    /// A copy of them waits behind content in the endpoint's connection, in bytes.
+    pub(super) trailers_sent_bytes: usize,
     pub(super) request_ended: bool,
     /// Its account counts it among those whose requests are still coming.
     pub(super) counts_as_open: bool,
@@ -134,12 +136,13 @@ impl Call {
             waiting_since: now,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
-            request_list_bytes: u32::try_from(request.list_size()).unwrap_or(u32::MAX),
+            fields_bytes: 0,
             request,
             is_guess: false,
             is_health_check: false,
             body: Vec::new(),
             trailers: None,
+            trailers_sent_bytes: 0,
             request_ended,
             counts_as_open: false,
             short_part: true,
@@ -167,6 +170,12 @@ impl Call {
     /// Whether it is a copy of another call's request, for whose answer nobody waits.
     pub(super) fn is_mirror(&self) -> bool {
         self.client == NO_CLIENT
+    }
+
+    /// Memory of its fields and trailers, wherever they wait, in bytes.
+    pub(super) fn fields_memory_bytes(&self) -> usize {
+        let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
+        self.request.capacity_bytes() + trailers + self.trailers_sent_bytes
     }
 
     /// Whether it may go to another endpoint: nothing of a response was seen and all of the request is at hand.

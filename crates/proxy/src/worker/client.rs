@@ -48,8 +48,8 @@ pub(super) struct Client {
     pub(super) held_back: Vec<usize>,
     /// Calls that wait for connections to endpoints.
     pub(super) waiting_calls: usize,
-    /// The fields of its calls' requests, in bytes as RFC 9113 section 6.5.2 counts them.
-    pub(super) request_bytes: usize,
+    /// Memory of the fields of its calls' requests.
+    pub(super) fields_bytes: usize,
     /// It has, or had, as many streams open as it may, which was said.
     pub(super) is_full: bool,
     pub(super) idle_since: Option<Instant>,
@@ -99,7 +99,7 @@ impl Client {
             cancelled_calls: 0,
             held_back: Vec::new(),
             waiting_calls: 0,
-            request_bytes: 0,
+            fields_bytes: 0,
             is_full: false,
             leaving_since: None,
             seat,
@@ -112,6 +112,12 @@ impl Client {
     /// long as its application likes.
     pub(super) fn is_tunnel(&self) -> bool {
         self.origin.door == Door::Tunnel
+    }
+
+    /// Memory that it takes beside its link, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let authority = self.latest_route.as_ref().map_or(0, |latest| latest.authority.capacity());
+        self.fields_bytes + authority + self.held_back.capacity() * size_of::<usize>()
     }
 
     /// Tells it that its connection ends, once.

@@ -224,12 +224,18 @@ impl Codec {
         usize::try_from(each!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
 
-    /// What has not come whole, and what waits in the output, in bytes.
-    pub(super) fn frame_bytes(&self) -> usize {
+    /// Memory of its buffers, tables and lists, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        each!(self, codec => codec.memory_bytes())
+    }
+
+    /// Memory of content and trailers that wait for the peer, in bytes.
+    pub(super) fn queue_memory_bytes(&self) -> usize {
         match self {
-            Self::Http2(http2) => http2.frame_bytes(),
-            Self::Http1(http1) => http1.message_bytes(),
-            Self::Opaque(opaque) => opaque.pending_output(),
+            Self::Http2(http2) => http2.queue_memory_bytes(),
+            Self::Http1(http1) => http1.queue_memory_bytes(),
+            // Its output is its queue.
+            Self::Opaque(_) => 0,
         }
     }
 

@@ -11,6 +11,8 @@ use super::detect::is_server_preface;
 
 /// Bytes that were read and have not gone on, at most; with as many the socket is left unread.
 pub(super) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
+/// Output capacity that a connection keeps: most are idle most of the time.
+const KEPT_OUTPUT_BYTES: usize = 16 << 10;
 /// A fatal alert: there is no such server here (RFC 6066 section 3, RFC 8446 section 6).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 /// The one stream.
@@ -200,11 +202,16 @@ impl Opaque {
     }
 
     pub(super) fn advance_output(&mut self, n: usize) {
-        self.out.advance(n, OUTPUT_HIGH_WATER_BYTES);
+        self.out.advance(n, KEPT_OUTPUT_BYTES);
     }
 
     pub(super) fn pending_output(&self) -> usize {
         self.out.waiting_bytes()
+    }
+
+    /// Memory of the output, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.out.bytes.capacity()
     }
 
     /// Bytes that were read and have not gone on.

@@ -64,17 +64,18 @@ impl Worker {
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
         tell_client(downstream, self.forwarded_for, &mut request);
+        // Large trailers of another call may have been read into the same memory.
+        request.shrink(MAX_SPARE_SECTION_BYTES);
         let is_guess = downstream.link.codec.is_guess();
         let serial = self.take_serial();
         let mut call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
         call.is_guess = is_guess;
         let slot = self.calls.insert(call) as u32;
-        let list_bytes = self.calls.get(slot as usize).map_or(0, |call| call.request_list_bytes);
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
-            downstream.request_bytes += list_bytes as usize;
             self.accounts.call_begun(downstream.account);
         }
+        self.count_fields(slot);
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
             return self.fail(slot, &ProxyError::HeaderListTooLarge { limit_bytes });
@@ -230,6 +231,10 @@ impl Worker {
             call.trailers = Some(Box::new(fields.clone()));
         }
         let upstream = call.upstream;
+        if upstream.is_some() && call.request_bytes > call.sent as u64 {
+            call.trailers_sent_bytes = fields.list_size();
+        }
+        self.count_fields(token);
         self.request_is_complete(token);
         if let Some((upstream, upstream_stream)) = upstream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
@@ -284,6 +289,17 @@ impl Worker {
         if !self.access_log.is_on() && !call.is_health_check {
             self.recycle_request(token);
         }
+        self.count_fields(token);
+    }
+
+    /// Counts for its client what the fields of a call take now.
+    pub(super) fn count_fields(&mut self, slot: u32) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        let after = call.fields_memory_bytes();
+        let before = std::mem::replace(&mut call.fields_bytes, after);
+        if let Some(client) = self.clients.get_mut(call.client) {
+            client.fields_bytes = (client.fields_bytes + after).saturating_sub(before);
+        }
     }
 
     /// A field section that is not needed any more serves the next calls.
@@ -319,7 +335,7 @@ impl Worker {
         match self.clients.get_mut(call.client) {
             Some(client) => {
                 client.link.codec.set_token(call.client_stream, NO_CALL);
-                client.request_bytes = client.request_bytes.saturating_sub(call.request_list_bytes as usize);
+                client.fields_bytes = client.fields_bytes.saturating_sub(call.fields_bytes);
                 self.accounts.call_ended(client.account);
             }
             None => self.mirror_ended(&call),

@@ -178,13 +178,18 @@ impl Worker {
             true => 0,
             false => codec.send_data(stream, &call.body, ends_with_body),
         };
+        call.trailers_sent_bytes = 0;
         if let Some(trailers) = &call.trailers {
             codec.send_headers(stream, Section::Trailers, trailers, true);
+            call.trailers_sent_bytes = if taken < call.body.len() { trailers.list_size() } else { 0 };
         }
-        let kept_bytes = call.body.len();
+        let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
         // Opaque bytes have an answer as soon as there is a connection.
         let answers_itself = codec.is_opaque();
         self.stop_waiting(id.slot);
+        if has_trailers {
+            self.count_fields(id.slot);
+        }
         if is_routed {
             self.begin_attempt(id);
         }

@@ -109,7 +109,6 @@ impl Worker {
         let now = self.now;
         let (tls, expected) = self.tls_for(key.hop, member)?;
         let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
-        let _ = socket.set_nodelay(true);
         let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(self.limits.relay.keepalive_ms)));
         let codec = match key.hop {
             Hop::Plain(Protocol::Http1) => {

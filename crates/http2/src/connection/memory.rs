@@ -1,0 +1,35 @@
+//! What a connection takes of memory, by what is allocated: a peer decides how much of it is in use.
+
+use std::collections::VecDeque;
+
+use super::Connection;
+use super::output::Drained;
+use crate::stream::StreamKey;
+
+impl Connection {
+    /// Memory of buffers, tables and lists, in bytes, beside the connection itself and what [`Connection::queue_memory_bytes`]
+    /// counts. It takes a few additions, however many streams are open.
+    pub fn memory_bytes(&self) -> usize {
+        let block = self.block.as_ref().map_or(0, |block| block.fragments.capacity());
+        let lines = [&self.ready, &self.held_back, &self.collected].map(VecDeque::capacity);
+        let places = lines.into_iter().fold(0, usize::saturating_add);
+        [
+            self.partial.capacity(),
+            block,
+            self.out.bytes.capacity(),
+            self.decoder.memory_bytes(),
+            self.encoder.memory_bytes(),
+            self.streams.memory_bytes(),
+            self.reset_by_us.memory_bytes(),
+            places.saturating_mul(size_of::<StreamKey>()),
+            self.drained.capacity().saturating_mul(size_of::<Drained>()),
+        ]
+        .into_iter()
+        .fold(0, usize::saturating_add)
+    }
+
+    /// Memory of DATA that waits for windows or for the socket, and of trailers that wait for DATA, in bytes.
+    pub fn queue_memory_bytes(&self) -> usize {
+        self.queue_memory_bytes
+    }
+}
