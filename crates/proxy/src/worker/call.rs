@@ -11,6 +11,7 @@ use super::follow::Followed;
 use super::grpc;
 use super::hop::{PoolKey, Protocol};
 use super::timers::TimerKey;
+use super::waiting::Turn;
 
 /// Token of a stream whose call is over.
 pub(super) const NO_CALL: u32 = u32::MAX;
@@ -55,8 +56,8 @@ pub(super) struct Call {
     pub(super) pick: Option<Pick>,
     /// Which connections to an endpoint it may use, as was found when it was sent.
     pub(super) lane: Lane,
-    /// The pool for whose connection it waits.
-    pub(super) waiting_at: Option<PoolKey>,
+    /// The pool for whose connection it waits, and its place there.
+    pub(super) waiting_at: Option<(PoolKey, Turn)>,
     pub(super) waiting_since: Instant,
 
     pub(super) request: FieldSection,

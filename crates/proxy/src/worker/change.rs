@@ -147,7 +147,7 @@ impl Worker {
                 _ => self.close_upstream(connection, "its endpoint has left"),
             }
         }
-        for id in pool.waiting {
+        for id in pool.waiting.into_calls() {
             self.send_again(id);
         }
     }

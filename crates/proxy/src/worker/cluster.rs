@@ -1,6 +1,5 @@
 //! Cluster: what a worker keeps of a target of calls: its endpoints, their connections, the calls that wait for one.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,11 +10,12 @@ use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
 use leno_model::protocol::Protocol;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::call::{Call, CallId};
+use super::call::Call;
 use super::connections::Connections;
 use super::follow::Routes;
 use super::hop::PoolKey;
 use super::reply::ProxyError;
+use super::waiting::Waiting;
 use crate::limits::{RelayLimits, ms};
 use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
 
@@ -108,7 +108,7 @@ pub(super) struct Pool {
     pub(super) connections: Connections,
     /// How many of them are being established.
     pub(super) connecting: usize,
-    pub(super) waiting: VecDeque<CallId>,
+    pub(super) waiting: Waiting,
     /// It stands in the worker's list of endpoints that calls wait for.
     pub(super) listed: bool,
     /// It was said that calls wait here; said again only once none did.
@@ -126,7 +126,7 @@ impl Pool {
             address,
             connections: Connections::default(),
             connecting: 0,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             listed: false,
             wait_is_told: false,
             failures: 0,

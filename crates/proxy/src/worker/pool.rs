@@ -156,7 +156,7 @@ impl Worker {
         }
         pool.back_off(now, why.to_string(), random, &self.limits.relay);
         if pool.connections.is_empty() {
-            for id in std::mem::take(&mut pool.waiting) {
+            for id in std::mem::take(&mut pool.waiting).into_calls() {
                 self.connect_failed_for(id);
             }
         }

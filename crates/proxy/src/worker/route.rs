@@ -175,6 +175,9 @@ impl Worker {
             // Not sent yet: it stays here, and so does the client's room, which bounds it.
             call.body.extend_from_slice(bytes);
             self.replay_bytes += bytes.len();
+            if end_stream {
+                self.note_size(token);
+            }
             return;
         };
         let (replayable, kept_bytes) = (call.replayable, call.body.len());
@@ -236,6 +239,7 @@ impl Worker {
         }
         self.count_fields(token);
         self.request_is_complete(token);
+        self.note_size(token);
         if let Some((upstream, upstream_stream)) = upstream {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
                 upstream.link.codec.send_headers(upstream_stream, Section::Trailers, fields, true);
@@ -328,7 +332,7 @@ impl Worker {
         if self.access_log.is_on() || self.calls.get(slot as usize).is_some_and(|call| call.is_health_check) {
             self.recycle_request(slot);
         }
-        self.leave_queue(slot);
+        self.stop_waiting(slot);
         self.cancel_timers(slot);
         self.request_is_complete(slot);
         let Some(call) = self.calls.try_remove(slot as usize) else { return };

@@ -15,6 +15,7 @@ use super::link::LinkId;
 use super::record::Ending;
 use super::reply::ProxyError;
 use super::upstream::CallSize;
+use super::waiting::Turn;
 
 impl Worker {
     /// Sends the calls of this turn. A call that was cancelled meanwhile was never sent, so nobody hears of it.
@@ -51,30 +52,46 @@ impl Worker {
     }
 
     fn wait_for_connection(&mut self, id: CallId, cluster: usize, key: PoolKey) {
-        let now = self.now;
+        let turn = Turn(self.take_serial());
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        call.waiting_at = Some(key);
-        call.waiting_since = now;
+        call.waiting_at = Some((key, turn));
+        call.waiting_since = self.now;
+        let is_small = CallSize::of(call).is_small();
         self.metrics.waited_total.add(1);
         if let Some(client) = self.clients.get_mut(call.client) {
             client.waiting_calls += 1;
         }
         let Some(pool) = self.pool_of_member(cluster, key) else { return };
-        pool.waiting.push_back(id);
+        pool.waiting.join(turn, id, is_small);
         if !std::mem::replace(&mut pool.listed, true) {
             self.waited_for.push((cluster, key));
         }
         self.connect(cluster, key);
     }
 
-    /// A call waits no more: it leaves its client's share of the queues.
-    fn stop_waiting(&mut self, slot: u32) -> Option<PoolKey> {
-        let call = self.calls.get_mut(slot as usize)?;
-        let key = call.waiting_at.take()?;
-        if let Some(client) = self.clients.get_mut(call.client) {
+    /// A call waits no more: its place in the queue, and in its client's share of the queues, is another's.
+    pub(super) fn stop_waiting(&mut self, slot: u32) {
+        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        let Some((key, turn)) = call.waiting_at.take() else { return };
+        let (client, cluster) = (call.client, call.cluster);
+        if let Some(client) = self.clients.get_mut(client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);
         }
-        Some(key)
+        if let Some(pool) = cluster.and_then(|cluster| self.pool(cluster, key)) {
+            pool.waiting.leave(turn);
+        }
+    }
+
+    /// The request of a call has ended: if it waits, it may count as small now.
+    pub(super) fn note_size(&mut self, slot: u32) {
+        let Some(call) = self.calls.get(slot as usize) else { return };
+        let (Some((key, turn)), Some(cluster), true) = (call.waiting_at, call.cluster, CallSize::of(call).is_small())
+        else {
+            return;
+        };
+        if let Some(pool) = self.pool(cluster, key) {
+            pool.waiting.note_small(turn);
+        }
     }
 
     /// Sends waiting calls as far as connections have room.
@@ -95,10 +112,8 @@ impl Worker {
     }
 
     fn serve_pool(&mut self, cluster: usize, key: PoolKey) -> bool {
-        while let Some((place, upstream)) = self.next_in_line(cluster, key) {
-            let Some(id) = self.pool(cluster, key).and_then(|pool| pool.waiting.remove(place)) else {
-                break;
-            };
+        while let Some((id, upstream)) = self.next_in_line(cluster, key) {
+            self.stop_waiting(id.slot);
             self.open_on(id, upstream);
         }
         let all_served = self.first_waiting(cluster, key).is_none();
@@ -108,32 +123,19 @@ impl Worker {
         all_served
     }
 
-    /// The waiting call that can go out now, by its place in the queue, and the connection for it: the first one, or the
-    /// first small one where the first needs more of a window than there is.
-    fn next_in_line(&self, cluster: usize, key: PoolKey) -> Option<(usize, usize)> {
+    /// The waiting call that can go out now, and the connection for it: the first one, or the first small one where the first
+    /// needs more of a window than there is.
+    fn next_in_line(&self, cluster: usize, key: PoolKey) -> Option<(CallId, usize)> {
         let waiting = &self.clusters.get(cluster)?.pools.get(&key)?.waiting;
-        let size_of = |id: &CallId| self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
-        let first = size_of(waiting.front()?);
-        if let Some(upstream) = self.find_connection(cluster, key, first) {
-            return Some((0, upstream));
-        }
-        let place = if first.is_small() { None } else { waiting.iter().position(|id| size_of(id).is_small()) }?;
-        let small = size_of(waiting.get(place)?);
-        Some((place, self.find_connection(cluster, key, small)?))
+        let size_of = |id: CallId| self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
+        let connected = |id| Some((id, self.find_connection(cluster, key, size_of(id))?));
+        let first = waiting.first()?;
+        connected(first).or_else(|| connected(waiting.first_small().filter(|small| *small != first)?))
     }
 
     /// The call at the head of an endpoint's queue.
     pub(super) fn first_waiting(&mut self, cluster: usize, key: PoolKey) -> Option<CallId> {
-        self.pool(cluster, key)?.waiting.front().copied()
-    }
-
-    /// A call that is over waits no more: the place in the queue is another's.
-    pub(super) fn leave_queue(&mut self, slot: u32) {
-        let Some(key) = self.stop_waiting(slot) else { return };
-        let cluster = self.calls.get(slot as usize).and_then(|call| call.cluster);
-        if let Some(pool) = cluster.and_then(|cluster| self.pool(cluster, key)) {
-            pool.waiting.retain(|waiting| waiting.slot != slot);
-        }
+        self.pool(cluster, key)?.waiting.first()
     }
 
     /// Opens the call's stream, and sends what has come of the request.
@@ -186,7 +188,6 @@ impl Worker {
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
         // Opaque bytes have an answer as soon as there is a connection.
         let answers_itself = codec.is_opaque();
-        self.stop_waiting(id.slot);
         if has_trailers {
             self.count_fields(id.slot);
         }

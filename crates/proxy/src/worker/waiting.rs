@@ -1,0 +1,66 @@
+//! The calls that wait for a connection to one endpoint, in the order in which they came.
+//!
+//! A peer decides how long the line is and when a call leaves it, so each step costs the logarithm of its length.
+
+use std::collections::BTreeMap;
+
+use super::call::CallId;
+
+/// A call's place in the line: a number that no other call of the worker has had, and a larger one than those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Turn(pub(super) u64);
+
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// Calls that may use the part of a window that is kept for small ones.
+    small: BTreeMap<Turn, CallId>,
+    others: BTreeMap<Turn, CallId>,
+}
+
+impl Waiting {
+    pub(super) fn len(&self) -> usize {
+        self.small.len() + self.others.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn join(&mut self, turn: Turn, id: CallId, is_small: bool) {
+        if is_small { &mut self.small } else { &mut self.others }.insert(turn, id);
+    }
+
+    /// A call has turned out to be small: it keeps its turn.
+    pub(super) fn note_small(&mut self, turn: Turn) {
+        if let Some(id) = self.others.remove(&turn) {
+            self.small.insert(turn, id);
+        }
+    }
+
+    pub(super) fn leave(&mut self, turn: Turn) {
+        if self.small.remove(&turn).is_none() {
+            self.others.remove(&turn);
+        }
+    }
+
+    /// The call that came first.
+    pub(super) fn first(&self) -> Option<CallId> {
+        let fronts = [self.small.first_key_value(), self.others.first_key_value()];
+        fronts.into_iter().flatten().min_by_key(|(turn, _)| **turn).map(|(_, id)| *id)
+    }
+
+    /// The small call that came first.
+    pub(super) fn first_small(&self) -> Option<CallId> {
+        self.small.first_key_value().map(|(_, id)| *id)
+    }
+
+    /// All of them, in order.
+    pub(super) fn into_calls(mut self) -> impl Iterator<Item = CallId> {
+        self.others.append(&mut self.small);
+        self.others.into_values()
+    }
+}
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;
