@@ -81,7 +81,7 @@ fn check_endpoints(read: &endpoints::Endpoints) {
 
 fn check_policies(bytes: &[u8]) {
     if let Some(read) = taken(inbound::read(bytes)) {
-        let written = inbound::write(read.iter().map(AsRef::as_ref), &trust_domain()).encode_to_vec();
+        let written = inbound::write(read.policies.iter().map(AsRef::as_ref), &read.http_ports, &trust_domain()).encode_to_vec();
         assert_eq!(inbound::read(&written), Ok(read));
     }
 }
@@ -92,7 +92,7 @@ fn policies_changed_by(bytes: &[u8]) -> Vec<u8> {
         let file = SourceFile { path: "policy.yaml".to_owned(), text: POLICY.to_owned() };
         let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
         let mesh = translate(&objects, "default").mesh;
-        inbound::write(mesh.policies().iter().map(AsRef::as_ref), &trust_domain()).encode_to_vec()
+        inbound::write(mesh.policies().iter().map(AsRef::as_ref), &[80, 8080], &trust_domain()).encode_to_vec()
     });
     let mut changed = WRITTEN.clone();
     for change in bytes.chunks_exact(3).take(16) {

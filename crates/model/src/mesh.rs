@@ -8,6 +8,7 @@ mod pods;
 mod sharing;
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,6 +29,9 @@ use crate::spiffe::{SpiffeId, Workload};
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
 
+/// Most ports of one workload that are told to its proxy as speaking HTTP.
+pub const HTTP_PORTS_MAX: usize = 256;
+
 /// A proxy's knowledge of the mesh at one moment; immutable, shared by `Arc`. Copies are cheap: they share all equal
 /// parts.
 #[derive(Clone, Debug, Serialize)]
@@ -35,6 +39,8 @@ pub struct Mesh {
     default_namespace: Arc<str>,
     clusters: SortedList<Arc<Cluster>>,
     policies: Arc<Vec<Arc<AuthorizationPolicy>>>,
+    /// The own workload's ports that a Service declares to speak HTTP, sorted, as a control plane tells them.
+    http_ports: Arc<[u16]>,
     /// Sorted by key and unique.
     routes: SortedList<AttachedRoutes>,
     /// Selects the endpoints in `endpoints`.
@@ -199,6 +205,7 @@ impl Mesh {
             default_namespace: default_namespace.into(),
             clusters: SortedList::of_sorted(clusters),
             policies: Arc::new(policies),
+            http_ports: Arc::default(),
             routes: SortedList::of_sorted(routes),
             dialled,
             addresses: SortedList::of_sorted(addresses),
@@ -311,6 +318,29 @@ impl Mesh {
         let place = self.endpoints.from(|place| place.address < address).next()?;
         let cluster = self.cluster(&place.cluster).filter(|_| place.address == address)?;
         Some((cluster, cluster.endpoint_at(address, place.is_bare)?))
+    }
+
+    /// Whether the control plane says that a Service declares this port of the own workload to speak HTTP.
+    pub fn is_own_http_port(&self, port: u16) -> bool {
+        self.http_ports.binary_search(&port).is_ok()
+    }
+
+    /// The ports of a Pod that Services of its namespace declare to speak HTTP (`appProtocol`), sorted, at most
+    /// [`HTTP_PORTS_MAX`]. A port that another of its Services declares opaque is not among them. Other namespaces' Services
+    /// have no say: anybody may list a neighbour's address in a Service of their own.
+    pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
+        let first = canonical(SocketAddr::new(pod, 0));
+        let places = self.endpoints.from(|place| place.address < first);
+        let places = places.take_while(|place| place.address.ip() == first.ip());
+        let own = places.filter(|place| *place.cluster.namespace == *namespace);
+        let mut ports: BTreeMap<u16, bool> = BTreeMap::new();
+        for place in own {
+            let protocol = self.cluster(&place.cluster).map_or(Protocol::Detect, |cluster| cluster.protocol);
+            if protocol != Protocol::Detect {
+                *ports.entry(place.address.port()).or_insert(true) &= protocol.is_http();
+            }
+        }
+        ports.into_iter().filter(|(_, is_http)| *is_http).map(|(port, _)| port).take(HTTP_PORTS_MAX).collect()
     }
 
     /// Every policy, sorted by namespace and name.

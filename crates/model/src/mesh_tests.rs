@@ -188,6 +188,7 @@ fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
             "unready_endpoints": [],
         }],
         "policies": [],
+            "http_ports": [],
         "routes": [],
     });
     assert_eq!(shown, expected);
@@ -267,4 +268,34 @@ fn a_policy_is_found_by_its_name_and_its_namespace() {
     assert_eq!(names("sho"), [""; 0]);
     assert_eq!(mesh.policy("lab", "web").map(|policy| &*policy.namespace), Some("lab"));
     assert!(mesh.policy("lab", "cart").is_none());
+}
+
+#[test]
+fn ports_that_services_of_the_pods_namespace_declare_to_speak_http_are_told() {
+    let service = |name: &str, namespace: &str, protocol: &str, port: u16, address: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: {namespace}}}\n\
+             spec: {{ports: [{{port: 80{protocol}}}]}}\n---\n\
+             apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+             metadata: {{name: {name}-1, namespace: {namespace}, labels: {{kubernetes.io/service-name: {name}}}}}\n\
+             addressType: IPv4\nports: [{{port: {port}}}]\nendpoints: [{{addresses: [{address}]}}]\n---\n"
+        )
+    };
+    let (http, grpc, tcp, none) = (", appProtocol: http", ", appProtocol: grpc", ", appProtocol: tcp", "");
+    let text = [
+        service("web", "shop", http, 8080, "10.1.0.1"),
+        service("web-too", "shop", none, 8080, "10.1.0.1"),
+        service("api", "shop", grpc, 9090, "10.1.0.1"),
+        service("mixed", "shop", http, 7070, "10.1.0.1"),
+        service("mixed-too", "shop", tcp, 7070, "10.1.0.1"),
+        service("plain", "shop", none, 6060, "10.1.0.1"),
+        service("spy", "other", http, 5050, "10.1.0.1"),
+        service("elsewhere", "shop", http, 4040, "10.1.0.2"),
+    ];
+    let mesh = translated(&[("services.yaml", &text.concat())]).mesh;
+    let of = |ip: &str, namespace: &str| mesh.http_ports_of(ip.parse().expect("an address"), namespace);
+    assert_eq!(of("10.1.0.1", "shop"), [8080, 9090], "one that another Service declares opaque is not told");
+    assert_eq!(of("10.1.0.2", "shop"), [4040]);
+    assert_eq!(of("10.1.0.1", "other"), [5050], "each namespace speaks for its own Pods");
+    assert!(of("10.1.0.3", "shop").is_empty());
 }

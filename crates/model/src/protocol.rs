@@ -41,6 +41,11 @@ impl Protocol {
         if OPAQUE_PORTS.contains(&port) { Self::Opaque } else { Self::Detect }
     }
 
+    /// Whether it is a version of HTTP.
+    pub const fn is_http(self) -> bool {
+        matches!(self, Self::Http1 | Self::Http2)
+    }
+
     /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {

@@ -42,6 +42,9 @@ pub const TARGET: &str = "target-";
 /// In the Listener `inbound`, followed by a policy's name: the policy is invalid, and so allows no caller.
 pub const UNREADABLE: &str = "unreadable-";
 
+/// In the Listener `inbound`: the client's ports that Services declare to speak HTTP, separated by commas.
+pub const HTTP_PORTS: &str = "http-ports";
+
 /// In a Route: its route object, as `HTTPRoute shop/echo`.
 pub const ROUTE: &str = "route";
 /// In a Route: the name of its rule.

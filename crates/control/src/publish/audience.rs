@@ -12,7 +12,8 @@ use crate::accept::Peer;
 ///
 /// Every client may see every Service. The namespace in its certificate selects its routes, consumer routes included.
 /// The workload in its certificate selects its policies. A client without a certificate gets all policies of its
-/// namespace: it runs on this machine and knows its own workload.
+/// namespace: it runs on this machine and knows its own workload. A Pod's proxy connects from the Pod's address, which tells
+/// the Services that have the Pod as an endpoint.
 pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
     let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),
@@ -30,5 +31,6 @@ pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
         mutual_tls: matches!(said(MUTUAL_TLS), Some(Kind::BoolValue(true))),
         namespace,
         service_account: peer.identity.as_ref().map(|identity| identity.workload.service_account.as_ref().into()),
+        pod: peer.identity.as_ref().map(|_| peer.address.ip().to_canonical()),
     }
 }

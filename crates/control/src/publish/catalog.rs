@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use envoy_types::pb::google::protobuf::Any;
@@ -37,6 +38,16 @@ pub(crate) struct Audience {
     pub(crate) namespace: Arc<str>,
     /// The service account in the client's certificate; policies that select it apply. `None` without a certificate.
     pub(crate) service_account: Option<Arc<str>>,
+    /// The address from which a client with a certificate connects: its Pod's, unless something translates addresses.
+    pub(crate) pod: Option<IpAddr>,
+}
+
+/// What the content of a resource depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Readers {
+    audience: Audience,
+    /// Only for `inbound`: Pods whose Services declare the same ports share one resource.
+    http_ports: Box<[u16]>,
 }
 
 #[derive(Debug)]
@@ -47,7 +58,7 @@ pub(crate) struct Catalog {
     written: Mutex<Resources>,
 }
 
-type Resources = HashMap<(Kind, Subject), HashMap<Audience, Arc<Written>>>;
+type Resources = HashMap<(Kind, Subject), HashMap<Readers, Arc<Written>>>;
 
 impl Catalog {
     /// `trust_domain` is that of the mesh's workloads.
@@ -74,17 +85,17 @@ impl Catalog {
         if let Some(pod) = self.pod(&subject) {
             return Self::written(kind, name, self.write_pod(kind, name, &pod, audience)?).map(Arc::new);
         }
+        let readers = self.readers(kind, &subject, audience);
         if subject.to_string() != name {
-            return self.write(kind, name, &subject, audience).map(Arc::new);
+            return self.write(kind, name, &subject, &readers).map(Arc::new);
         }
-        let audience = audience.of(kind, &subject);
         let place = (kind, subject);
-        if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&audience)) {
+        if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&readers)) {
             return Some(written.clone());
         }
         // Two clients that ask at once may both write it; the results are equal.
-        let written = Arc::new(self.write(kind, name, &place.1, &audience)?);
-        self.lock().entry(place).or_default().insert(audience, written.clone());
+        let written = Arc::new(self.write(kind, name, &place.1, &readers)?);
+        self.lock().entry(place).or_default().insert(readers, written.clone());
         Some(written)
     }
 
@@ -124,7 +135,16 @@ impl Catalog {
         }
     }
 
-    fn write(&self, kind: Kind, name: &str, subject: &Subject, audience: &Audience) -> Option<Written> {
+    fn readers(&self, kind: Kind, subject: &Subject, audience: &Audience) -> Readers {
+        let http_ports = match (subject, audience.pod) {
+            (Subject::Inbound(namespace), Some(pod)) => self.mesh.http_ports_of(pod, namespace),
+            _ => Vec::new(),
+        };
+        Readers { audience: audience.of(kind, subject), http_ports: http_ports.into() }
+    }
+
+    fn write(&self, kind: Kind, name: &str, subject: &Subject, readers: &Readers) -> Option<Written> {
+        let audience = &readers.audience;
         let view = self.view(audience);
         let value = match (kind, subject) {
             (Kind::Cluster, Subject::Cluster(key)) => cluster::write(self.mesh.cluster(key)?, view).encode_to_vec(),
@@ -142,8 +162,8 @@ impl Catalog {
                 }
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
-            (_, Subject::Host(_)) => return None,
-            (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, audience),
+            (_, Subject::Host(_) | Subject::Ports(_)) => return None,
+            (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, readers),
             (Kind::Route, Subject::Cluster(key)) => {
                 let cluster: &Cluster = self.mesh.cluster(key)?;
                 let table = self.mesh.routes(key, &audience.namespace);
@@ -169,7 +189,7 @@ impl Catalog {
                     || self.mesh.endpoint_by_address(*address).is_some();
                 if is_known { None } else { self.mesh.pod_by_address(*address) }
             }
-            Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Nowhere => None,
+            Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => None,
         }
     }
 
@@ -204,13 +224,13 @@ impl Catalog {
         Some(Written { version, any: Any { type_url: kind.type_url().to_owned(), value } })
     }
 
-    /// Writes the policies that select the client.
-    fn write_inbound(&self, namespace: &str, audience: &Audience) -> Vec<u8> {
+    /// Writes the policies that select the client, and its ports.
+    fn write_inbound(&self, namespace: &str, readers: &Readers) -> Vec<u8> {
         let selects = |policy: &&AuthorizationPolicy| {
-            audience.service_account.as_deref().is_none_or(|account| policy.selects_account(account))
+            readers.audience.service_account.as_deref().is_none_or(|account| policy.selects_account(account))
         };
         let policies = self.mesh.policies_of(namespace).map(Arc::as_ref).filter(selects);
-        inbound::write(policies, &self.trust_domain).encode_to_vec()
+        inbound::write(policies, &readers.http_ports, &self.trust_domain).encode_to_vec()
     }
 
     fn lock(&self) -> MutexGuard<'_, Resources> {
@@ -219,6 +239,13 @@ impl Catalog {
 }
 
 impl Audience {
+    /// The subjects whose changes a resource of this name has to follow for this client.
+    pub(crate) fn subjects(&self, kind: Kind, name: &str) -> impl Iterator<Item = Subject> + use<> {
+        let subject = Subject::of(kind, name, &self.namespace);
+        let ports = self.pod.filter(|_| matches!(subject, Some(Subject::Inbound(_)))).map(Subject::Ports);
+        subject.into_iter().chain(ports)
+    }
+
     /// The part of the audience that a resource of this kind and subject depends on. A resource that is the same for
     /// all service accounts or all namespaces is written once.
     fn of(&self, kind: Kind, subject: &Subject) -> Self {
@@ -228,7 +255,7 @@ impl Audience {
         // connections.
         let has_routes = matches!((kind, subject), (Kind::Route, _) | (Kind::Listener, Subject::Address(_)));
         let namespace = if has_routes || is_inbound { self.namespace.clone() } else { Arc::default() };
-        Self { service_account, namespace, ..self.clone() }
+        Self { service_account, namespace, pod: None, ..self.clone() }
     }
 }
 

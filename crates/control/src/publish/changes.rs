@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_model::policy::AuthorizationPolicy;
+use leno_model::protocol::Protocol;
 use leno_wire::{Kind, cluster};
 
 use super::subject::Subject;
@@ -62,7 +63,7 @@ impl Changes {
         self.addresses_of_service(cluster);
         self.add(Kind::Route, Subject::Mesh);
         for endpoint in all_endpoints(cluster) {
-            self.address(endpoint.address);
+            self.endpoint(cluster, endpoint.address);
         }
     }
 
@@ -85,7 +86,8 @@ impl Changes {
             self.addresses_of_service(new);
             self.add(Kind::Route, Subject::Mesh);
             // They also decide whether calls to an endpoint's own address are treated as calls to the Service.
-            all_endpoints(old).chain(all_endpoints(new)).for_each(|endpoint| self.address(endpoint.address));
+            all_endpoints(old).for_each(|endpoint| self.endpoint(old, endpoint.address));
+            all_endpoints(new).for_each(|endpoint| self.endpoint(new, endpoint.address));
         }
         if old.endpoints != new.endpoints || old.unready_endpoints != new.unready_endpoints {
             self.add(Kind::Endpoints, Subject::Cluster(new.key.clone()));
@@ -97,13 +99,21 @@ impl Changes {
         let named = |endpoint: &Endpoint| (endpoint.address, endpoint.hostname.clone());
         let [before, after] = [old, new].map(|cluster| all_endpoints(cluster).map(named).collect::<BTreeSet<_>>());
         for (address, _) in before.symmetric_difference(&after) {
-            self.address(*address);
+            self.endpoint(new, *address);
         }
     }
 
     fn addresses_of_service(&mut self, cluster: &Cluster) {
         for ip in &cluster.cluster_ips {
             self.address(SocketAddr::new(*ip, cluster.key.port));
+        }
+    }
+
+    /// Adds the address of an endpoint, and what its own proxy is told of its ports.
+    fn endpoint(&mut self, cluster: &Cluster, address: SocketAddr) {
+        self.address(address);
+        if cluster.protocol != Protocol::Detect {
+            self.add(Kind::Listener, Subject::Ports(address.ip().to_canonical()));
         }
     }
 

@@ -104,3 +104,20 @@ fn a_policy_changes_what_the_workloads_of_its_namespace_must_know() {
         assert_eq!(changes(&old, &new), ["listener inbound"]);
     }
 }
+
+#[test]
+fn a_declared_protocol_is_told_to_the_endpoints_own_proxies() {
+    let http = |text: &str| text.replace("{port: 80}", "{port: 80, appProtocol: http}");
+    let (one, two) = (service("echo", &["10.1.0.1"]), service("echo", &["10.1.0.1", "10.1.0.2"]));
+    let told = |old: &str, new: &str| {
+        let changes = Changes::between(&mesh(old), &mesh(new));
+        let ports = |subject: &&Subject| matches!(subject, Subject::Ports(_));
+        changes.of(Kind::Listener).iter().filter(ports).cloned().collect::<Vec<_>>()
+    };
+    let ports = |ip: &str| Subject::Ports(ip.parse().expect("an address"));
+    assert_eq!(told(&one, &two), [], "nothing is declared");
+    assert_eq!(told(&http(&one), &http(&two)), [ports("10.1.0.2")]);
+    assert_eq!(told(&one, &http(&one)), [ports("10.1.0.1")]);
+    assert_eq!(told(&http(&one), &one), [ports("10.1.0.1")]);
+    assert_eq!(told(&http(&one), ""), [ports("10.1.0.1")]);
+}

@@ -195,7 +195,7 @@ fn got_policies(client: &Client<'_>) -> Option<Vec<String>> {
     client.send::<Delta>(&ack(&response)).expect("within limits");
     assert_eq!(names(&response), ["inbound"]);
     let any = response.resources[0].resource.clone().expect("a resource");
-    let policies = leno_wire::inbound::read(&any.value).expect("ours");
+    let policies = leno_wire::inbound::read(&any.value).expect("ours").policies;
     Some(policies.iter().map(|policy| format!("{}/{}", policy.namespace, policy.name)).collect())
 }
 
@@ -234,6 +234,28 @@ fn a_workload_gets_the_policies_that_select_it_and_hears_of_their_changes_only()
 }
 
 #[test]
+fn a_workload_hears_which_of_its_ports_its_services_declare_to_speak_http() {
+    let http = |endpoint: &str| service("echo", &[endpoint]).replace("{port: 80}", "{port: 80, appProtocol: http}");
+    let state = state(&http("10.1.0.1"));
+    let of = |ip: &str| Client::at::<Delta>(&state, "default", ip.parse().expect("an address"));
+    let (here, elsewhere) = (of("10.1.0.1"), of("10.1.0.2"));
+    let got_ports = |client: &Client<'_>| {
+        let response = client.next::<Delta>()?;
+        client.send::<Delta>(&ack(&response)).expect("within limits");
+        let any = response.resources[0].resource.clone().expect("a resource");
+        Some(leno_wire::inbound::read(&any.value).expect("ours").http_ports)
+    };
+    for client in [&here, &elsewhere] {
+        sent(client, &subscribe(Kind::Listener, &["inbound"]));
+    }
+    assert_eq!([&here, &elsewhere].map(got_ports), [Some(vec![8080]), Some(vec![])]);
+    state.set_mesh(mesh(&http("10.1.0.2")));
+    assert_eq!([&here, &elsewhere].map(got_ports), [Some(vec![]), Some(vec![8080])]);
+    state.set_mesh(mesh(&service("echo", &["10.1.0.2"])));
+    assert_eq!([&here, &elsewhere].map(got_ports), [None, Some(vec![])]);
+}
+
+#[test]
 fn policies_are_not_among_the_listeners_of_a_client_that_asks_for_all() {
     let state = state(&two());
     let envoy = Client::new::<Delta>(&state, Dialect::Envoy);
@@ -253,6 +275,7 @@ fn what_is_the_same_for_all_service_accounts_is_written_once() {
             mutual_tls: false,
             namespace: "default".into(),
             service_account: Some(account.into()),
+            pod: None,
         };
         state.catalog().get(Kind::Cluster, ECHO, &audience).expect("it is there")
     });

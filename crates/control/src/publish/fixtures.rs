@@ -71,7 +71,7 @@ impl<'a> Client<'a> {
     ) -> Self {
         let id: ClientId = state.next_client();
         let service_account = service_account.map(Arc::from);
-        let audience = Audience { dialect, mutual_tls: false, namespace: namespace.into(), service_account };
+        let audience = Audience { dialect, mutual_tls: false, namespace: namespace.into(), service_account, pod: None };
         Self::join::<E>(state, id, audience, Holder::Address([127, 0, 0, 1].into()))
     }
 
@@ -83,8 +83,21 @@ impl<'a> Client<'a> {
             mutual_tls: true,
             namespace: "shop".into(),
             service_account: Some(service_account.into()),
+            pod: None,
         };
         Self::join::<E>(state, state.next_client(), audience, Holder::Identity(identity))
+    }
+
+    /// A client of the variant `E` with a certificate in a namespace, which connects from this Pod.
+    pub(crate) fn at<E: Exchange>(state: &'a State, namespace: &str, pod: std::net::IpAddr) -> Self {
+        let audience = Audience {
+            dialect: Dialect::Envoy,
+            mutual_tls: true,
+            namespace: namespace.into(),
+            service_account: Some("echo".into()),
+            pod: Some(pod),
+        };
+        Self::join::<E>(state, state.next_client(), audience, Holder::Address(pod))
     }
 
     fn join<E: Exchange>(state: &'a State, id: ClientId, audience: Audience, holder: Holder) -> Self {

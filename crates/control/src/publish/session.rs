@@ -147,7 +147,7 @@ impl Session {
     pub(crate) fn close(&mut self, context: Context<'_>) {
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.kinds[kind.index()].entries).into_keys() {
-                if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
+                for subject in self.audience.subjects(kind, &name) {
                     context.unsubscribe(self.id, kind, &subject, &name);
                 }
             }
@@ -198,7 +198,7 @@ impl Session {
             entry.is_named = true;
             state.named += 1;
             // Subscribe before looking the resource up, so that no change is missed in between.
-            if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
+            for subject in self.audience.subjects(kind, &name) {
                 context.subscribers.subscribe(self.id, kind, subject, name.clone());
             }
         }
@@ -263,7 +263,7 @@ impl Session {
         state.held_back.remove(&name);
         if entry.is_named {
             state.named -= 1;
-            if let Some(subject) = Subject::of(kind, &name, &self.audience.namespace) {
+            for subject in self.audience.subjects(kind, &name) {
                 context.unsubscribe(self.id, kind, &subject, &name);
             }
         }

@@ -19,6 +19,8 @@ pub(crate) enum Subject {
     Mesh,
     /// The workloads of a namespace as servers: the policies that select each.
     Inbound(Box<str>),
+    /// The ports of one Pod as a server: which of them Services declare to speak HTTP. It is part of its `inbound`.
+    Ports(IpAddr),
     /// The cluster of a route's backend that does not exist.
     Nowhere,
 }
@@ -48,7 +50,7 @@ impl Subject {
         let address = match self {
             Self::Address(address) => *address,
             Self::Cluster(key) => key.pod_address()?,
-            Self::Host(_) | Self::Mesh | Self::Inbound(_) | Self::Nowhere => return None,
+            Self::Host(_) | Self::Mesh | Self::Inbound(_) | Self::Ports(_) | Self::Nowhere => return None,
         };
         Some(address.ip())
     }
@@ -62,7 +64,7 @@ impl fmt::Display for Subject {
             Self::Address(address) => address.fmt(f),
             Self::Host(ip) => ip.fmt(f),
             Self::Mesh => RouteName::Mesh.fmt(f),
-            Self::Inbound(_) => f.write_str(INBOUND),
+            Self::Inbound(_) | Self::Ports(_) => f.write_str(INBOUND),
             Self::Nowhere => f.write_str(NOWHERE),
         }
     }

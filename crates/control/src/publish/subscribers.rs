@@ -200,7 +200,7 @@ impl Subscribers {
                         mailbox.put(kind, name.clone());
                     }
                 }
-                if !inner.all[kind.index()].is_empty() && !matches!(subject, Subject::Host(_)) {
+                if !inner.all[kind.index()].is_empty() && !matches!(subject, Subject::Host(_) | Subject::Ports(_)) {
                     let name: Arc<str> = subject.to_string().into();
                     inner.all[kind.index()].values().for_each(|mailbox| mailbox.put(kind, name.clone()));
                 }

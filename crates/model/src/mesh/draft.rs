@@ -32,7 +32,7 @@ pub struct Changes {
     pub changed_answers: BTreeSet<Subject>,
     /// Subjects that were forgotten because no call asks about them.
     pub forgotten: BTreeSet<Subject>,
-    /// Whether the policies changed.
+    /// Whether the policies, or the ports declared to speak HTTP, changed.
     pub policies: bool,
 }
 
@@ -120,6 +120,16 @@ impl Draft {
     /// Records that clusters to which a cluster's routes lead were added or removed.
     pub fn renew_routes(&mut self, key: &ClusterKey) {
         self.changes.routes.insert(key.clone());
+    }
+
+    /// Replaces the own workload's ports that Services declare to speak HTTP.
+    pub fn set_http_ports(&mut self, mut ports: Vec<u16>) {
+        ports.sort_unstable();
+        ports.dedup();
+        if *self.mesh.http_ports != *ports {
+            self.mesh.http_ports = ports.into();
+            self.changes.policies = true;
+        }
     }
 
     /// Replaces the policies.

@@ -223,19 +223,20 @@ impl Worker {
     /// Which HTTP a connection's port is declared to speak, if it is declared. The proxy rejects other bytes at such a port: a
     /// lenient server could take them for a request, which would pass unseen by policy.
     ///
-    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster it is the only declaration that the Pod's
-    /// own proxy knows without asking, since a proxy learns Services from the calls of its application.
+    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster, the control plane tells the proxy which
+    /// ports the Services of its own Pod declare.
     pub(super) fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
         let original = origin.original_destination?;
         let port = original.port();
-        let is_probed = || !self.probes.on(port).is_empty() && !self.opaque_ports.contains(port);
-        if origin.door == Door::Inbound && (self.http_ports.contains(port) || is_probed()) {
+        let is_told = || !self.probes.on(port).is_empty() || self.mesh.is_own_http_port(port);
+        let is_http = self.http_ports.contains(port) || (!self.opaque_ports.contains(port) && is_told());
+        if origin.door == Door::Inbound && is_http {
             return Some(Protocol::Http1);
         }
         let of_service = self.mesh.cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
         let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
         let declared = of_service.or_else(of_endpoint)?.protocol;
-        matches!(declared, Protocol::Http1 | Protocol::Http2).then_some(declared)
+        declared.is_http().then_some(declared)
     }
 
     /// What is to be found out of a connection, by what is said of where it was going.
@@ -249,6 +250,9 @@ impl Worker {
             return Inspection::Nothing;
         }
         let Some(cluster) = self.mesh.cluster_by_address(original) else {
+            if origin.door == Door::Inbound && self.mesh.is_own_http_port(original.port()) {
+                return Inspection::Protocol;
+            }
             let of_endpoint = self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
             return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port())).into();
         };

@@ -1,7 +1,7 @@
-//! The Listener `inbound`: the policies that select a workload, for its own proxy.
+//! The Listener `inbound`: the policies that select a workload, and which of its ports speak HTTP, for its own proxy.
 //!
 //! All of them are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The facts contain
-//! what the filter cannot express: the workloads that each policy selects, and the workload's own trust domain.
+//! what the filter cannot express: the workloads that each policy selects, the workload's own trust domain and its ports.
 
 mod principal;
 mod rbac;
@@ -9,12 +9,13 @@ mod rbac;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use leno_model::mesh::HTTP_PORTS_MAX;
 use leno_model::policy::{AuthorizationPolicy, Mode};
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
 use crate::error::Unreadable;
-use crate::facts::{Facts, TARGET, TRUST_DOMAIN, UNREADABLE};
+use crate::facts::{Facts, HTTP_PORTS, TARGET, TRUST_DOMAIN, UNREADABLE};
 use crate::limits::RESOURCE_MAX_BYTES;
 use crate::listener::{http_chain, router};
 use crate::name::INBOUND;
@@ -33,11 +34,27 @@ const RBAC: &str = "envoy.filters.http.rbac";
 /// The fact of a policy that selects every workload of its namespace. No service account can have this name.
 const EVERY: &str = "*";
 
-/// Writes the policies that select a workload of the trust domain.
-pub fn write<'a>(policies: impl IntoIterator<Item = &'a AuthorizationPolicy>, trust_domain: &TrustDomain) -> Listener {
+/// What a workload's proxy has to know about calls to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inbound {
+    /// The policies that select the workload, sorted by name.
+    pub policies: Vec<Arc<AuthorizationPolicy>>,
+    /// The workload's ports that Services declare to speak HTTP, at most [`HTTP_PORTS_MAX`].
+    pub http_ports: Vec<u16>,
+}
+
+/// Writes the policies that select a workload of the trust domain, and its ports that speak HTTP.
+pub fn write<'a>(
+    policies: impl IntoIterator<Item = &'a AuthorizationPolicy>,
+    http_ports: &[u16],
+    trust_domain: &TrustDomain,
+) -> Listener {
     let policies: Vec<&AuthorizationPolicy> = policies.into_iter().collect();
     let target = |policy: &AuthorizationPolicy| policy.service_account.clone().unwrap_or_else(|| EVERY.into());
-    let facts = policies.iter().fold(Facts::default().with(TRUST_DOMAIN, trust_domain), |facts, policy| {
+    let ports = http_ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    let facts = Facts::default().with(TRUST_DOMAIN, trust_domain);
+    let facts = facts.with_some(HTTP_PORTS, Some(ports).filter(|ports| !ports.is_empty()));
+    let facts = policies.iter().fold(facts, |facts, policy| {
         let name = rbac::name(policy);
         let unreadable = (policy.mode == Mode::Unreadable).then_some("true");
         facts.with(format!("{TARGET}{name}"), &target(policy)).with_some(&format!("{UNREADABLE}{name}"), unreadable)
@@ -64,12 +81,12 @@ pub fn write<'a>(policies: impl IntoIterator<Item = &'a AuthorizationPolicy>, tr
     }
 }
 
-/// Reads the policies that select the client, sorted by name. It rejects whatever it does not understand: a policy
-/// without one of its conditions would allow more callers than intended.
+/// Reads what the client has to know about calls to it. It rejects whatever it does not understand: a policy without one of
+/// its conditions would allow more callers than intended.
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes are not the Listener that Leno writes.
-pub fn read(bytes: &[u8]) -> Result<Vec<Arc<AuthorizationPolicy>>, Unreadable> {
+pub fn read(bytes: &[u8]) -> Result<Inbound, Unreadable> {
     let bad = |field, what: String| Unreadable::new(INBOUND, field, what);
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(bad("Listener", format!("has more than {RESOURCE_MAX_BYTES} bytes")));
@@ -81,7 +98,15 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Arc<AuthorizationPolicy>>, Unreadable> {
     let trust_domain = facts.get(TRUST_DOMAIN).and_then(|text| text.parse().ok());
     let trust_domain: TrustDomain =
         trust_domain.ok_or_else(|| bad(TRUST_DOMAIN, "is missing in the metadata".to_owned()))?;
-    rbac::read(&filter, &trust_domain, &facts).map_err(|(field, what)| bad(field, what))
+    let policies = rbac::read(&filter, &trust_domain, &facts).map_err(|(field, what)| bad(field, what))?;
+    Ok(Inbound { policies, http_ports: http_ports(&facts).map_err(|what| bad(HTTP_PORTS, what))? })
+}
+
+fn http_ports(facts: &Facts) -> Result<Vec<u16>, String> {
+    let Some(text) = facts.get(HTTP_PORTS) else { return Ok(Vec::new()) };
+    let port = |text: &str| text.parse().map_err(|_| format!("{} is no port", text.escape_debug()));
+    let ports = text.split(',').take(HTTP_PORTS_MAX + 1).map(port).collect::<Result<Vec<u16>, String>>()?;
+    if ports.len() > HTTP_PORTS_MAX { Err(format!("are more than {HTTP_PORTS_MAX}")) } else { Ok(ports) }
 }
 
 /// Finds the only RBAC filter of the only filter chain.

@@ -7,7 +7,8 @@ use leno_model::policy::{AuthorizationPolicy, Decision, DefaultInboundPolicy};
 use leno_model::spiffe::{SpiffeId, TrustDomain};
 use prost::Message;
 
-use super::{engine, filter, http_filter, read, write};
+use super::{Inbound, engine, filter, http_filter, read, write};
+use crate::facts::{Facts, HTTP_PORTS, TRUST_DOMAIN};
 use crate::fixtures::{mesh, random_policies};
 use crate::pb::http::HttpConnectionManager;
 use crate::pb::listener;
@@ -45,7 +46,7 @@ fn own() -> TrustDomain {
 }
 
 fn written(policies: &[Arc<AuthorizationPolicy>]) -> listener::Listener {
-    write(policies.iter().map(Arc::as_ref), &own())
+    write(policies.iter().map(Arc::as_ref), &[], &own())
 }
 
 /// The filter written for these manifests.
@@ -79,8 +80,22 @@ fn refused(bytes: &[u8]) -> String {
 fn policies_are_the_same_after_their_way_over_the_wire() {
     let mesh = mesh(POLICIES);
     assert_eq!(mesh.policies().len(), 2);
-    assert_eq!(read(&written(mesh.policies()).encode_to_vec()).as_deref(), Ok(mesh.policies()));
-    assert_eq!(read(&written(&[]).encode_to_vec()), Ok(Vec::new()));
+    let inbound = read(&written(mesh.policies()).encode_to_vec()).expect("ours");
+    assert_eq!((&*inbound.policies, &*inbound.http_ports), (mesh.policies(), &[][..]));
+    assert_eq!(read(&written(&[]).encode_to_vec()), Ok(Inbound::default()));
+}
+
+#[test]
+fn ports_that_speak_http_are_the_same_after_their_way_over_the_wire() {
+    let bytes = write([], &[80, 8080, 65_535], &own()).encode_to_vec();
+    assert_eq!(read(&bytes), Ok(Inbound { policies: Vec::new(), http_ports: vec![80, 8080, 65_535] }));
+    let told = |ports: &str| {
+        let mut resource = write([], &[], &own());
+        resource.metadata = Facts::default().with(TRUST_DOMAIN, &own()).with(HTTP_PORTS, &ports).metadata();
+        read(&resource.encode_to_vec()).map_err(|error| error.to_string())
+    };
+    assert_eq!(told("80,x"), Err("inbound: http-ports: x is no port".to_owned()));
+    assert_eq!(told(&["1"; 257].join(",")), Err("inbound: http-ports: are more than 256".to_owned()));
 }
 
 #[test]
@@ -88,7 +103,7 @@ fn any_policies_are_the_same_after_their_way_over_the_wire_and_equal_ones_are_eq
     for seed in leno_testing::seeds(0..LISTS) {
         let policies = random_policies(&mut Rng::with_seed(seed));
         let bytes = written(&policies).encode_to_vec();
-        assert_eq!(read(&bytes), Ok(policies.clone()), "seed {seed}");
+        assert_eq!(read(&bytes), Ok(Inbound { policies: policies.clone(), http_ports: Vec::new() }), "seed {seed}");
         assert_eq!(bytes, written(&policies).encode_to_vec(), "seed {seed}");
     }
 }

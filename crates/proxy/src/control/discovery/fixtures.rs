@@ -75,7 +75,7 @@ impl Server {
                     },
                     Subject::Inbound => {
                         let trust_domain = "cluster.local".parse().expect("a trust domain");
-                        inbound::write(self.0.policies_of("default").map(AsRef::as_ref), &trust_domain)
+                        inbound::write(self.0.policies_of("default").map(AsRef::as_ref), &[], &trust_domain)
                     }
                 };
                 written.encode_to_vec()

@@ -200,7 +200,9 @@ impl Knowledge {
             Kind::Listener if name == INBOUND => {
                 // This resource always exists: a control plane without it does not know policies.
                 let missing = || Unreadable::new(name, "removed_resources", "every workload has this one");
-                self.draft.set_policies(inbound::read(resource.ok_or_else(missing)?)?);
+                let inbound = inbound::read(resource.ok_or_else(missing)?)?;
+                self.draft.set_policies(inbound.policies);
+                self.draft.set_http_ports(inbound.http_ports);
                 self.draft.set_answered(&Subject::Inbound, true);
             }
             Kind::Listener => {
