@@ -14,6 +14,7 @@ use leno_model::spiffe::SpiffeId;
 
 use super::limits::Capacity;
 use super::pace::Paces;
+use super::sources::{self, Sources};
 use crate::accept::Peer;
 
 /// The owner of streams and subscriptions. All Pods of a service account are one holder.
@@ -31,21 +32,11 @@ pub(crate) struct Accounts {
     inner: Mutex<Inner>,
 }
 
-/// The streams that share a pace, and the pace.
-
 #[derive(Debug, Default)]
 struct Inner {
     all: Holding,
     holders: HashMap<Holder, Holding>,
-    /// By holder and source address.
-    sources: HashMap<(Holder, IpAddr), Source>,
-}
-
-/// The streams of one holder from one address, and how fast they may send requests.
-#[derive(Debug)]
-struct Source {
-    streams: usize,
-    paces: Arc<Mutex<Paces>>,
+    sources: Sources,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,10 +122,7 @@ impl Accounts {
         }
         inner.all.streams += 1;
         inner.holders.entry(holder.clone()).or_default().streams += 1;
-        let source = inner.sources.entry((holder.clone(), address));
-        let source = source.or_insert_with(|| Source { streams: 0, paces: Arc::new(Mutex::new(Paces::new(now))) });
-        source.streams += 1;
-        let paces = source.paces.clone();
+        let paces = inner.sources.open((holder.clone(), address), now);
         drop(inner);
         Ok(Account { accounts: self.clone(), holder, address, paces, names: 0 })
     }
@@ -188,6 +176,12 @@ impl Account {
         own == 0 || leaves_room(own, 0, inner.all.bytes, self.accounts.capacity.bytes_max)
     }
 
+    /// How many streams the holder has.
+    pub(crate) fn streams(&self) -> u32 {
+        let streams = self.accounts.lock().holders.get(&self.holder).map_or(0, |holding| holding.streams);
+        streams.try_into().unwrap_or(u32::MAX)
+    }
+
     /// Counts bytes against the holder, even beyond its limit.
     pub(crate) fn hold(&self, bytes: usize) -> Held {
         self.accounts.lock().add_bytes(&self.holder, bytes);
@@ -196,7 +190,7 @@ impl Account {
 
     /// The paces of this holder's clients at this address.
     pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
-        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
+        sources::lock(&self.paces)
     }
 }
 
@@ -263,13 +257,7 @@ impl Drop for Account {
                 inner.holders.remove(&self.holder);
             }
         }
-        let key = (self.holder.clone(), self.address);
-        if let Some(source) = inner.sources.get_mut(&key) {
-            source.streams = source.streams.saturating_sub(1);
-            if source.streams == 0 {
-                inner.sources.remove(&key);
-            }
-        }
+        inner.sources.close((self.holder.clone(), self.address));
     }
 }
 

@@ -1,9 +1,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Account, Accounts, Exhausted, Holder};
-use crate::publish::limits::Capacity;
+use crate::publish::limits::{ASKED_BURST_BYTES, Capacity, READ_BURST_BYTES, READ_BYTES_PER_STREAM};
 
 fn accounts(streams_max: usize, names_max: usize) -> Arc<Accounts> {
     Accounts::new(Capacity { streams_max, names_max, bytes_max: 1_000 })
@@ -73,7 +73,7 @@ fn nothing_is_kept_of_a_holder_without_streams() {
     one.take_names(20).expect("there is room");
     drop(one);
     let inner = accounts.lock();
-    assert_eq!((inner.holders.len(), inner.sources.len(), inner.all.streams, inner.all.names), (0, 0, 0, 0));
+    assert_eq!((inner.holders.len(), inner.all.streams, inner.all.names), (0, 0, 0));
 }
 
 #[test]
@@ -90,4 +90,35 @@ fn who_leaves_responses_unread_gets_no_more_of_them_and_others_do() {
     drop(unread);
     assert!(slow.may_send());
     assert_eq!(request.grow(500), Ok(()));
+}
+
+#[test]
+fn what_a_holder_has_spent_stays_spent_after_its_last_stream_until_time_has_filled_the_purse() {
+    let accounts = accounts(10, 100);
+    let now = Instant::now();
+    let address = [10, 0, 0, 1].into();
+    let open = |name, at| accounts.open(holder(name), address, at).expect("there is room");
+    let first = open("web", now);
+    first.paces().asked.spend(2 * ASKED_BURST_BYTES as usize, now);
+    drop(first);
+    let second = open("web", now);
+    assert!(second.paces().asked.wait(now).is_some(), "a new stream is no new purse");
+    assert_eq!(open("other", now).paces().asked.wait(now), None);
+    drop(second);
+    let later = now + Duration::from_secs(3_600);
+    drop(open("third", later));
+    drop(open("third", later));
+    assert_eq!(accounts.lock().sources.count(), 1, "only of the third");
+}
+
+#[test]
+fn each_stream_that_is_opened_is_paid_for() {
+    let accounts = accounts(10, 100);
+    let now = Instant::now();
+    let opened = READ_BURST_BYTES as usize / READ_BYTES_PER_STREAM;
+    let open = || accounts.open(holder("web"), [10, 0, 0, 1].into(), now).expect("there is room");
+    for _ in 0..opened {
+        assert_eq!(open().paces().read.wait(now), None);
+    }
+    assert!(open().paces().read.wait(now).is_some());
 }

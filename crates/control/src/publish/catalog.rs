@@ -1,6 +1,7 @@
 //! The resources of one mesh, each written when a client first asks for it and then kept for the next client.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hasher};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +59,8 @@ pub(crate) struct Catalog {
     written: Mutex<Resources>,
 }
 
-type Resources = HashMap<(Kind, Subject), HashMap<Readers, Arc<Written>>>;
+/// `None` for a resource that is too large to be sent: to find that out costs most.
+type Resources = HashMap<(Kind, Subject), HashMap<Readers, Option<Arc<Written>>>>;
 
 impl Catalog {
     /// `trust_domain` is that of the mesh's workloads.
@@ -87,23 +89,29 @@ impl Catalog {
         }
         let readers = self.readers(kind, &subject, audience);
         if subject.to_string() != name {
-            return self.write(kind, name, &subject, &readers).map(Arc::new);
+            return Self::written(kind, name, self.write(kind, name, &subject, &readers)?).map(Arc::new);
         }
         let place = (kind, subject);
         if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&readers)) {
-            return Some(written.clone());
+            return written.clone();
         }
         // Two clients that ask at once may both write it; the results are equal.
-        let written = Arc::new(self.write(kind, name, &place.1, &readers)?);
+        let written = Self::written(kind, name, self.write(kind, name, &place.1, &readers)?).map(Arc::new);
         self.lock().entry(place).or_default().insert(readers, written.clone());
-        Some(written)
+        written
     }
 
-    /// Drops the written resources of a subject. The next request writes them again.
+    /// Drops the written resources of a subject. The next request writes them again. That a resource is too large is
+    /// kept until it changes: it takes no memory, and a client that subscribes again and again does not pay for it.
     pub(crate) fn forget(&self, subject: &Subject) {
         let mut written = self.lock();
         for kind in Kind::ALL {
-            written.remove(&(kind, subject.clone()));
+            if let Entry::Occupied(mut place) = written.entry((kind, subject.clone())) {
+                place.get_mut().retain(|_, written| written.is_none());
+                if place.get().is_empty() {
+                    place.remove();
+                }
+            }
         }
         if written.len() < written.capacity() / 4 {
             written.shrink_to_fit();
@@ -143,10 +151,10 @@ impl Catalog {
         Readers { audience: audience.of(kind, subject), http_ports: http_ports.into() }
     }
 
-    fn write(&self, kind: Kind, name: &str, subject: &Subject, readers: &Readers) -> Option<Written> {
+    fn write(&self, kind: Kind, name: &str, subject: &Subject, readers: &Readers) -> Option<Vec<u8>> {
         let audience = &readers.audience;
         let view = self.view(audience);
-        let value = match (kind, subject) {
+        Some(match (kind, subject) {
             (Kind::Cluster, Subject::Cluster(key)) => cluster::write(self.mesh.cluster(key)?, view).encode_to_vec(),
             (Kind::Endpoints, Subject::Cluster(key)) => endpoints::write(self.mesh.cluster(key)?, view).encode_to_vec(),
             (Kind::Cluster, Subject::Nowhere) => cluster::write_nowhere().encode_to_vec(),
@@ -175,8 +183,7 @@ impl Catalog {
             (Kind::Cluster | Kind::Endpoints, Subject::Address(_) | Subject::Mesh | Subject::Inbound(_))
             | (Kind::Listener, Subject::Mesh | Subject::Nowhere)
             | (Kind::Route, Subject::Address(_) | Subject::Nowhere | Subject::Inbound(_)) => return None,
-        };
-        Self::written(kind, name, value)
+        })
     }
 
     /// The cluster of a Pod, if the subject is a Pod's address or cluster and no Service or endpoint has that address.

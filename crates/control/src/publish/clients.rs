@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leno_wire::Kind;
 use serde::Serialize;
 
-use super::holdings::{Entry, Sent};
+use super::holdings::{Entry, KindState, Sent};
 use super::session::{Session, Variant};
 use super::subscribers::ClientId;
+
+/// Shown in place of a reason that is not kept.
+const REASON_DROPPED: &str = "not kept, since the client has rejected later responses; see the log";
 
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Introduction {
@@ -103,7 +106,7 @@ fn page(introduction: Introduction, session: &Session) -> ClientPage {
             kind,
             wants_all: state.wants_all,
             is_waiting: state.outstanding.is_some(),
-            resources: state.entries.iter().map(|(name, entry)| resource(name, entry)).collect(),
+            resources: state.entries.iter().map(|(name, entry)| resource(name, entry, state)).collect(),
         }
     });
     ClientPage {
@@ -118,19 +121,18 @@ fn page(introduction: Introduction, session: &Session) -> ClientPage {
     }
 }
 
-fn resource(name: &str, entry: &Entry) -> ResourcePage {
-    let refused = entry.refused.as_ref();
-    ResourcePage {
-        name: name.to_owned(),
-        sent: shown(entry.sent),
-        refused: refused.map(|refused| RefusedPage { version: shown(refused.version), why: refused.why.clone() }),
-    }
+fn resource(name: &str, entry: &Entry, state: &KindState) -> ResourcePage {
+    let refused = entry.refused.as_ref().map(|refused| RefusedPage {
+        version: shown(refused.version),
+        why: state.reason(refused.response).unwrap_or(REASON_DROPPED).to_owned(),
+    });
+    ResourcePage { name: name.to_owned(), sent: shown(entry.sent), refused }
 }
 
 fn shown(sent: Sent) -> String {
     match sent {
         Sent::Nothing => "nothing".to_owned(),
-        Sent::Version(version) => version.to_string(),
+        Sent::Version(version) | Sent::Claimed(version) => version.to_string(),
         Sent::Absent => "absent".to_owned(),
     }
 }

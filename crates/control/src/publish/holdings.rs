@@ -1,9 +1,10 @@
 //! One client's subscriptions to one kind of resources, and what it was sent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::catalog::Version;
+use super::limits::REASONS_MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct KindState {
@@ -23,6 +24,21 @@ pub(super) struct KindState {
     pub(super) is_answer_due: bool,
     pub(super) last_nonce: Option<String>,
     pub(super) outstanding: Option<Outstanding>,
+    /// Why the client rejected its latest rejected responses, by their numbers.
+    reasons: VecDeque<(u64, String)>,
+}
+
+impl KindState {
+    /// Keeps the reason for a rejected response, in place of the oldest one.
+    pub(super) fn keep_reason(&mut self, response: u64, why: String) {
+        self.reasons.truncate(REASONS_MAX - 1);
+        self.reasons.push_front((response, why));
+    }
+
+    /// Why the client rejected a response; `None` if that is not kept.
+    pub(super) fn reason(&self, response: u64) -> Option<&str> {
+        self.reasons.iter().find(|(number, _)| *number == response).map(|(_, why)| why.as_str())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +58,8 @@ pub(super) enum Sent {
     #[default]
     Nothing,
     Version(Version),
+    /// The client says that another stream sent it this version.
+    Claimed(Version),
     Absent,
 }
 
@@ -49,12 +67,14 @@ pub(super) enum Sent {
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
     pub(super) version: Sent,
-    pub(super) why: String,
+    /// The number of the response, for [`KindState::reason`]. A reason for each resource would double its memory.
+    pub(super) response: u64,
 }
 
 /// A response that waits for its acknowledgement.
 #[derive(Debug)]
 pub(super) struct Outstanding {
+    pub(super) number: u64,
     pub(super) nonce: String,
     /// The resources that were new in it.
     pub(super) names: Vec<Arc<str>>,

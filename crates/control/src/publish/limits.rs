@@ -35,20 +35,29 @@ pub const WINDOW_BYTES: u32 = 65_535;
 pub const READ_BURST_BYTES: u32 = 128 << 20;
 /// Sustained bytes per second of the same requests: parsing them takes about a fifth of a processor.
 pub const READ_BYTES_PER_SECOND: u32 = 8 << 20;
+/// Counted like a request's bytes for the work of opening a stream and ending it.
+pub const READ_BYTES_PER_STREAM: usize = 4 << 10;
 /// Added to each request's bytes for the work of answering it.
 pub const READ_BYTES_PER_REQUEST: usize = 256;
 /// Added to a request's bytes for each name in it, for the work of looking it up.
 pub const READ_BYTES_PER_NAME: usize = 64;
-/// Bytes of resources that the clients of one identity at one address may be sent again at once: after they subscribe
-/// again to what they have, or since a state-of-the-world response repeats every resource. Above the limit, changes
-/// gather until they may be sent.
-pub const AGAIN_BURST_BYTES: u32 = 32 << 20;
+/// Bytes of resources that the clients of one identity at one address may ask for at once, beyond
+/// [`ASKED_BYTES_PER_SECOND`]. A resource counts after each subscription, the first one included, and whenever a
+/// state-of-the-world response repeats it. It counts, too, if a client has it from an earlier stream: it has to be
+/// written to find that out. A newer version of a resource that the stream was sent does not count. Above the limit,
+/// changes gather until they may be sent.
+///
+/// The whole state of an Envoy fits that knows 10,000 Services with 10 endpoints each: 49 MiB. A Service's four resources
+/// were measured at 5.1 kB for a client with a certificate.
+pub const ASKED_BURST_BYTES: u32 = 64 << 20;
 /// Sustained bytes per second of the same resources.
-pub const AGAIN_BYTES_PER_SECOND: u32 = 4 << 20;
+pub const ASKED_BYTES_PER_SECOND: u32 = 4 << 20;
 /// Bytes of resources in one response, except in responses that must be complete. One resource always fits.
 pub const RESPONSE_BYTES: usize = 1 << 20;
 /// Bytes that are kept of a client's description of itself and of its reason to reject a resource.
 pub const TEXT_MAX_BYTES: usize = 256;
+/// Reasons that are kept of one kind of resources: those of the responses that a client rejected last.
+pub const REASONS_MAX: usize = 4;
 /// Silence after which a client gets a PING.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long it may take to answer.

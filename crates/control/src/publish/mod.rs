@@ -7,8 +7,8 @@
 //! `state` takes each new mesh, `changes` compares it with the last one, and `subscribers` finds the clients that asked
 //! for a changed subject. The `session` of each such client decides by its `holdings` what to send; `catalog` writes
 //! each resource once for all clients. `accept` accepts connections, `service` answers calls, and `stream` is one
-//! client's loop. `accounts`, `metered` and `pace` limit what each identity may have and how fast. `clients` and
-//! `metrics` feed the admin endpoint.
+//! client's loop. `accounts`, `metered`, `pace` and `sources` limit what each identity may have and how fast. `clients`
+//! and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -24,11 +24,13 @@ mod pace;
 mod service;
 mod session;
 mod sotw;
+mod sources;
 mod state;
 mod stream;
 mod subject;
 mod subscribers;
 mod variant;
+mod watchers;
 
 #[cfg(test)]
 mod fixtures;

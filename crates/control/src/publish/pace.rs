@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::limits::{
-    AGAIN_BURST_BYTES, AGAIN_BYTES_PER_SECOND, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REQUESTS_BURST,
+    ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, READ_BURST_BYTES, READ_BYTES_PER_SECOND, REQUESTS_BURST,
     REQUESTS_PER_SECOND,
 };
 
@@ -12,8 +12,8 @@ use super::limits::{
 #[derive(Debug)]
 pub(crate) struct Paces {
     pub(crate) read: Purse,
-    /// Bytes of resources that a client was sent before.
-    pub(crate) again: Purse,
+    /// Bytes of resources that a client asked for, or that a response repeats.
+    pub(crate) asked: Purse,
 }
 
 /// A budget of bytes or of requests.
@@ -31,8 +31,13 @@ impl Paces {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             read: Purse::new(READ_BURST_BYTES, READ_BYTES_PER_SECOND, now),
-            again: Purse::new(AGAIN_BURST_BYTES, AGAIN_BYTES_PER_SECOND, now),
+            asked: Purse::new(ASKED_BURST_BYTES, ASKED_BYTES_PER_SECOND, now),
         }
+    }
+
+    /// Whether nothing remains of what was spent.
+    pub(crate) fn are_full(&mut self, now: Instant) -> bool {
+        [&mut self.read, &mut self.asked].into_iter().all(|purse| purse.is_full(now))
     }
 }
 
@@ -56,6 +61,11 @@ impl Purse {
     pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         (self.amount < 0.0).then(|| Duration::from_secs_f64((-self.amount / self.per_second).max(0.001)))
+    }
+
+    fn is_full(&mut self, now: Instant) -> bool {
+        self.fill(now);
+        self.amount >= self.burst
     }
 
     fn fill(&mut self, now: Instant) {

@@ -20,6 +20,9 @@ use super::subscribers::{ClientId, Names, Subscribers};
 
 /// How often to check whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
+/// All streams of one identity that must pause check together at most once in this time: with 1,000 streams, each checks
+/// every 200 ms.
+const CHECK_EVERY: Duration = Duration::from_micros(200);
 
 /// The xDS variant that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +42,11 @@ pub(crate) struct Session {
     /// Its part of the holder's account; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
-    /// Names that subscriptions to all have gone through since the last request was paid for.
-    unpaid_names: usize,
+    /// Names that requests have gone through, beyond those in them, since the last request was paid for.
+    pub(super) unpaid_names: usize,
+    /// Bytes of resources that the client asked for, or that were repeated, since the last payment: all but changes of what
+    /// this stream was sent.
+    pub(super) unpaid_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -50,8 +56,6 @@ pub(crate) struct Batch {
     pub(crate) resources: Vec<(Arc<str>, Arc<Written>)>,
     /// Only for [`Variant::Delta`].
     pub(crate) removed: Vec<Arc<str>>,
-    /// Bytes of resources that the client was sent before.
-    pub(crate) again_bytes: usize,
 }
 
 /// A client's answer to a response.
@@ -85,7 +89,7 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// Ends a subscription. Resources without any subscriber are not kept.
-    fn unsubscribe(&self, id: ClientId, kind: Kind, subject: &Subject, name: &str) {
+    fn unsubscribe(&self, id: ClientId, kind: Kind, subject: &Subject, name: &Arc<str>) {
         self.subscribers.unsubscribe(id, kind, subject, name);
         if !self.subscribers.has(subject) {
             self.catalog.forget(subject);
@@ -108,6 +112,8 @@ impl AsRef<[u8]> for Unread {
 /// What to do for one name.
 enum Step {
     Send(Arc<Written>),
+    /// The client has this version, as it said.
+    Keep(Arc<Written>),
     Remove,
     Nothing,
 }
@@ -119,13 +125,15 @@ struct Applied {
     removed: Vec<Arc<str>>,
     /// All names that are new in it.
     names: Vec<Arc<str>>,
-    again_bytes: usize,
+    /// Bytes of resources that replace a version that this stream was sent.
+    changed_bytes: usize,
 }
 
 impl Session {
     /// A client without subscriptions.
     pub(crate) fn new(id: ClientId, variant: Variant, audience: Audience, account: Account) -> Self {
-        Self { id, variant, audience, kinds: Default::default(), account: Some(account), nonces: 0, unpaid_names: 0 }
+        let kinds = Default::default();
+        Self { id, variant, audience, kinds, account: Some(account), nonces: 0, unpaid_names: 0, unpaid_bytes: 0 }
     }
 
     /// Adds names whose resources may have changed.
@@ -135,12 +143,17 @@ impl Session {
         }
     }
 
-    /// The next response to send, if one is due now.
+    /// The next response to send. If there is none, [`Session::is_due`] tells whether names remain to be checked.
     pub(crate) fn next(&mut self, catalog: &Catalog) -> Option<Batch> {
         // Clusters and endpoints once more at the end: batching listeners and routes may have made their removal
         // possible.
         let order = Kind::ALL.into_iter().chain([Kind::Cluster, Kind::Endpoints]);
         order.into_iter().find_map(|kind| if self.may_send(kind) { self.batch(kind, catalog) } else { None })
+    }
+
+    /// Whether any kind has names to check that may be checked now.
+    pub(crate) fn is_due(&self) -> bool {
+        Kind::ALL.into_iter().any(|kind| self.may_send(kind))
     }
 
     /// Ends all of the client's subscriptions.
@@ -162,17 +175,16 @@ impl Session {
         let Some(outstanding) = state.outstanding.take_if(|outstanding| outstanding.nonce == nonce) else {
             return Answer::None;
         };
-        let refused = error.map(shortened);
-        for name in &outstanding.names {
+        let Outstanding { number: response, names, .. } = outstanding;
+        for name in &names {
             if let Some(entry) = state.entries.get_mut(name) {
                 let version = entry.sent;
-                entry.refused = refused.clone().map(|why| Box::new(Refused { version, why }));
+                entry.refused = error.map(|_| Box::new(Refused { version, response }));
             }
         }
-        match refused {
-            None => Answer::Ack,
-            Some(why) => Answer::Nack { names: outstanding.names, why },
-        }
+        let Some(why) = error.map(shortened) else { return Answer::Ack };
+        state.keep_reason(response, why.clone());
+        Answer::Nack { names, why }
     }
 
     /// Subscribes to a resource, which is sent even if the client was sent it before.
@@ -212,12 +224,13 @@ impl Session {
         known.unwrap_or_else(|| name.into())
     }
 
-    /// How long to send nothing, because this holder's clients were sent too much again or have unread responses;
-    /// `None` if sending may go on.
+    /// How long to send nothing, because this holder's clients asked for too much or have unread responses; `None` if
+    /// sending may go on, or nothing is due.
     pub(crate) fn must_pause(&self, now: Instant) -> Option<Duration> {
-        let account = self.account.as_ref()?;
+        let account = self.account.as_ref().filter(|_| self.is_due())?;
         let unread = (!account.may_send()).then_some(UNREAD_PAUSE);
-        account.paces().again.wait(now).or(unread)
+        let wait = account.paces().asked.wait(now).or(unread)?;
+        Some(wait.max(CHECK_EVERY.saturating_mul(account.streams())))
     }
 
     /// Counts a response's bytes until the client has read it.
@@ -237,10 +250,11 @@ impl Session {
         paces.read.wait(now)
     }
 
-    /// Counts bytes that were sent again.
-    pub(crate) fn has_sent_again(&self, bytes: usize, now: Instant) {
+    /// Counts the bytes of resources that the client asked for.
+    pub(crate) fn has_sent(&mut self, now: Instant) {
+        let bytes = std::mem::take(&mut self.unpaid_bytes);
         if let Some(account) = &self.account {
-            account.paces().again.spend(bytes, now);
+            account.paces().asked.spend(bytes, now);
         }
     }
 
@@ -314,7 +328,7 @@ impl Session {
             }
         }
         if let Some(entry) = state.entries.get_mut(name) {
-            entry.sent = Sent::Version(version);
+            entry.sent = Sent::Claimed(version);
             entry.is_asked_again = false;
         }
     }
@@ -347,11 +361,13 @@ impl Session {
         let mut bytes = 0;
         while let Some(name) = self.kinds[kind.index()].pending.pop_first() {
             let step = self.step(kind, &name, catalog);
-            if let Step::Send(written) = &step {
+            if let Step::Send(written) | Step::Keep(written) = &step {
                 bytes += written.any.value.len();
             }
-            if !matches!(step, Step::Nothing) {
-                steps.push((name, step));
+            match step {
+                Step::Nothing => {}
+                Step::Keep(written) => self.keep(kind, &name, &written),
+                step => steps.push((name, step)),
             }
             if bytes >= RESPONSE_BYTES && !is_whole {
                 break;
@@ -363,7 +379,7 @@ impl Session {
             return None;
         }
         let is_answer_due = std::mem::take(&mut self.kinds[kind.index()].is_answer_due) && is_whole;
-        let Applied { mut resources, removed, names, mut again_bytes } = self.apply(kind, steps);
+        let Applied { mut resources, removed, names, changed_bytes } = self.apply(kind, steps);
         self.recount();
         let has_news = match self.variant {
             Variant::Delta => !resources.is_empty() || !removed.is_empty(),
@@ -374,18 +390,17 @@ impl Session {
             return None;
         }
         if is_whole {
-            let new: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
             let all = self.kinds[kind.index()].entries.keys();
             resources = all.filter_map(|n| Some((n.clone(), catalog.get(kind, n, &self.audience)?))).collect();
-            let whole: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
-            again_bytes = whole.saturating_sub(new.saturating_sub(again_bytes));
         }
+        let bytes: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
+        self.unpaid_bytes += bytes.saturating_sub(changed_bytes);
         self.nonces += 1;
-        let nonce = self.nonces.to_string();
+        let (number, nonce) = (self.nonces, self.nonces.to_string());
         let state = &mut self.kinds[kind.index()];
         state.last_nonce = Some(nonce.clone());
-        state.outstanding = Some(Outstanding { nonce: nonce.clone(), names });
-        Some(Batch { kind, nonce, resources, removed, again_bytes })
+        state.outstanding = Some(Outstanding { number, nonce: nonce.clone(), names });
+        Some(Batch { kind, nonce, resources, removed })
     }
 
     fn step(&self, kind: Kind, name: &str, catalog: &Catalog) -> Step {
@@ -397,11 +412,23 @@ impl Session {
         let is_asked_again = entry.is_some_and(|entry| entry.is_asked_again);
         match (written, entry.map(|entry| entry.sent)) {
             (Some(written), Some(Sent::Version(sent))) if sent == written.version && !is_asked_again => Step::Nothing,
+            (Some(written), Some(Sent::Claimed(has))) if has == written.version && !is_asked_again => {
+                Step::Keep(written)
+            }
             (Some(written), _) => Step::Send(written),
-            (None, Some(Sent::Version(_))) => Step::Remove,
+            (None, Some(Sent::Version(_) | Sent::Claimed(_))) => Step::Remove,
             (None, Some(Sent::Nothing)) if is_named => Step::Remove,
             (None, Some(Sent::Absent)) if is_asked_again => Step::Remove,
             (None, _) => Step::Nothing,
+        }
+    }
+
+    /// Records that the client has a resource. It may have been written for this client only, so it costs as much as if it
+    /// was sent.
+    fn keep(&mut self, kind: Kind, name: &str, written: &Written) {
+        self.unpaid_bytes += written.any.value.len();
+        if let Some(entry) = self.kinds[kind.index()].entries.get_mut(name) {
+            entry.sent = Sent::Version(written.version);
         }
     }
 
@@ -415,10 +442,15 @@ impl Session {
                 Step::Send(written) => {
                     let entry = entries.entry(name.clone()).or_default();
                     entry.is_asked_again = false;
-                    if std::mem::replace(&mut entry.sent, Sent::Version(written.version))
-                        == Sent::Version(written.version)
-                    {
-                        applied.again_bytes += written.any.value.len();
+                    let now = Sent::Version(written.version);
+                    let is_change = match std::mem::replace(&mut entry.sent, now) {
+                        before @ Sent::Version(_) => before != now,
+                        Sent::Absent => true,
+                        // It may be what the client had until it unsubscribed, or what another stream was sent.
+                        Sent::Nothing | Sent::Claimed(_) => false,
+                    };
+                    if is_change {
+                        applied.changed_bytes += written.any.value.len();
                     }
                     applied.resources.push((name, written));
                 }
@@ -432,7 +464,7 @@ impl Session {
                     }
                     applied.removed.push(name);
                 }
-                Step::Nothing => {}
+                Step::Keep(_) | Step::Nothing => {}
             }
         }
         applied

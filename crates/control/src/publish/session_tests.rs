@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
-use leno_model::mesh::{Cluster, ClusterKey, Mesh};
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_wire::limits::NAME_MAX_BYTES;
 use leno_wire::{Dialect, Kind};
 
 use super::super::delta::Delta;
-use super::super::fixtures::{Client, ack, mesh, names, service, state, state_with, subscribe, unsubscribe};
-use super::super::limits::{Capacity, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
+use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, state_with, subscribe, unsubscribe};
+use super::super::limits::{Capacity, REASONS_MAX, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::super::subject::Subject;
 use super::super::variant::Exchange;
-use super::{Refusal, shortened};
+use super::{CHECK_EVERY, Refusal, shortened};
 
 #[test]
 fn a_flood_of_subscriptions_is_refused() {
@@ -73,25 +74,112 @@ fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     assert_eq!(wanted(&third, Kind::Cluster, &[]), Ok(()), "what the first had is free");
 }
 
+/// The bytes that count as asked for since the last call.
+fn unpaid_bytes(client: &Client<'_>) -> usize {
+    client.with_session(|session| std::mem::take(&mut session.unpaid_bytes))
+}
+
+/// Sends a request and acknowledges the response; returns the bytes of resources in it, and how many of them count as
+/// asked for.
+fn taken(client: &Client<'_>, request: &DeltaDiscoveryRequest) -> (usize, usize) {
+    client.send::<Delta>(request).expect("within limits");
+    let response = client.next_batch().expect("a response is due");
+    let bytes = response.resources.iter().map(|(_, written)| written.any.value.len()).sum();
+    client.send::<Delta>(&ack(&Delta::respond(response.clone()))).expect("within limits");
+    (bytes, unpaid_bytes(client))
+}
+
 #[test]
-fn what_a_client_asks_for_again_is_counted_as_sent_again_and_nothing_else_is() {
+fn what_a_client_asks_for_is_counted_and_what_the_mesh_changes_is_not() {
     let state = state(&(service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.2"])));
     let client = Client::new::<Delta>(&state, Dialect::Envoy);
-    let take = |request| {
-        client.send::<Delta>(&request).expect("within limits");
-        let response = client.next_batch().expect("a response is due");
-        let bytes: usize = response.resources.iter().map(|(_, written)| written.any.value.len()).sum();
-        client.send::<Delta>(&ack(&Delta::respond(response.clone()))).expect("within limits");
-        (bytes, response.again_bytes)
-    };
-    let (first, again) = take(subscribe(Kind::Endpoints, &["echo.default:80"]));
-    assert!(first > 0 && again == 0);
-    assert_eq!(take(subscribe(Kind::Endpoints, &["echo.default:80"])), (first, first));
-    let (both, again) = take(subscribe(Kind::Endpoints, &["echo.default:80", "other.default:80"]));
-    assert!(both > first && again == first, "{both} {again}");
+    let (first, asked) = taken(&client, &subscribe(Kind::Endpoints, &["echo.default:80"]));
+    assert!(first > 0 && asked == first, "{first} {asked}");
+    assert_eq!(taken(&client, &subscribe(Kind::Endpoints, &["echo.default:80"])), (first, first));
+    let (both, asked) = taken(&client, &subscribe(Kind::Endpoints, &["echo.default:80", "other.default:80"]));
+    assert!(both > first && asked == both, "{both} {asked}");
     state.set_mesh(mesh(&service("echo", &["10.1.0.9"])));
     let changed = client.next_batch().expect("the mesh has changed");
-    assert_eq!(changed.again_bytes, 0);
+    assert_eq!((changed.resources.len(), unpaid_bytes(&client)), (1, 0));
+}
+
+#[test]
+fn a_resource_that_is_dropped_and_asked_for_again_is_counted_however_it_is_asked_for() {
+    const ECHO: &str = "echo.default:80";
+    let state = state(&service("echo", &["10.1.0.1"]));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    for kind in Kind::ALL {
+        let (bytes, _) = taken(&client, &subscribe(kind, &[ECHO]));
+        client.send::<Delta>(&unsubscribe(kind, &[ECHO])).expect("within limits");
+        assert_eq!(taken(&client, &subscribe(kind, &[ECHO])), (bytes, bytes), "{}", kind.name());
+    }
+
+    let (bytes, _) = taken(&client, &subscribe(Kind::Cluster, &[ECHO]));
+    client.send::<Delta>(&subscribe(Kind::Cluster, &["*"])).expect("within limits");
+    let no_longer_by_name = unsubscribe(Kind::Cluster, &[ECHO]);
+    assert_eq!(taken(&client, &no_longer_by_name), (bytes, bytes), "it is still among all");
+    client.send::<Delta>(&unsubscribe(Kind::Cluster, &["*"])).expect("within limits");
+    assert_eq!(taken(&client, &subscribe(Kind::Cluster, &["*"])), (bytes, bytes));
+
+    let other_stream = Client::new::<Delta>(&state, Dialect::Envoy);
+    let mut wrong_version = subscribe(Kind::Cluster, &[ECHO]);
+    wrong_version.initial_resource_versions = [(ECHO.to_owned(), "0123".to_owned())].into();
+    assert_eq!(taken(&other_stream, &wrong_version), (bytes, bytes));
+}
+
+#[test]
+fn what_a_client_claims_to_have_costs_as_much_as_if_it_was_sent_and_its_change_costs_nothing() {
+    const ECHO: &str = "echo.default:80";
+    let state = state(&service("echo", &["10.1.0.1"]));
+    let before = Client::new::<Delta>(&state, Dialect::Envoy);
+    before.send::<Delta>(&subscribe(Kind::Endpoints, &[ECHO])).expect("within limits");
+    let response = before.next::<Delta>().expect("a response is due");
+    let bytes = unpaid_bytes(&before);
+    let after = Client::new::<Delta>(&state, Dialect::Envoy);
+    let mut request = subscribe(Kind::Endpoints, &[ECHO]);
+    request.initial_resource_versions = [(ECHO.to_owned(), response.resources[0].version.clone())].into();
+    after.send::<Delta>(&request).expect("within limits");
+    assert!(after.next::<Delta>().is_none(), "it has it");
+    assert_eq!(unpaid_bytes(&after), bytes);
+    state.set_mesh(mesh(&service("echo", &["10.1.0.9"])));
+    assert!(after.next::<Delta>().is_some());
+    assert_eq!(unpaid_bytes(&after), 0);
+}
+
+#[test]
+fn what_a_client_claims_to_have_is_checked_in_turns() {
+    const BIG: [&str; 3] = ["a.default:80", "b.default:80", "c.default:80"];
+    let endpoint = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        let pod = Some("p".repeat(200).into());
+        let address = (std::net::Ipv4Addr::new(10, 0, high, low), 80).into();
+        Endpoint { address, zone: None, hostname: None, pod, proxy: None }
+    };
+    let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
+    let endpoints: Vec<Endpoint> = (0..4_000).map(endpoint).collect();
+    let big = |name: &str| {
+        let key = leno_wire::name::cluster_key(name).expect("a cluster's name");
+        Arc::new(Cluster { key, endpoints: endpoints.clone(), ..one.clone() })
+    };
+    let state = state("");
+    state.set_mesh(Arc::new(Mesh::new("default", BIG.map(big).into(), Vec::new(), Vec::new(), Vec::new())));
+    let before = Client::new::<Delta>(&state, Dialect::Envoy);
+    let mut versions = std::collections::HashMap::new();
+    before.send::<Delta>(&subscribe(Kind::Endpoints, &BIG)).expect("within limits");
+    while let Some(response) = before.next::<Delta>() {
+        before.send::<Delta>(&ack(&response)).expect("within limits");
+        versions.extend(response.resources.into_iter().map(|resource| (resource.name, resource.version)));
+    }
+    let after = Client::new::<Delta>(&state, Dialect::Envoy);
+    let mut request = subscribe(Kind::Endpoints, &BIG);
+    request.initial_resource_versions = versions;
+    after.send::<Delta>(&request).expect("within limits");
+    let mut turns = 0;
+    while after.with_session(|session| session.is_due()) {
+        assert!(after.next::<Delta>().is_none(), "it has all of them");
+        turns += 1;
+    }
+    assert!(turns > 1, "all of them are larger than a response should be");
 }
 
 #[test]
@@ -194,4 +282,46 @@ fn a_subscription_to_all_costs_as_much_as_its_names() {
     assert_eq!(unpaid(), 40);
     client.with_session(|session| session.has_read(0, std::time::Instant::now()));
     assert_eq!(unpaid(), 0);
+}
+
+#[test]
+fn an_address_has_one_spelling() {
+    let state = state(&service("echo", &["10.1.0.1"]));
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    client.send::<Delta>(&subscribe(Kind::Listener, &["10.1.0.1:8080", "10.1.0.1:08080"])).expect("within limits");
+    assert_eq!(names(&client.next::<Delta>().expect("a response")), ["10.1.0.1:8080", "-10.1.0.1:08080"]);
+}
+
+#[test]
+fn reasons_are_kept_of_the_latest_rejected_responses_however_many_resources_they_had() {
+    let text: String = (0..=REASONS_MAX).map(|number| service(&format!("s{number}"), &[])).collect();
+    let state = state(&text);
+    let client = Client::new::<Delta>(&state, Dialect::Envoy);
+    for number in 0..=REASONS_MAX {
+        client.send::<Delta>(&subscribe(Kind::Cluster, &[&format!("s{number}.default:80")])).expect("within limits");
+        let response = client.next::<Delta>().expect("a response is due");
+        client.send::<Delta>(&nack(&response, &format!("reason {number}"))).expect("within limits");
+    }
+    let reasons: Vec<Option<String>> = client.with_session(|session| {
+        let state = &session.kinds[Kind::Cluster.index()];
+        let refused = state.entries.values().filter_map(|entry| entry.refused.as_ref());
+        refused.map(|refused| state.reason(refused.response).map(str::to_owned)).collect()
+    });
+    let expected = (0..=REASONS_MAX).map(|number| (number > 0).then(|| format!("reason {number}")));
+    assert_eq!(reasons, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn only_a_stream_with_something_to_send_pauses_and_checks_less_often_beside_many_others() {
+    let capacity = Capacity { streams_max: 4_000, names_max: 1_000, bytes_max: 1_000 };
+    let state = state_with(&service("echo", &["10.1.0.1"]), capacity);
+    let clients: Vec<Client<'_>> = (0..1_000).map(|_| Client::held_by::<Delta>(&state, "web")).collect();
+    let now = std::time::Instant::now();
+    let pause = |client: &Client<'_>| client.with_session(|session| session.must_pause(now));
+    let unread = clients[0].with_session(|session| session.until_read(vec![0; 600].into()));
+    assert_eq!(pause(&clients[1]), None, "nothing is due");
+    wanted(&clients[1], Kind::Cluster, &["echo.default:80".to_owned()]).expect("within limits");
+    assert_eq!(pause(&clients[1]), Some(1_000 * CHECK_EVERY));
+    drop(unread);
+    assert_eq!(pause(&clients[1]), None);
 }

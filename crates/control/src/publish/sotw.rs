@@ -54,10 +54,17 @@ impl Exchange for StateOfTheWorld {
             session.want_all(kind, false, context)?;
         }
         let state = &session.kinds[kind.index()];
-        let named = || state.entries.iter().filter(|(_, entry)| entry.is_named).map(|(name, _)| name);
-        let gone: Vec<_> = named().filter(|name| !wanted.contains(&***name)).cloned().collect();
         let is_new = |name: &&&str| **name != ALL && !state.entries.get(**name).is_some_and(|entry| entry.is_named);
         let new: Vec<&str> = wanted.iter().filter(is_new).copied().collect();
+        let kept = wanted.len() - usize::from(wanted.contains(ALL)) - new.len();
+        // Most requests drop no name, and a client of all resources has many.
+        let gone: Vec<_> = if kept < state.named {
+            session.unpaid_names += state.entries.len();
+            let named = state.entries.iter().filter(|(_, entry)| entry.is_named).map(|(name, _)| name);
+            named.filter(|name| !wanted.contains(&***name)).cloned().collect()
+        } else {
+            Vec::new()
+        };
         session.kinds[kind.index()].is_answer_due |= is_first || !new.is_empty();
         for name in new {
             session.subscribe(kind, name, context)?;

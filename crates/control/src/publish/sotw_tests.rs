@@ -4,7 +4,8 @@ use leno_wire::{Dialect, Kind};
 use prost::Message;
 
 use super::super::fixtures::{Client, error, mesh, service, state, want};
-use super::super::session::Answer;
+use super::super::session::{Answer, Batch};
+use super::super::variant::Exchange;
 use super::StateOfTheWorld;
 
 const ECHO: &str = "echo.default:80";
@@ -95,17 +96,54 @@ fn a_refused_response_is_not_sent_again_until_something_changes() {
 }
 
 #[test]
-fn clusters_that_are_repeated_with_a_new_one_count_as_sent_again() {
+fn clusters_that_are_repeated_with_a_change_count_as_asked_for_and_the_change_does_not() {
     let state = state(&two());
     let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
     ask(&client, Kind::Cluster, &[ECHO], None);
     let first = client.next::<StateOfTheWorld>().expect("a response");
     ask(&client, Kind::Cluster, &[ECHO, OTHER], Some(&first));
-    let second = client.next_batch().expect("a response");
-    let bytes = |name: &str| {
-        let named = second.resources.iter().filter(|(of, _)| &**of == name);
+    let bytes = |batch: &Batch, name: &str| {
+        let named = batch.resources.iter().filter(|(of, _)| &**of == name);
         named.map(|(_, written)| written.any.value.len()).sum::<usize>()
     };
-    assert!(bytes(ECHO) > 0 && bytes(OTHER) > 0);
-    assert_eq!(second.again_bytes, bytes(ECHO));
+    let asked_bytes = || client.with_session(|session| std::mem::take(&mut session.unpaid_bytes));
+    assert!(asked_bytes() > 0);
+    let second = client.next_batch().expect("a response");
+    assert!(bytes(&second, ECHO) > 0 && bytes(&second, OTHER) > 0);
+    assert_eq!(asked_bytes(), bytes(&second, ECHO) + bytes(&second, OTHER));
+    ask(&client, Kind::Cluster, &[ECHO, OTHER], Some(&StateOfTheWorld::respond(second)));
+    let slower =
+        two().replacen("metadata: {name: echo}", "metadata: {name: echo, annotations: {leno.dev/balancer: random}}", 1);
+    state.set_mesh(mesh(&slower));
+    let third = client.next_batch().expect("a response");
+    assert_eq!(asked_bytes(), bytes(&third, OTHER));
+}
+
+#[test]
+fn endpoints_that_are_dropped_and_asked_for_again_count_as_asked_for() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Grpc);
+    let mut last: Option<DiscoveryResponse> = None;
+    for names in [&[ECHO][..], &[OTHER], &[ECHO]] {
+        ask(&client, Kind::Endpoints, names, last.as_ref());
+        let batch = client.next_batch().expect("a response");
+        let bytes: usize = batch.resources.iter().map(|(_, written)| written.any.value.len()).sum();
+        let asked_bytes = client.with_session(|session| std::mem::take(&mut session.unpaid_bytes));
+        assert_eq!((batch.resources.len(), asked_bytes), (1, bytes), "{names:?}");
+        last = Some(StateOfTheWorld::respond(batch));
+    }
+}
+
+#[test]
+fn a_request_that_drops_no_name_does_not_go_through_all_that_the_client_has() {
+    let state = state(&two());
+    let client = Client::new::<StateOfTheWorld>(&state, Dialect::Envoy);
+    ask(&client, Kind::Cluster, &["*", ECHO], None);
+    let first = client.next::<StateOfTheWorld>().expect("a response");
+    let looked_at = || client.with_session(|session| std::mem::take(&mut session.unpaid_names));
+    assert!(looked_at() > 0, "all clusters");
+    ask(&client, Kind::Cluster, &["*", ECHO], Some(&first));
+    assert_eq!(looked_at(), 0);
+    ask(&client, Kind::Cluster, &["*", OTHER], Some(&first));
+    assert_eq!(looked_at(), 2);
 }

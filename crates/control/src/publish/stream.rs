@@ -30,7 +30,7 @@ type Responses = mpsc::Sender<Response>;
 /// A framed message, or the status that ends the stream. Boxed: a channel allocates room for 32 items at the start.
 pub(super) type Response = Box<Result<Bytes, Status>>;
 
-/// The shortest pause of a client that was sent too much again, so that it does not wake for every few bytes.
+/// The shortest pause of a client that asked for too much, so that it does not wake for every few bytes.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// A client's stream, registered with the shared state.
@@ -88,20 +88,27 @@ async fn talk<E: Exchange>(
     requests: &mut Requests<E::Request>,
     responses: &Responses,
 ) -> Result<(), Status> {
-    let Some(first) = requests.next().await? else {
-        return Ok(());
+    // Read requests and send responses no faster than the client's budgets allow. Other streams have their part in these.
+    let wait = account.paces().read.wait(Instant::now());
+    pause(wait.map(|wait| Instant::now() + wait)).await;
+    // A request in parsed form may take 12 times its bytes: no request is kept longer than it takes to process it.
+    let (stream, mut read_at) = {
+        let Some(first) = requests.next().await? else {
+            return Ok(());
+        };
+        let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
+        let stream = Stream::join::<E>(state.clone(), account, &peer, node);
+        let read_at = stream.take::<E>(&first)?;
+        (stream, read_at)
     };
-    let node = E::node(&first).ok_or_else(|| Status::invalid_argument("the first request must name the node"))?;
-    let stream = Stream::join::<E>(state.clone(), account, &peer, node);
     let mut rate = Purse::of_requests(Instant::now());
-    // Read requests and send responses no faster than the client's budgets allow.
-    let mut read_at = stream.take::<E>(&first)?;
     loop {
         let send_at = stream.send_what_is_due::<E>(responses).await?;
         tokio::select! {
             request = requests.next(), if read_at.is_none() => match request? {
                 Some(request) => {
                     let costly = stream.take::<E>(&request)?;
+                    drop(request);
                     // Reading what has come already would never let another stream have its turn.
                     tokio::task::yield_now().await;
                     let now = Instant::now();
@@ -146,14 +153,15 @@ impl Stream {
         let catalog = self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let answer = E::take(&mut lock(&self.session), request, context);
+        // A refused request was work, too, and its client may open another stream.
+        let now = Instant::now();
+        let cost = request.encoded_len() + READ_BYTES_PER_REQUEST + E::names(request) * READ_BYTES_PER_NAME;
+        let wait = lock(&self.session).has_read(cost, now);
         match answer.map_err(|refusal| Status::resource_exhausted(refusal.to_string()))? {
             Some((kind, Answer::Ack)) => self.state.metrics.acked(kind),
             Some((kind, Answer::Nack { names, why })) => self.refused(kind, &names, &why),
             Some((_, Answer::None)) | None => {}
         }
-        let now = Instant::now();
-        let cost = request.encoded_len() + READ_BYTES_PER_REQUEST + E::names(request) * READ_BYTES_PER_NAME;
-        let wait = lock(&self.session).has_read(cost, now);
         Ok(wait.map(|wait| now + wait))
     }
 
@@ -169,19 +177,22 @@ impl Stream {
     async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<Option<Instant>, Status> {
         loop {
             let catalog = self.state.catalog();
-            let next = {
+            let (next, is_due) = {
                 let mut session = lock(&self.session);
                 let now = Instant::now();
                 if let Some(wait) = session.must_pause(now) {
                     return Ok(Some(now + wait.max(PAUSE_MIN)));
                 }
                 let next = session.next(&catalog);
-                if let Some(batch) = &next {
-                    session.has_sent_again(batch.again_bytes, now);
-                }
-                next
+                session.has_sent(now);
+                (next, session.is_due())
             };
             let Some(batch) = next else {
+                if is_due {
+                    // The client has all that was checked so far. Other streams have their turn before the rest.
+                    tokio::task::yield_now().await;
+                    continue;
+                }
                 return Ok(None);
             };
             self.state.metrics.sent(batch.kind, batch.resources.len());
@@ -201,3 +212,7 @@ impl Drop for Stream {
         tracing::info!(node = self.introduction.node, "xds: a client disconnected");
     }
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

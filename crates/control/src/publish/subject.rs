@@ -31,11 +31,11 @@ impl Subject {
         match kind {
             Kind::Cluster | Kind::Endpoints if name == NOWHERE => Some(Self::Nowhere),
             Kind::Cluster | Kind::Endpoints => cluster_key(name).map(Self::Cluster),
-            Kind::Listener => listener_subject(name, namespace).map(|name| match name {
-                Asked::Address(address) => Self::Address(address),
-                Asked::Service(key) => Self::Cluster(key),
-                Asked::Inbound => Self::Inbound(namespace.into()),
-            }),
+            Kind::Listener => match listener_subject(name, namespace)? {
+                Asked::Address(address) => is_plain_address(name).then_some(Self::Address(address)),
+                Asked::Service(key) => Some(Self::Cluster(key)),
+                Asked::Inbound => Some(Self::Inbound(namespace.into())),
+            },
             Kind::Route => RouteName::parse(name).map(|name| match name {
                 RouteName::Cluster(key) => Self::Cluster(key),
                 RouteName::Mesh => Self::Mesh,
@@ -54,6 +54,12 @@ impl Subject {
         };
         Some(address.ip())
     }
+}
+
+/// Whether an address is spelled as we spell it. The Listener of an address may be large, and other spellings, with zeros
+/// before the port, would each be written anew.
+fn is_plain_address(name: &str) -> bool {
+    name.parse::<SocketAddr>().is_ok_and(|address| address.to_string() == name)
 }
 
 impl fmt::Display for Subject {

@@ -12,9 +12,7 @@ use tokio::sync::Notify;
 
 use super::changes::Changes;
 use super::subject::Subject;
-
-/// Up to so many clients, a subject's list has no spare capacity.
-const FEW_WATCHERS: usize = 8;
+use super::watchers::Watchers;
 
 /// One stream of a client; a number is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,68 +56,33 @@ pub(crate) struct Subscribers {
     inner: Mutex<Inner>,
 }
 
-/// The clients to notify of a subject, sorted by client and name. Most missing subjects have one client, so the list
-/// has no spare capacity.
-type Watchers = Vec<Watcher>;
-
-/// A client's subscriptions to a subject by one name.
-#[derive(Debug)]
-struct Watcher {
-    client: ClientId,
-    name: Arc<str>,
-    /// The kinds of resources, one bit each.
-    kinds: u8,
-}
-
 #[derive(Debug, Default)]
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
     subjects: HashMap<Subject, Watchers>,
     /// The clients to notify of a Pod, at any port; one client may subscribe to thousands of ports of one Pod.
-    hosts: HashMap<IpAddr, BTreeMap<(ClientId, Arc<str>), u8>>,
+    hosts: HashMap<IpAddr, Watchers>,
     /// By kind: the clients that subscribe to all.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
 }
 
 impl Inner {
     /// The clients to notify when a subject's resource of a kind changes, each with the name that it uses.
-    fn watchers(&self, subject: &Subject, kind: Kind) -> Box<dyn Iterator<Item = (ClientId, &Arc<str>)> + '_> {
-        match subject {
-            Subject::Host(ip) => {
-                let watchers = self.hosts.get(ip).into_iter().flatten();
-                let of_kind = watchers.filter(move |(_, kinds)| **kinds & bit(kind) != 0);
-                Box::new(of_kind.map(|((client, name), _)| (*client, name)))
-            }
-            subject => {
-                let watchers = self.subjects.get(subject).into_iter().flatten();
-                let of_kind = watchers.filter(move |watcher| watcher.kinds & bit(kind) != 0);
-                Box::new(of_kind.map(|watcher| (watcher.client, &watcher.name)))
-            }
-        }
+    fn watchers(&self, subject: &Subject, kind: Kind) -> impl Iterator<Item = &(ClientId, Arc<str>)> {
+        let watchers = match subject {
+            Subject::Host(ip) => self.hosts.get(ip),
+            subject => self.subjects.get(subject),
+        };
+        watchers.into_iter().flat_map(move |watchers| watchers.of(kind))
     }
 
-    fn unsubscribe_host(&mut self, host: IpAddr, watcher: &(ClientId, Arc<str>), kind: Kind) {
+    fn unsubscribe_host(&mut self, host: IpAddr, key: &(ClientId, Arc<str>), kind: Kind) {
         let Some(watchers) = self.hosts.get_mut(&host) else { return };
-        if let Some(kinds) = watchers.get_mut(watcher) {
-            *kinds &= !bit(kind);
-            if *kinds == 0 {
-                watchers.remove(watcher);
-            }
-        }
+        watchers.remove(key, kind);
         if watchers.is_empty() {
             self.hosts.remove(&host);
         }
     }
-}
-
-impl Watcher {
-    fn key(&self) -> (ClientId, &str) {
-        (self.client, &self.name)
-    }
-}
-
-fn bit(kind: Kind) -> u8 {
-    1 << kind.index()
 }
 
 impl Subscribers {
@@ -139,33 +102,21 @@ impl Subscribers {
 
     pub(crate) fn subscribe(&self, client: ClientId, kind: Kind, subject: Subject, name: Arc<str>) {
         let mut inner = lock(&self.inner);
+        let key = (client, name);
         if let Some(host) = subject.host() {
-            *inner.hosts.entry(host).or_default().entry((client, name.clone())).or_default() |= bit(kind);
+            inner.hosts.entry(host).or_default().add(key.clone(), kind);
         }
-        let watchers = inner.subjects.entry(subject).or_default();
-        match watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, &name))) {
-            Ok(place) => watchers.iter_mut().skip(place).take(1).for_each(|watcher| watcher.kinds |= bit(kind)),
-            Err(place) => {
-                if watchers.len() < FEW_WATCHERS {
-                    watchers.reserve_exact(1);
-                }
-                watchers.insert(place, Watcher { client, name, kinds: bit(kind) });
-            }
-        }
+        inner.subjects.entry(subject).or_default().add(key, kind);
     }
 
-    pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: &str) {
+    pub(crate) fn unsubscribe(&self, client: ClientId, kind: Kind, subject: &Subject, name: &Arc<str>) {
         let mut inner = lock(&self.inner);
+        let key = (client, name.clone());
         if let Some(host) = subject.host() {
-            inner.unsubscribe_host(host, &(client, name.into()), kind);
+            inner.unsubscribe_host(host, &key, kind);
         }
         let Some(watchers) = inner.subjects.get_mut(subject) else { return };
-        let Ok(place) = watchers.binary_search_by(|watcher| watcher.key().cmp(&(client, name))) else { return };
-        let Some(watcher) = watchers.get_mut(place) else { return };
-        watcher.kinds &= !bit(kind);
-        if watcher.kinds == 0 {
-            watchers.remove(place);
-        }
+        watchers.remove(&key, kind);
         if watchers.is_empty() {
             inner.subjects.remove(subject);
             if inner.subjects.len() < inner.subjects.capacity() / 4 {
@@ -196,7 +147,7 @@ impl Subscribers {
         for kind in Kind::ALL {
             for subject in changes.of(kind) {
                 for (client, name) in inner.watchers(subject, kind) {
-                    if let Some(mailbox) = inner.mailboxes.get(&client) {
+                    if let Some(mailbox) = inner.mailboxes.get(client) {
                         mailbox.put(kind, name.clone());
                     }
                 }

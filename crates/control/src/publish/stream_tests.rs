@@ -1,0 +1,125 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use futures_util::stream::{StreamExt, once, pending};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use tonic::body;
+use tonic_prost::ProstDecoder;
+
+use super::super::accounts::Holder;
+use super::super::delta::Delta;
+use super::super::fixtures::{service, state_with, subscribe};
+use super::super::limits::{Capacity, READ_BURST_BYTES, READ_BYTES_PER_SECOND};
+use super::super::metered::Metered;
+use super::super::session::{Batch, Refusal, Variant};
+use super::*;
+use crate::accept::Presence;
+
+/// How many requests of [`Counted`] have been dropped.
+static DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// A request that counts when it is dropped.
+#[derive(Message)]
+struct Request {
+    #[prost(message, optional, tag = "1")]
+    request: Option<DeltaDiscoveryRequest>,
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Incremental xDS with such requests.
+struct Counted;
+
+impl Exchange for Counted {
+    type Request = Request;
+    type Response = DeltaDiscoveryResponse;
+
+    const VARIANT: Variant = Variant::Delta;
+
+    fn node(request: &Request) -> Option<&Node> {
+        Delta::node(request.request.as_ref()?)
+    }
+
+    fn names(request: &Request) -> usize {
+        request.request.as_ref().map_or(0, Delta::names)
+    }
+
+    fn take(session: &mut Session, request: &Request, context: Context<'_>) -> Result<Option<(Kind, Answer)>, Refusal> {
+        request.request.as_ref().map_or(Ok(None), |request| Delta::take(session, request, context))
+    }
+
+    fn respond(batch: Batch) -> DeltaDiscoveryResponse {
+        Delta::respond(batch)
+    }
+}
+
+/// A control plane for few names.
+fn control_plane() -> Arc<State> {
+    let capacity = Capacity { streams_max: 100, names_max: 100, bytes_max: 1 << 20 };
+    Arc::new(state_with(&service("echo", &["10.0.0.1"]), capacity))
+}
+
+fn account(state: &State) -> Account {
+    let address = [127, 0, 0, 1].into();
+    state.accounts.open(Holder::Address(address), address, Instant::now()).expect("there is room")
+}
+
+/// A stream whose client sends this request and then nothing; returns its responses.
+fn open<E: Exchange>(state: &Arc<State>, request: &E::Request) -> mpsc::Receiver<Response> {
+    let account = account(state);
+    let frame = Frame::data(framed(request).expect("short enough"));
+    let frames = once(std::future::ready(Ok::<_, Status>(frame))).chain(pending());
+    let body = Metered::new(body::Body::new(StreamBody::new(frames)), account.hold(0));
+    let meter = body.meter();
+    let requests = Streaming::new_request(ProstDecoder::default(), body, None, None);
+    let address = "127.0.0.1:1".parse().expect("an address");
+    let peer = Peer { address, identity: None, presence: Presence::default() };
+    let (sender, responses) = mpsc::channel(4);
+    tokio::spawn(serve::<E>(state.clone(), account, peer, Requests { requests, meter }, sender));
+    responses
+}
+
+fn introduced(names: &[&str]) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest { node: Some(Node::default()), ..subscribe(Kind::Cluster, names) }
+}
+
+#[tokio::test]
+async fn the_first_request_is_not_kept_as_long_as_its_stream() {
+    let request = Request { request: Some(introduced(&["echo.default:80"])) };
+    let mut responses = open::<Counted>(&control_plane(), &request);
+    std::mem::forget(request);
+    assert!(responses.recv().await.is_some_and(|response| response.is_ok()));
+    assert_eq!(DROPPED.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn the_first_request_of_a_stream_waits_for_its_turn_too() {
+    const WAIT: Duration = Duration::from_millis(100);
+    let state = control_plane();
+    let spent = READ_BURST_BYTES as usize + READ_BYTES_PER_SECOND as usize / 10;
+    let other_stream = account(&state);
+    let began = Instant::now();
+    other_stream.paces().read.spend(spent, began);
+    let mut responses = open::<Delta>(&state, &introduced(&["echo.default:80"]));
+    assert!(responses.recv().await.is_some_and(|response| response.is_ok()));
+    assert!(began.elapsed() >= WAIT, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_is_paid_for() {
+    let state = control_plane();
+    let other_stream = account(&state);
+    let names: Vec<String> = (0..10_000).map(|number| format!("s{number}.default:80")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    other_stream.paces().read.spend(READ_BURST_BYTES as usize, Instant::now());
+    let mut responses = open::<Delta>(&state, &introduced(&names));
+    let refused = responses.recv().await.expect("a status").expect_err("more names than it may have");
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    let owed = other_stream.paces().read.wait(Instant::now());
+    assert!(owed.is_some_and(|owed| owed > Duration::from_millis(50)), "{owed:?}");
+}
