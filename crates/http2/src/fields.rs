@@ -229,11 +229,13 @@ impl FieldSection {
     }
 
     /// The memory allocated for fields, in bytes.
+    #[inline]
     pub fn capacity_bytes(&self) -> usize {
         self.bytes.capacity() + self.lines.capacity() * size_of::<Line>()
     }
 
     /// Returns memory if more than `max_capacity_bytes` is allocated; stored fields stay.
+    #[inline]
     pub fn shrink(&mut self, max_capacity_bytes: usize) {
         if self.capacity_bytes() > max_capacity_bytes {
             self.bytes.shrink_to_fit();

@@ -1,5 +1,8 @@
 //! What crosses from node to node: nothing that two meshed Pods say.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use leno_tests::kubernetes::{Capture, Cluster};
 use leno_tests::programs::text;
 use leno_tests::proxy::wait_for;
@@ -72,6 +75,20 @@ fn other_node(cluster: &Cluster) -> String {
     nodes.split_whitespace().find(|node| *node != own).expect("there are two nodes").to_owned()
 }
 
+/// The proxy of a Pod is told what the Service says of the Pod's port, though its application calls no Service, and turns away
+/// what a lenient server could take for a request.
+fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &str) {
+    let address = cluster.kubectl(&["-n", "shop", "get", "pod", name, "-o", "jsonpath={.status.podIP}"]);
+    let (pods, labels) = (format!("app={name}"), ["direction=\"inbound\"", "why=\"not-http\""]);
+    wait_for("a connection that is not HTTP is turned away", PATIENCE, || {
+        let mut stream = TcpStream::connect((&*address, 50051)).ok()?;
+        stream.write_all(b"\r\n\0not HTTP").ok()?;
+        // It closes, or resets.
+        let _ = stream.read(&mut [0]);
+        (metric(cluster, &pods, "leno_connections_failed_total", &labels) > 0.0).then_some(())
+    });
+}
+
 /// Records the wire between the nodes while the client calls, under load: what it says to a Pod with a proxy is not there, and
 /// what it says to one without is.
 pub(super) fn nothing_crosses_in_clear(cluster: &Cluster) {
@@ -82,6 +99,8 @@ pub(super) fn nothing_crosses_in_clear(cluster: &Cluster) {
     let ready = ["-n", "shop", "wait", "--for=condition=Ready", "--timeout=120s"];
     cluster.kubectl(&[&ready[..], &["pod/far", "pod/alone", "pod/bare"]].concat());
     let alone = cluster.kubectl(&["-n", "shop", "get", "pod", "alone", "-o", "jsonpath={.status.podIP}"]);
+
+    only_http_reaches_a_port_that_its_service_declares(cluster, "far");
 
     let load = Load::start(cluster, 10);
     wait_for("calls to a meshed Pod on another node", PATIENCE, || say(cluster, "far", SECRET.1));

@@ -62,13 +62,13 @@ pub(super) struct Call {
 
     pub(super) request: FieldSection,
     /// Memory of its fields and trailers, as it was counted for the client.
-    pub(super) fields_bytes: usize,
+    pub(super) fields_bytes: u32,
     /// Content that has not been sent, or that is kept to be sent again.
     pub(super) body: Vec<u8>,
     /// The request's trailers, if they came before it was sent.
     pub(super) trailers: Option<Box<FieldSection>>,
     /// A copy of them waits behind content in the endpoint's connection, in bytes.
-    pub(super) trailers_sent_bytes: usize,
+    pub(super) trailers_sent_bytes: u32,
     pub(super) request_ended: bool,
     /// Its account counts it among those whose requests are still coming.
     pub(super) counts_as_open: bool,
@@ -174,9 +174,11 @@ impl Call {
     }
 
     /// Memory of its fields and trailers, wherever they wait, in bytes.
-    pub(super) fn fields_memory_bytes(&self) -> usize {
+    #[inline]
+    pub(super) fn fields_memory_bytes(&self) -> u32 {
         let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
-        self.request.capacity_bytes() + trailers + self.trailers_sent_bytes
+        let bytes = u32::try_from(self.request.capacity_bytes() + trailers).unwrap_or(u32::MAX);
+        bytes.saturating_add(self.trailers_sent_bytes)
     }
 
     /// Whether it may go to another endpoint: nothing of a response was seen and all of the request is at hand.

@@ -175,7 +175,7 @@ impl Worker {
             // Not sent yet: it stays here, and so does the client's room, which bounds it.
             call.body.extend_from_slice(bytes);
             self.replay_bytes += bytes.len();
-            if end_stream {
+            if end_stream && call.waiting_at.is_some() {
                 self.note_size(token);
             }
             return;
@@ -235,7 +235,7 @@ impl Worker {
         }
         let upstream = call.upstream;
         if upstream.is_some() && call.request_bytes > call.sent as u64 {
-            call.trailers_sent_bytes = fields.list_size();
+            call.trailers_sent_bytes = u32::try_from(fields.list_size()).unwrap_or(u32::MAX);
         }
         self.count_fields(token);
         self.request_is_complete(token);
@@ -297,12 +297,13 @@ impl Worker {
     }
 
     /// Counts for its client what the fields of a call take now.
+    #[inline]
     pub(super) fn count_fields(&mut self, slot: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         let after = call.fields_memory_bytes();
         let before = std::mem::replace(&mut call.fields_bytes, after);
         if let Some(client) = self.clients.get_mut(call.client) {
-            client.fields_bytes = (client.fields_bytes + after).saturating_sub(before);
+            client.fields_bytes = (client.fields_bytes + after as usize).saturating_sub(before as usize);
         }
     }
 
@@ -339,7 +340,7 @@ impl Worker {
         match self.clients.get_mut(call.client) {
             Some(client) => {
                 client.link.codec.set_token(call.client_stream, NO_CALL);
-                client.fields_bytes = client.fields_bytes.saturating_sub(call.fields_bytes);
+                client.fields_bytes = client.fields_bytes.saturating_sub(call.fields_bytes as usize);
                 self.accounts.call_ended(client.account);
             }
             None => self.mirror_ended(&call),

@@ -183,7 +183,9 @@ impl Worker {
         call.trailers_sent_bytes = 0;
         if let Some(trailers) = &call.trailers {
             codec.send_headers(stream, Section::Trailers, trailers, true);
-            call.trailers_sent_bytes = if taken < call.body.len() { trailers.list_size() } else { 0 };
+            if taken < call.body.len() {
+                call.trailers_sent_bytes = u32::try_from(trailers.list_size()).unwrap_or(u32::MAX);
+            }
         }
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
         // Opaque bytes have an answer as soon as there is a connection.

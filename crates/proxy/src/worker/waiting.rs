@@ -44,7 +44,12 @@ impl Waiting {
     }
 
     /// The call that came first.
+    #[inline]
     pub(super) fn first(&self) -> Option<CallId> {
+        if self.is_empty() { None } else { self.earlier_front() }
+    }
+
+    fn earlier_front(&self) -> Option<CallId> {
         let fronts = [self.small.first_key_value(), self.others.first_key_value()];
         fronts.into_iter().flatten().min_by_key(|(turn, _)| **turn).map(|(_, id)| *id)
     }
