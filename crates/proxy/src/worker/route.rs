@@ -15,6 +15,8 @@ use crate::metrics::{NoTlsReason, Tls};
 
 /// Field sections kept for the next calls.
 const MAX_SPARE_SECTIONS: usize = 256;
+/// Memory of a call's fields that stays counted until the call ends, although the fields are given back before.
+const FEW_FIELDS_BYTES: u32 = 1 << 10;
 /// Memory that a spare field section may keep.
 const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
@@ -70,12 +72,14 @@ impl Worker {
         let serial = self.take_serial();
         let mut call = Call::new(serial, (client, stream), request, protocol, end_stream, self.now);
         call.is_guess = is_guess;
+        call.fields_bytes = call.fields_memory_bytes();
+        let fields_bytes = call.fields_bytes as usize;
         let slot = self.calls.insert(call) as u32;
         if let Some(downstream) = self.clients.get_mut(client) {
             downstream.link.codec.set_token(stream, slot);
+            downstream.fields_bytes += fields_bytes;
             self.accounts.call_begun(downstream.account);
         }
-        self.count_fields(slot);
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
             return self.fail(slot, &ProxyError::HeaderListTooLarge { limit_bytes });
@@ -293,11 +297,12 @@ impl Worker {
         if !self.access_log.is_on() && !call.is_health_check {
             self.recycle_request(token);
         }
-        self.count_fields(token);
+        if self.calls.get(token as usize).is_some_and(|call| call.fields_bytes > FEW_FIELDS_BYTES) {
+            self.count_fields(token);
+        }
     }
 
     /// Counts for its client what the fields of a call take now.
-    #[inline]
     pub(super) fn count_fields(&mut self, slot: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         let after = call.fields_memory_bytes();
