@@ -78,6 +78,10 @@ impl Catalog {
                 written.remove(&(kind, subject.clone()));
             }
         }
+        // A workload's `inbound` with its former ports is nobody's any more. Which namespace's it is, an address does not tell.
+        if changes.of(Kind::Listener).iter().any(|subject| matches!(subject, Subject::Ports(_))) {
+            written.retain(|(_, subject), _| !matches!(subject, Subject::Inbound(_)));
+        }
         (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(written) }, changes)
     }
 
@@ -116,6 +120,12 @@ impl Catalog {
         if written.len() < written.capacity() / 4 {
             written.shrink_to_fit();
         }
+    }
+
+    /// How many forms of a subject's resource of a kind are kept.
+    #[cfg(test)]
+    pub(crate) fn forms(&self, kind: Kind, subject: &Subject) -> usize {
+        self.lock().get(&(kind, subject.clone())).map_or(0, HashMap::len)
     }
 
     /// Whether any written resource of a subject is kept.

@@ -249,10 +249,11 @@ impl Worker {
         if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
             return Inspection::Nothing;
         }
+        // Before what Services of other namespaces say of the same address.
+        if origin.door == Door::Inbound && self.mesh.is_own_http_port(original.port()) {
+            return Inspection::Protocol;
+        }
         let Some(cluster) = self.mesh.cluster_by_address(original) else {
-            if origin.door == Door::Inbound && self.mesh.is_own_http_port(original.port()) {
-                return Inspection::Protocol;
-            }
             let of_endpoint = self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
             return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port())).into();
         };
