@@ -89,17 +89,8 @@ fn neighbours_attacks_cost_nothing() {
     cluster.kubectl(&["-n", WORKLOAD, "set", "resources", "deploy/web", "-c", "web", &requests]);
     cluster.kubectl(&["-n", WORKLOAD, "rollout", "restart", "deploy/web"]);
     let (limits, requests) = (format!("--limits=memory={CONTROL_MEMORY}"), format!("--requests=cpu={CONTROL_CPU}"));
-    cluster.kubectl(&[
-        "-n",
-        "leno",
-        "set",
-        "resources",
-        "deploy/leno-control",
-        "-c",
-        "leno-control",
-        &limits,
-        &requests,
-    ]);
+    let set = ["-n", "leno", "set", "resources", "deploy/leno-control", "-c", "leno-control"];
+    cluster.kubectl(&[&set[..], &[&limits, &requests]].concat());
     cluster.install_gateway_api();
     for (namespace, deployment) in
         [("leno", "deploy/leno-control"), (WORKLOAD, "deploy/echo"), (WORKLOAD, "deploy/web"), (DECOY, "deploy/echo")]

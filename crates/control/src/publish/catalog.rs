@@ -78,7 +78,7 @@ impl Catalog {
                 written.remove(&(kind, subject.clone()));
             }
         }
-        // A workload's `inbound` with its former ports is nobody's any more. Which namespace's it is, an address does not tell.
+        // No workload needs an `inbound` with the former ports. The Pod's address does not tell the namespace, so all are dropped.
         if changes.of(Kind::Listener).iter().any(|subject| matches!(subject, Subject::Ports(_))) {
             written.retain(|(_, subject), _| !matches!(subject, Subject::Inbound(_)));
         }

@@ -1,5 +1,6 @@
 //! A control plane in one thread: meshes from manifests, and clients that tests drive step by step.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::discovery::v3::{
@@ -78,26 +79,29 @@ impl<'a> Client<'a> {
     /// A client of the variant `E` with a certificate of this service account in the namespace `shop`.
     pub(crate) fn held_by<E: Exchange>(state: &'a State, service_account: &str) -> Self {
         let identity = format!("spiffe://cluster.local/ns/shop/sa/{service_account}").parse().expect("a SPIFFE id");
-        let audience = Audience {
-            dialect: Dialect::Envoy,
-            mutual_tls: true,
-            namespace: "shop".into(),
-            service_account: Some(service_account.into()),
-            pod: None,
-        };
-        Self::join::<E>(state, state.next_client(), audience, Holder::Identity(identity))
+        Self::certified::<E>(state, "shop", service_account, None, Holder::Identity(identity))
     }
 
     /// A client of the variant `E` with a certificate in a namespace, which connects from this Pod.
-    pub(crate) fn at<E: Exchange>(state: &'a State, namespace: &str, pod: std::net::IpAddr) -> Self {
+    pub(crate) fn at<E: Exchange>(state: &'a State, namespace: &str, pod: IpAddr) -> Self {
+        Self::certified::<E>(state, namespace, "echo", Some(pod), Holder::Address(pod))
+    }
+
+    fn certified<E: Exchange>(
+        state: &'a State,
+        namespace: &str,
+        service_account: &str,
+        pod: Option<IpAddr>,
+        holder: Holder,
+    ) -> Self {
         let audience = Audience {
             dialect: Dialect::Envoy,
             mutual_tls: true,
             namespace: namespace.into(),
-            service_account: Some("echo".into()),
-            pod: Some(pod),
+            service_account: Some(service_account.into()),
+            pod,
         };
-        Self::join::<E>(state, state.next_client(), audience, Holder::Address(pod))
+        Self::join::<E>(state, state.next_client(), audience, holder)
     }
 
     fn join<E: Exchange>(state: &'a State, id: ClientId, audience: Audience, holder: Holder) -> Self {

@@ -56,7 +56,7 @@ pub const ASKED_BYTES_PER_SECOND: u32 = 4 << 20;
 pub const RESPONSE_BYTES: usize = 1 << 20;
 /// Bytes that are kept of a client's description of itself and of its reason to reject a resource.
 pub const TEXT_MAX_BYTES: usize = 256;
-/// Reasons that are kept of one kind of resources: those of the responses that a client rejected last.
+/// How many reasons a stream keeps for each kind of resources. A client gives one when it rejects a response; the latest stay.
 pub const REASONS_MAX: usize = 4;
 /// Silence after which a client gets a PING.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);

@@ -173,6 +173,11 @@ impl Call {
         self.client == NO_CLIENT
     }
 
+    /// Its trailers, of so many bytes, wait in the endpoint's connection until all of its content has gone.
+    pub(super) fn trailers_wait(&mut self, bytes: usize) {
+        self.trailers_sent_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+
     /// Memory of its fields and trailers, wherever they wait, in bytes.
     #[inline]
     pub(super) fn fields_memory_bytes(&self) -> u32 {

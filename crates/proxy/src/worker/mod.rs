@@ -1,17 +1,17 @@
 //! The data plane: one thread, one event loop, which owns its connections, calls, balancers and timers.
 //!
 //! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
-//! Around them: `arrival` (a connection of which it is not known yet what it carries), `client` (one of which it is), `accounts`
+//! Around them: `arrival` (a client's connection before its protocol is known), `client` (the connection after that), `accounts`
 //! (who is answerable for calls), `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer`
 //! (bytes in and out), `tunnel` (what the streams of one share), `call` (what is known of a call), `target` (what it is for),
 //! `places` (which connections stay when there are too many), `budget` (how many bytes peers may make a worker hold), `discover`
 //! (questions to the control plane about what a call is for), `usage` (which answers calls use), `change` (what a new mesh
-//! changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (what is
-//! kept of what it is for), `clusters` (all of these), `upstream` (a connection to an endpoint), `pool` (connections to
-//! endpoints), `connections` (which of them are free), `waiting` (the calls that wait for one), `hop` (how a call travels there),
-//! `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few bytes at a time), `reply`
-//! (the proxy's own answers), `review` (whether what was accepted may stay, with `standing` and `recheck`), `labels` and `ports`
-//! (under which names things count), `sweep` (what is done now and then), `handle` (what the control thread holds).
+//! changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (the
+//! state of one target of calls), `clusters` (all clusters), `upstream` (a connection to an endpoint), `pool` (connections to
+//! endpoints), `connections` (which connections are free), `waiting` (the calls that wait for a connection), `hop` (how a call
+//! travels there), `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few bytes at a
+//! time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing` and `recheck`),
+//! `labels` and `ports` (the names in metrics), `sweep` (periodic work), `handle` (the control thread's handle of a worker).
 //! One turn of the loop reads what has come, sends the calls on, and writes every connection once.
 
 mod accept;

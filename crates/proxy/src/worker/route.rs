@@ -239,7 +239,7 @@ impl Worker {
         }
         let upstream = call.upstream;
         if upstream.is_some() && call.request_bytes > call.sent as u64 {
-            call.trailers_sent_bytes = u32::try_from(fields.list_size()).unwrap_or(u32::MAX);
+            call.trailers_wait(fields.list_size());
         }
         self.count_fields(token);
         self.request_is_complete(token);

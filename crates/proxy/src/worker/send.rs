@@ -183,8 +183,9 @@ impl Worker {
         call.trailers_sent_bytes = 0;
         if let Some(trailers) = &call.trailers {
             codec.send_headers(stream, Section::Trailers, trailers, true);
+            let bytes = trailers.list_size();
             if taken < call.body.len() {
-                call.trailers_sent_bytes = u32::try_from(trailers.list_size()).unwrap_or(u32::MAX);
+                call.trailers_wait(bytes);
             }
         }
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
