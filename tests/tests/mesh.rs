@@ -3,6 +3,7 @@
 mod admin;
 mod connections;
 mod databases;
+mod declared;
 mod doors;
 mod example;
 mod grpc;

@@ -348,10 +348,12 @@ impl Mesh {
         &self.policies
     }
 
-    /// Whether both meshes have equal policies, equally in force. Cheap if they share their policies.
+    /// Whether both meshes have equal policies, equally in force, and declare the same own ports to speak HTTP. Cheap if they share
+    /// their policies.
     pub fn has_policies_of(&self, other: &Self) -> bool {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
+            && self.http_ports == other.http_ports
             && self.policies.len() == other.policies.len()
             && self.policies.iter().zip(other.policies.iter()).all(is_same)
     }

@@ -73,14 +73,17 @@ impl Workload {
         self.run_well("leno", &["intercept", "up", "--proxy-uid", &PROXY_UID.to_string()]);
     }
 
-    /// Replaces its proxy by a new one, with additional arguments.
+    /// Replaces its proxy by a new one, with additional arguments. It reads the mesh's manifests, unless `--control` is among them.
     ///
     /// # Panics
     /// If the proxy is not ready in time.
     pub fn start_proxy(&mut self, arguments: &[&str]) {
         self.proxy = None;
         let mut command = self.namespace.command_as(Some(PROXY_UID), "leno-proxy");
-        command.arg("--config").arg(&self.manifests).arg("--issuer").arg(&self.authority);
+        if !arguments.contains(&"--control") {
+            command.arg("--config").arg(&self.manifests);
+        }
+        command.arg("--issuer").arg(&self.authority);
         command.args(["--identity", &self.identity(), "--outbound", "127.0.0.1:4140", "--outbound", "[::1]:4140"]);
         command.args(["--inbound", "[::]:4143", "--tunnel", "[::]:15008", "--access-log", "json"]);
         command.arg("--access-log-file").arg(self.access_log.path()).args(arguments);

@@ -10,7 +10,7 @@ use super::http1::{PORT, start_nginx};
 /// Redis' port, which is opaque everywhere.
 const OPAQUE_PORT: u16 = 6379;
 /// Longest time for anything that should happen soon, on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(20);
 /// In which that ends which a policy in force denies. The proxy needs less than one second for it; the rest is for a machine
 /// with other things to do.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);

@@ -96,9 +96,9 @@ impl Changes {
     }
 
     fn addresses_of_endpoints(&mut self, old: &Cluster, new: &Cluster) {
-        let named = |endpoint: &Endpoint| (endpoint.address, endpoint.hostname.clone());
+        let named = |endpoint: &Endpoint| (endpoint.address, endpoint.hostname.clone(), endpoint.pod.is_some());
         let [before, after] = [old, new].map(|cluster| all_endpoints(cluster).map(named).collect::<BTreeSet<_>>());
-        for (address, _) in before.symmetric_difference(&after) {
+        for (address, ..) in before.symmetric_difference(&after) {
             self.endpoint(new, *address);
         }
     }

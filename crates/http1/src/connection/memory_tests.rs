@@ -59,3 +59,17 @@ fn a_reset_drops_what_is_queued() {
     server.reset(key, ErrorCode::CANCEL);
     assert_eq!(server.queued_bytes(), 0);
 }
+
+#[test]
+fn a_busy_connection_keeps_no_empty_output_buffer_while_memory_is_short() {
+    let (mut server, key) = busy();
+    write_all(&mut server);
+    assert!(server.out.bytes.capacity() > 0);
+    server.save_memory(true);
+    assert_eq!(server.out.bytes.capacity(), 0);
+    server.send_data(key, b"more", false);
+    server.save_memory(true);
+    assert!(server.pending_output() > 0, "output that waits is not lost");
+    write_all(&mut server);
+    assert_eq!(server.out.bytes.capacity(), 0);
+}

@@ -7,7 +7,7 @@ use crate::exchange::Outgoing;
 use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 use crate::write;
 
-/// Output capacity that a connection with an open exchange keeps.
+/// Output capacity that a connection with an open exchange keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 /// HTTP/2's largest window, in place of HTTP/1's missing windows.
 const NO_WINDOW_BYTES: usize = (1 << 31) - 1;
@@ -23,7 +23,15 @@ impl Connection {
     /// Reports that the socket has accepted `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
         self.written += n as u64;
-        self.out.advance(n, if self.exchange.is_none() { 0 } else { KEPT_OUTPUT_BYTES });
+        let is_idle = self.exchange.is_none();
+        self.out.advance(n, if is_idle || self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
+    }
+
+    /// Whether memory is short: then the connection keeps no empty output buffer.
+    pub fn save_memory(&mut self, on: bool) {
+        self.saves_memory = on;
+        // Nothing has been written: this only gives back what is empty.
+        self.advance_output(0);
     }
 
     /// Bytes in the output buffer.

@@ -22,7 +22,7 @@ impl Connection {
 
     pub(super) fn announce_credit(&mut self, key: StreamKey) {
         let Limits { max_stream_window_bytes, max_tunnel_window_bytes, max_grown_window_bytes, .. } = *self.limits;
-        let most_grown = if self.holds_windows { 0 } else { max_grown_window_bytes };
+        let most_grown = if self.saves_memory { 0 } else { max_grown_window_bytes };
         let room = most_grown.saturating_sub(self.streams.grown_bytes());
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
@@ -43,9 +43,12 @@ impl Connection {
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
-    /// Whether to stop the growth of receive windows, because memory is short. Grown windows do not shrink.
-    pub fn hold_windows(&mut self, hold: bool) {
-        self.holds_windows = hold;
+    /// Whether memory is short: then receive windows stop growing, though they do not shrink, and the connection keeps no empty
+    /// output buffer.
+    pub fn save_memory(&mut self, on: bool) {
+        self.saves_memory = on;
+        // Nothing has been written: this only gives back what is empty.
+        self.advance_output(0);
     }
 
     /// Returns the connection's own credit at once: only each stream's window limits the peer, so that a stalled stream

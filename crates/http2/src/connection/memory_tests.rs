@@ -176,3 +176,20 @@ fn trailers_that_wait_for_content_count() {
     write_all(&mut server);
     assert_eq!((server.queue_memory_bytes(), server.stream_count()), (0, 0));
 }
+
+#[test]
+fn a_connection_with_open_streams_keeps_no_empty_output_buffer_while_memory_is_short() {
+    let (mut server, now) = server_without_connection_window();
+    let output_bytes = |server: &Connection| server.out.bytes.capacity();
+    let key = ask(&mut server, now, 3);
+    write_all(&mut server);
+    assert!(output_bytes(&server) > 0, "a busy one does");
+    server.save_memory(true);
+    assert_eq!(output_bytes(&server), 0);
+
+    server.send_headers(key, Section::Trailers, &FieldSection::new(), true);
+    server.save_memory(true);
+    assert!(server.pending_output() > 0, "output that waits is not lost");
+    write_all(&mut server);
+    assert_eq!(output_bytes(&server), 0);
+}

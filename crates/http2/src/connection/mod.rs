@@ -143,7 +143,7 @@ pub struct Connection {
     receive_window: i64,
     connection_credit: u32,
     /// Receive windows do not grow for now.
-    holds_windows: bool,
+    saves_memory: bool,
     highest_peer_stream: u32,
     /// The highest of our streams for which the server has sent headers.
     highest_answered: u32,
@@ -211,7 +211,7 @@ impl Connection {
             decoder: Decoder::new((limits.header_table_bytes as usize).max(DEFAULT_TABLE_SIZE)),
             receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
             connection_credit: 0,
-            holds_windows: false,
+            saves_memory: false,
             highest_peer_stream: 0,
             highest_answered: 0,
             reset_by_us: RecentResets::default(),

@@ -13,6 +13,7 @@ use mio::{Interest, Token};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::Worker;
+use super::client::Client;
 use super::link::{LinkId, Wire};
 use super::places::Seat;
 use crate::failure::ConnectionFailure;
@@ -237,6 +238,14 @@ impl Worker {
         let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
         let declared = of_service.or_else(of_endpoint)?.protocol;
         declared.is_http().then_some(declared)
+    }
+
+    /// Whether a client's connection carries bytes other than HTTP, and other than TLS, to a port of the application that is
+    /// declared to speak HTTP. That a silent client's bytes are opaque is a guess, which [`Worker::settle_guess`] judges.
+    pub(super) fn breaks_declaration(&self, client: &Client) -> bool {
+        let codec = &client.link.codec;
+        let carries_other = client.origin.door == Door::Inbound && codec.is_opaque() && codec.server().is_none();
+        carries_other && !codec.is_guess() && self.declared_http(&client.origin).is_some()
     }
 
     /// What is to be found out of a connection, by what is said of where it was going.

@@ -105,8 +105,20 @@ impl Worker {
         gate.is_some_and(|gate| gate.is_probe(client, call))
     }
 
+    /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS. The connection
+    /// may have begun before the proxy knew what its port is declared to speak.
+    pub(super) fn check_contents(&mut self, client: usize) -> Result<(), ProxyError> {
+        let Some(origin) = self.clients.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
+        else {
+            return Ok(());
+        };
+        self.report(origin, ConnectionFailure::NotHttp);
+        Err(ProxyError::Denied(ConnectionFailure::NotHttp.to_string()))
+    }
+
     /// Asks the policy about a call that has been routed.
     pub(super) fn authorize(&mut self, client: usize, slot: u32) -> Result<(), ProxyError> {
+        self.check_contents(client)?;
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get_mut(slot as usize)) else {
             return Ok(());
         };

@@ -74,6 +74,9 @@ impl Worker {
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.clients.get(id.index).map_or(0, Client::memory_bytes);
+        } else {
+            // The client is charged for the content that waits here, but not for the room around it.
+            bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
         }
         let Some(link) = self.link(id) else { return };
         let before = std::mem::replace(&mut link.charged_bytes, bytes);
@@ -112,15 +115,23 @@ impl Worker {
     pub(super) fn keep_budget(&mut self) {
         let held_bytes = self.held_bytes();
         if let Some(is_tight) = self.budget.tightness_changed(held_bytes) {
-            let clients = self.clients.iter_mut().map(|(_, client)| &mut client.link);
-            let upstreams = self.upstreams.iter_mut().map(|(_, upstream)| &mut upstream.link);
-            for http2 in clients.chain(upstreams).filter_map(|link| link.codec.http2()) {
-                http2.hold_windows(is_tight);
-            }
+            self.save_memory(is_tight);
         }
         self.metrics.held_bytes.set(held_bytes as u64);
         if held_bytes > self.budget.max_bytes {
             self.relieve();
+        }
+    }
+
+    /// Tells all connections whether memory is short, and counts what they gave back.
+    fn save_memory(&mut self, on: bool) {
+        let clients = self.clients.iter().map(|(index, _)| LinkId::client(index));
+        let upstreams = self.upstreams.iter().map(|(index, _)| LinkId::endpoint(index));
+        for id in clients.chain(upstreams).collect::<Vec<_>>() {
+            if let Some(link) = self.link(id) {
+                link.codec.save_memory(on);
+                self.charge(id);
+            }
         }
     }
 

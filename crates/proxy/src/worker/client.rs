@@ -141,9 +141,7 @@ impl Worker {
         if let Some(series) = series {
             client.link.wire.meter.count_in(series);
         }
-        if let Some(http2) = client.link.codec.http2() {
-            http2.hold_windows(is_short_of_memory);
-        }
+        client.link.codec.save_memory(is_short_of_memory);
         let (token, interest) = (LinkId::client(index).token(), Interest::READABLE | Interest::WRITABLE);
         if let Err(error) = self.poll.registry().reregister(&mut client.link.wire.socket, token, interest) {
             tracing::warn!("cannot watch a connection: {error}");

@@ -224,6 +224,11 @@ impl Codec {
         usize::try_from(each!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
 
+    /// Whether memory is short: then it keeps no empty buffers, and receive windows stop growing.
+    pub(super) fn save_memory(&mut self, on: bool) {
+        each!(self, codec => codec.save_memory(on));
+    }
+
     /// Memory of its buffers, tables and lists, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         each!(self, codec => codec.memory_bytes())

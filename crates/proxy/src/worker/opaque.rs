@@ -45,6 +45,8 @@ pub(super) struct Opaque {
     held: bool,
     received_end: bool,
     out: OutputBuffer,
+    /// Memory is short.
+    saves_memory: bool,
     /// Bytes of the output for which the far side has not been given room.
     owed_bytes: usize,
     sent_end: bool,
@@ -94,6 +96,7 @@ impl Opaque {
             held: false,
             received_end: false,
             out: OutputBuffer::default(),
+            saves_memory: false,
             owed_bytes: 0,
             sent_end: false,
             aborted: false,
@@ -202,7 +205,14 @@ impl Opaque {
     }
 
     pub(super) fn advance_output(&mut self, n: usize) {
-        self.out.advance(n, KEPT_OUTPUT_BYTES);
+        self.out.advance(n, if self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
+    }
+
+    /// Whether memory is short: then the connection keeps no empty output buffer.
+    pub(super) fn save_memory(&mut self, on: bool) {
+        self.saves_memory = on;
+        // Nothing has been written: this only gives back what is empty.
+        self.advance_output(0);
     }
 
     pub(super) fn pending_output(&self) -> usize {

@@ -111,3 +111,18 @@ fn a_guess_is_over_when_the_server_has_ended_without_a_word() {
     opaque.send_data(b"", true);
     assert!(!opaque.is_guess() && !opaque.takes_server_first() && opaque.ends_output());
 }
+
+#[test]
+fn no_empty_output_buffer_is_kept_while_memory_is_short() {
+    let mut opaque = accepted();
+    opaque.send_data(b"hello", false);
+    opaque.advance_output(5);
+    assert!(opaque.memory_bytes() > 0);
+    opaque.save_memory(true);
+    assert_eq!(opaque.memory_bytes(), 0);
+    opaque.send_data(b"hello", false);
+    opaque.save_memory(true);
+    assert_eq!(opaque.output(), b"hello", "output that waits is not lost");
+    opaque.advance_output(5);
+    assert_eq!(opaque.memory_bytes(), 0);
+}

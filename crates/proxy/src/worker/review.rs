@@ -25,7 +25,8 @@ use crate::failure::ConnectionFailure;
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 impl Worker {
-    /// Asks again for all that is under way from others: what the policies of now do not allow ends, the rest is untouched.
+    /// Asks again for all that is under way from others: what the policies of now do not allow ends, and so do bytes other than
+    /// HTTP at a port that is declared to speak HTTP by now. The rest is untouched.
     pub(super) fn review_calls(&mut self) {
         // As long as the policies are not known no call is accepted, and none can be asked for again.
         if self.mesh.unanswered_inbound().is_some() {
@@ -48,7 +49,9 @@ impl Worker {
             if gate.as_ref().is_none_or(|(of, _)| *of != cluster) {
                 gate = self.clients.get(index).map(|client| (cluster, self.gate(client, cluster)));
             }
-            if let Some((_, Some(gate))) = &gate {
+            if let Err(denied) = self.check_contents(index) {
+                self.end_accepted(index, token, &denied);
+            } else if let Some((_, Some(gate))) = &gate {
                 self.review_call(index, token, gate);
             }
         }
@@ -68,17 +71,17 @@ impl Worker {
             reason: reason.to_string(),
         };
         self.report(origin, why);
-        self.end_accepted(index, token, text);
+        self.end_accepted(index, token, &ProxyError::Denied(text));
     }
 
     /// Ends a call that was accepted before.
-    fn end_accepted(&mut self, index: usize, token: u32, text: String) {
+    fn end_accepted(&mut self, index: usize, token: u32, denied: &ProxyError) {
         let Some(call) = self.calls.get(token as usize) else { return };
         let stream = call.client_stream;
         if call.response == Response::Ended {
             self.stop_client(index, stream);
         }
-        self.fail(token, &ProxyError::Denied(text));
+        self.fail(token, denied);
     }
 
     /// Uses a new identity from now on: for new connections, and to check again who is there.
@@ -207,10 +210,10 @@ impl Worker {
     /// Ends the connection of a client whose certificate is good no more: its calls are answered, and it is told.
     fn withdraw(&mut self, index: usize, why: ConnectionFailure) {
         let Some(client) = self.clients.get(index) else { return };
-        let (origin, text) = (client.origin, why.to_string());
+        let (origin, denied) = (client.origin, ProxyError::Denied(why.to_string()));
         for (stream, token) in client.link.codec.open_streams() {
             if self.calls.get(token as usize).is_some_and(|call| call.client == index && call.client_stream == stream) {
-                self.end_accepted(index, token, text.clone());
+                self.end_accepted(index, token, &denied);
             }
         }
         self.report(origin, why);

@@ -265,8 +265,15 @@ impl Worker {
 
     /// Request content went on: the client gets as much room again.
     pub(super) fn request_bytes_sent(&mut self, token: u32, bytes: usize) {
-        let Some(call) = self.calls.get_mut(token as usize) else { return };
+        let Some(mut call) = self.calls.get_mut(token as usize) else { return };
         call.sent += bytes;
+        if call.trailers_sent_bytes > 0 && call.sent as u64 >= call.request_bytes {
+            // The trailers that waited behind the content have gone with it.
+            call.trailers_sent_bytes = 0;
+            self.count_fields(token);
+            let Some(same) = self.calls.get_mut(token as usize) else { return };
+            call = same;
+        }
         let Some(room) = call.sent.checked_sub(call.released).filter(|&room| room > 0) else { return };
         call.released = call.sent;
         let (client, stream) = (call.client, call.client_stream);

@@ -112,8 +112,12 @@ impl Worker {
     }
 
     fn serve_pool(&mut self, cluster: usize, key: PoolKey) -> bool {
-        while let Some((id, upstream)) = self.next_in_line(cluster, key) {
+        while let Some((turn, id, upstream)) = self.next_in_line(cluster, key) {
             self.stop_waiting(id.slot);
+            // Whatever the call says of where it waits, the line gets shorter.
+            if let Some(pool) = self.pool(cluster, key) {
+                pool.waiting.leave(turn);
+            }
             self.open_on(id, upstream);
         }
         let all_served = self.first_waiting(cluster, key).is_none();
@@ -125,17 +129,17 @@ impl Worker {
 
     /// The waiting call that can go out now, and the connection for it: the first one, or the first small one where the first
     /// needs more of a window than there is.
-    fn next_in_line(&self, cluster: usize, key: PoolKey) -> Option<(CallId, usize)> {
+    fn next_in_line(&self, cluster: usize, key: PoolKey) -> Option<(Turn, CallId, usize)> {
         let waiting = &self.clusters.get(cluster)?.pools.get(&key)?.waiting;
         let size_of = |id: CallId| self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
-        let connected = |id| Some((id, self.find_connection(cluster, key, size_of(id))?));
+        let connected = |(turn, id)| Some((turn, id, self.find_connection(cluster, key, size_of(id))?));
         let first = waiting.first()?;
         connected(first).or_else(|| connected(waiting.first_small().filter(|small| *small != first)?))
     }
 
     /// The call at the head of an endpoint's queue.
     pub(super) fn first_waiting(&mut self, cluster: usize, key: PoolKey) -> Option<CallId> {
-        self.pool(cluster, key)?.waiting.first()
+        self.pool(cluster, key)?.waiting.first().map(|(_, id)| id)
     }
 
     /// Opens the call's stream, and sends what has come of the request.

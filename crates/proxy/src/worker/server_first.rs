@@ -102,8 +102,13 @@ impl Worker {
         if !opaque.is_guess() {
             return false;
         }
+        let origin = client.origin;
         self.server_first.forget(destination);
-        if detect(bytes) == Detected::Opaque {
+        // An arrival with such bytes is refused if its port has been declared since to speak HTTP.
+        let is_right = detect(bytes) == Detected::Opaque && self.declared_http(&origin).is_none();
+        let Some(client) = self.clients.get_mut(index) else { return false };
+        let Some(opaque) = client.link.codec.opaque() else { return false };
+        if is_right {
             opaque.keep_guess();
             let token = opaque.token();
             // A connection that was not let in has no call, and its token may name another one's.

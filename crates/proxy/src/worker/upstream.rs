@@ -281,9 +281,7 @@ impl Worker {
             return;
         }
         upstream.idle_since = Some(self.now);
-        if let Some(http2) = upstream.link.codec.http2() {
-            http2.hold_windows(is_short_of_memory);
-        }
+        upstream.link.codec.save_memory(is_short_of_memory);
         let (cluster, key) = (upstream.cluster, upstream.key);
         if let Some(pool) = self.pool(cluster, key) {
             pool.connecting = pool.connecting.saturating_sub(1);

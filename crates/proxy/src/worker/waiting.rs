@@ -45,18 +45,18 @@ impl Waiting {
 
     /// The call that came first.
     #[inline]
-    pub(super) fn first(&self) -> Option<CallId> {
+    pub(super) fn first(&self) -> Option<(Turn, CallId)> {
         if self.is_empty() { None } else { self.earlier_front() }
     }
 
-    fn earlier_front(&self) -> Option<CallId> {
-        let fronts = [self.small.first_key_value(), self.others.first_key_value()];
-        fronts.into_iter().flatten().min_by_key(|(turn, _)| **turn).map(|(_, id)| *id)
+    fn earlier_front(&self) -> Option<(Turn, CallId)> {
+        let fronts = [front(&self.small), front(&self.others)];
+        fronts.into_iter().flatten().min_by_key(|(turn, _)| *turn)
     }
 
     /// The small call that came first.
-    pub(super) fn first_small(&self) -> Option<CallId> {
-        self.small.first_key_value().map(|(_, id)| *id)
+    pub(super) fn first_small(&self) -> Option<(Turn, CallId)> {
+        front(&self.small)
     }
 
     /// All of them, in order.
@@ -64,6 +64,10 @@ impl Waiting {
         self.others.append(&mut self.small);
         self.others.into_values()
     }
+}
+
+fn front(line: &BTreeMap<Turn, CallId>) -> Option<(Turn, CallId)> {
+    line.first_key_value().map(|(turn, id)| (*turn, *id))
 }
 
 #[cfg(test)]

@@ -4,18 +4,23 @@ fn call(serial: u64) -> CallId {
     CallId { slot: 0, serial }
 }
 
+/// The call that joined with the turn `serial`.
+fn waits(serial: u64) -> Option<(Turn, CallId)> {
+    Some((Turn(serial), call(serial)))
+}
+
 #[test]
 fn calls_leave_in_the_order_in_which_they_came() {
     let mut waiting = Waiting::default();
     for serial in 0..5 {
         waiting.join(Turn(serial), call(serial), serial == 1 || serial == 3);
     }
-    assert_eq!((waiting.first(), waiting.first_small()), (Some(call(0)), Some(call(1))));
+    assert_eq!((waiting.first(), waiting.first_small()), (waits(0), waits(1)));
     waiting.leave(Turn(0));
-    assert_eq!(waiting.first(), Some(call(1)), "a small one that came before the others");
+    assert_eq!(waiting.first(), waits(1), "a small one that came before the others");
     waiting.leave(Turn(1));
     waiting.leave(Turn(1));
-    assert_eq!((waiting.first(), waiting.first_small(), waiting.len()), (Some(call(2)), Some(call(3)), 3));
+    assert_eq!((waiting.first(), waiting.first_small(), waiting.len()), (waits(2), waits(3), 3));
     assert_eq!(waiting.into_calls().collect::<Vec<_>>(), [call(2), call(3), call(4)]);
 }
 
@@ -25,10 +30,10 @@ fn a_call_whose_request_ends_is_small_and_keeps_its_turn() {
     let first = Turn(1);
     waiting.join(first, call(1), false);
     waiting.join(Turn(2), call(2), true);
-    assert_eq!(waiting.first_small(), Some(call(2)));
+    assert_eq!(waiting.first_small(), waits(2));
     waiting.note_small(first);
-    assert_eq!((waiting.first_small(), waiting.first(), waiting.len()), (Some(call(1)), Some(call(1)), 2));
+    assert_eq!((waiting.first_small(), waiting.first(), waiting.len()), (waits(1), waits(1), 2));
     waiting.leave(first);
     waiting.note_small(first);
-    assert_eq!((waiting.first(), waiting.len()), (Some(call(2)), 1), "who has left does not come back");
+    assert_eq!((waiting.first(), waiting.len()), (waits(2), 1), "who has left does not come back");
 }

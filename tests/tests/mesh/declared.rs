@@ -1,0 +1,97 @@
+//! Connections to a port that a Service declares to speak HTTP after they began: only HTTP, TLS and silence may stay.
+
+use std::fs;
+use std::path::Path;
+
+use leno_tests::mesh::{Mesh, MeshService, Workload};
+use leno_tests::proxy::wait_for;
+
+use super::review::SOON;
+
+/// Ports of the application: the Service declares one, and never the other.
+const PORTS: [u16; 2] = [9000, 9001];
+const XDS_PORT: u16 = 15010;
+
+/// Echoes the input of each connection to the ports, and reports each connection.
+const ECHO: &str = "import socket, sys, threading
+def serve(c):
+    try:
+        while part := c.recv(1000):
+            c.sendall(part)
+    except OSError:
+        pass
+def listen(s):
+    while True:
+        threading.Thread(target=serve, args=(s.accept()[0],)).start()
+        print('ACCEPTED', flush=True)
+for port in sys.argv[1:]:
+    threading.Thread(target=listen, args=(socket.create_server(('0.0.0.0', int(port))),)).start()";
+/// Sends `first` and waits for the echo. Once the file `go` exists, sends `then` and says whether that comes back.
+const TALKER: &str = "import os, socket, sys, time
+address, port, first, then, go = sys.argv[1:]
+c = socket.create_connection((address, int(port)), 5)
+c.settimeout(20)
+first, then = bytes.fromhex(first), bytes.fromhex(then)
+c.sendall(first)
+heard = b''
+while len(heard) < len(first):
+    heard += c.recv(1000)
+print('BEGUN', flush=True)
+while not os.path.exists(go):
+    time.sleep(0.05)
+try:
+    c.sendall(then)
+    print('STAYS' if c.recv(1000) == then else 'ENDED', flush=True)
+except OSError:
+    print('ENDED', flush=True)";
+
+/// Bytes of no protocol, and a TLS ClientHello's beginning, in hexadecimal.
+const OTHER: &str = "000102";
+const TLS: &str = "160301003201";
+
+#[test]
+fn connections_that_carry_something_else_end_when_a_service_declares_their_port_to_speak_http() {
+    let Some(mesh) = Mesh::new() else { return };
+    let control = mesh.workload("control");
+    let (manifests, authority) = (mesh.manifests(), mesh.authority());
+    let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
+    let xds = format!("0.0.0.0:{XDS_PORT}");
+    let own = ["--identity", "ns/leno/sa/leno-control", "--issuer", &text(&authority)];
+    let served = ["--config", &text(&manifests), "--xds", &xds];
+    let _control = control.start("leno-control", &[&served[..], &own].concat());
+    control.wait_for_port(XDS_PORT);
+
+    let asks = ["--control", &format!("{}:{XDS_PORT}", control.address())];
+    let server = mesh.meshed("server", &[&asks[..], &["--limit", "detect_timeout_ms=2000"]].concat());
+    let echo = server.start("python3", &["-c", ECHO, &PORTS[0].to_string(), &PORTS[1].to_string()]);
+    PORTS.iter().for_each(|port| server.wait_for_port(*port));
+    let stranger = mesh.workload("stranger");
+    let go = mesh.directory().join("go");
+    let talk = |port: u16, first: &str, then: &str| {
+        let address = server.address().to_string();
+        let arguments = ["-c", TALKER, &address, &port.to_string(), first, then, &text(&go)];
+        let talker = stranger.start("python3", &arguments);
+        talker.wait_for_output(&["BEGUN"]);
+        talker
+    };
+    let [declared, other] = PORTS;
+    let ends = [talk(declared, OTHER, OTHER), talk(declared, "", OTHER)];
+    let stays = [talk(declared, TLS, OTHER), talk(other, OTHER, OTHER), talk(other, "", OTHER)];
+
+    // Also the connections of silent clients, whose server may speak first.
+    let accepted = || echo.output().lines().filter(|line| line.contains("ACCEPTED")).count();
+    wait_for("the server has all connections", SOON, || (accepted() >= ends.len() + stays.len()).then_some(()));
+
+    mesh.serve(&MeshService::new("shop", declared).at(&server).app_protocol("http"), &[]);
+    server.proxy().wait_for_output(&["inbound connection from", "declared to speak HTTP"]);
+    fs::write(&go, "").expect("the directory is ours");
+    for (talkers, end) in [(&ends[..], "ENDED"), (&stays[..], "STAYS")] {
+        talkers.iter().for_each(|talker| drop(talker.wait_for_output(&[end])));
+    }
+    wait_for("both are counted", SOON, || (not_http(&server) == 2.0).then_some(()));
+}
+
+/// Connections that ended because they carry something other than HTTP.
+fn not_http(server: &Workload) -> f64 {
+    server.scrape().sum("leno_connections_failed_total", &[r#"direction="inbound""#, r#"why="not-http""#])
+}
