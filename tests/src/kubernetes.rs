@@ -16,6 +16,8 @@ use std::time::Duration;
 
 pub use capture::Capture;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::mesh::skipped;
 use crate::programs::{program, text};
 use crate::proxy::{free_address, wait_for};
@@ -201,6 +203,25 @@ impl Cluster {
     pub fn kill(&self, program: &str) {
         let output = self.made().script("stop", &[program]).output().expect("bash runs");
         assert!(output.status.success(), "{}", text(&output));
+    }
+
+    /// Kills the process in a Pod whose command line contains `word`.
+    ///
+    /// # Panics
+    /// If there is not exactly one, or the cluster is external.
+    pub fn kill_in_pod(&self, pod: &str, word: &str) {
+        assert!(self.is_ours(), "the nodes of an external cluster are other machines");
+        let has = |file: &str, id: i32, text: &str| {
+            // It may have ended since the directory was read.
+            let content = std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
+            content.split(|&byte| byte == 0).any(|part| part == text.as_bytes())
+        };
+        let processes = std::fs::read_dir("/proc").expect("/proc is mounted");
+        let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        let name = format!("POD_NAME={pod}");
+        let found: Vec<i32> = ids.filter(|&id| has("cmdline", id, word) && has("environ", id, &name)).collect();
+        let [id] = found[..] else { panic!("{pod} has {} processes with {word}", found.len()) };
+        kill_process(Pid::from_raw(id).expect("a process"), Signal::KILL).expect("it runs");
     }
 
     /// Starts every program that does not run.

@@ -8,9 +8,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, kill_process};
+use rustix::process::kill_process;
 
-pub use rustix::process::Signal;
+pub use rustix::process::{Pid, Signal};
 
 use crate::admin;
 use crate::manifests::{Directory, Service};
@@ -52,6 +52,22 @@ impl Proxy {
         proxy
     }
 
+    /// Starts a proxy with a supervisor, and waits until it is ready. The process is the supervisor's.
+    pub fn start_supervised(services: &[Service], arguments: &[&str]) -> Self {
+        let directory = Directory::new(services);
+        let words = ["supervise".into(), "--config".into(), directory.path().as_os_str().to_owned()];
+        let mut proxy = Self::spawn(free_address(), directory, &words, arguments);
+        proxy.wait_until_ready();
+        proxy
+    }
+
+    /// The process that its supervisor runs, if there is one now.
+    pub fn supervised(&self) -> Option<Pid> {
+        let id = self.child.id();
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
+        Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+    }
+
     /// As [`Proxy::start_with`], with a log pipe that is not read.
     pub fn start_with_unread_log(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
@@ -76,7 +92,7 @@ impl Proxy {
         Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
     }
 
-    fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString; 2], arguments: &[&str]) -> Self {
+    fn spawn(outbound: SocketAddr, directory: Directory, source: &[OsString], arguments: &[&str]) -> Self {
         Self::spawn_logging(outbound, directory, source, arguments, None)
     }
 
@@ -84,7 +100,7 @@ impl Proxy {
     fn spawn_logging(
         outbound: SocketAddr,
         directory: Directory,
-        source: &[OsString; 2],
+        source: &[OsString],
         arguments: &[&str],
         stderr: Option<Stdio>,
     ) -> Self {

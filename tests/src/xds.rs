@@ -126,39 +126,51 @@ impl Drop for Control {
     }
 }
 
-/// A client of grpc-go that uses xDS, without a proxy.
+/// A gRPC client that uses xDS, without a proxy.
 #[derive(Debug)]
-pub struct GoClient {
+pub struct XdsClient {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
     _bootstrap: Option<tempfile::NamedTempFile>,
 }
 
-impl GoClient {
-    /// Starts one that calls `target`, as `echo.default:50051`, unencrypted.
+/// The library of an [`XdsClient`].
+#[derive(Debug, Clone, Copy)]
+pub enum Library {
+    Go,
+    /// With a class that reads the files for the connection to the control plane, which grpc-java itself ignores.
+    Java,
+}
+
+impl XdsClient {
+    /// Starts one on grpc-go that calls `target`, as `echo.default:50051`, unencrypted.
     pub fn start(control: &Control, node: &str, target: &str) -> Self {
         Self::start_with(control, node, target, &[])
     }
 
-    /// Starts one whose bootstrap has additional `options`.
+    /// As above, with additional `options` for the bootstrap.
     pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
-        let mut client = Self::on(target, bootstrap.path());
+        let mut client = Self::on(Library::Go, target, bootstrap.path());
         client._bootstrap = Some(bootstrap);
         client
     }
 
     /// Starts one with an existing bootstrap.
-    pub fn on(target: &str, bootstrap: &Path) -> Self {
-        let mut child = Command::new(program("xds-client"))
+    pub fn on(library: Library, target: &str, bootstrap: &Path) -> Self {
+        let name = match library {
+            Library::Go => "xds-client",
+            Library::Java => "xds-client-grpc-java",
+        };
+        let mut child = Command::new(program(name))
             .arg(format!("xds:///{target}"))
             .env("GRPC_XDS_BOOTSTRAP", bootstrap)
             .env("GRPC_EXPERIMENTAL_XDS_SNI", "true")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("xds-client starts: ./test builds it");
+            .expect("it starts: ./test builds it");
         let orders = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
         Self { child, orders, answers, _bootstrap: None }
@@ -173,7 +185,7 @@ impl GoClient {
     }
 }
 
-impl Drop for GoClient {
+impl Drop for XdsClient {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();

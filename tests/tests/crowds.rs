@@ -94,7 +94,7 @@ fn is_grpc_js_there() -> bool {
 }
 
 /// Whether `./test install` found what grpc-java needs; says so where it did not.
-fn is_grpc_java_there() -> bool {
+pub(crate) fn is_grpc_java_there() -> bool {
     let is_there = programs::program("streams-grpc-java").is_file();
     if !is_there {
         skipped("there is no client on grpc-java; ./test install builds it where there are a JDK and Maven");

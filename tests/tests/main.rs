@@ -26,4 +26,5 @@ mod routing;
 mod run;
 mod soak;
 mod streaming;
+mod supervise;
 mod xds;

@@ -8,7 +8,9 @@ use leno_tests::client::Call;
 use leno_tests::client::Client;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
-use leno_tests::xds::{Authority, Companion, Control, Envoy, GoClient};
+use leno_tests::xds::{Authority, Companion, Control, Envoy, Library, XdsClient};
+
+use crate::crowds::is_grpc_java_there;
 
 /// The method that every backend answers.
 const UNARY: &str = "/leno.echo.v1.Echo/Unary";
@@ -48,7 +50,7 @@ async fn grpc_go_finds_and_follows_endpoints_without_a_proxy() {
     let [a, b, c] = all.map(Backend::address);
     let control = Control::start(&[Service::echo(&[a, b, c])]);
     tokio::task::block_in_place(|| {
-        let mut client = GoClient::start(&control, "go", ECHO);
+        let mut client = XdsClient::start(&control, "go", ECHO);
         let spread = took(&all, || assert_eq!(client.call(UNARY, 300), "OK=300"));
         assert!(spread.iter().all(|took| *took >= 30), "some server was hardly used: {spread:?}");
 
@@ -68,7 +70,7 @@ async fn grpc_go_follows_weighted_routes() {
     let (echo, other) = (Backend::start().await, Backend::start().await);
     let control = Control::start(&[Service::echo(&[echo.address()]), Service::new("other", &[other.address()])]);
     tokio::task::block_in_place(|| {
-        let mut client = GoClient::start(&control, "go", "echo.default.svc.cluster.local:50051");
+        let mut client = XdsClient::start(&control, "go", "echo.default.svc.cluster.local:50051");
         assert_eq!(took(&[&echo, &other], || assert_eq!(client.call(UNARY, 20), "OK=20")), [20, 0]);
 
         control.directory().write("half.yaml", HALF);
@@ -90,7 +92,7 @@ async fn grpc_go_is_not_held_up_by_a_backend_that_does_not_exist() {
     let control = Control::start(&[Service::echo(&[echo.address()])]);
     control.directory().write("half.yaml", HALF);
     tokio::task::block_in_place(|| {
-        let mut client = GoClient::start(&control, "go", ECHO);
+        let mut client = XdsClient::start(&control, "go", ECHO);
         let met = client.call(UNARY, 100);
         assert!(met.starts_with("OK=") && met.contains(" Unavailable=") && !met.contains("Deadline"), "{met}");
     });
@@ -101,7 +103,7 @@ async fn grpc_go_is_told_at_once_of_a_service_that_comes_later() {
     let echo = Backend::start().await;
     let control = Control::start(&[]);
     tokio::task::block_in_place(|| {
-        let mut client = GoClient::start(&control, "go", ECHO);
+        let mut client = XdsClient::start(&control, "go", ECHO);
         control.directory().put(&Service::echo(&[echo.address()]));
         assert_eq!(client.call(UNARY, 5), "OK=5");
     });
@@ -267,7 +269,7 @@ async fn grpc_go_reaches_a_server_behind_a_proxy_by_mutual_tls_with_no_proxy_of_
     let options = authority.options();
     let options = options.each_ref().map(String::as_str);
     tokio::task::block_in_place(|| {
-        let mut client = GoClient::start_with(&control, "go", ECHO, &options);
+        let mut client = XdsClient::start_with(&control, "go", ECHO, &options);
         assert_eq!(client.call(UNARY, 5), "OK=5");
     });
     assert_eq!(secure_calls(&proxy), 5);
@@ -275,6 +277,17 @@ async fn grpc_go_reaches_a_server_behind_a_proxy_by_mutual_tls_with_no_proxy_of_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grpc_go_reaches_the_control_plane_and_a_meshed_server_with_the_files_that_leno_proxy_writes() {
+    reaches_both_with_the_files_that_leno_proxy_writes(Library::Go).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grpc_java_reaches_the_control_plane_and_a_meshed_server_with_the_files_that_leno_proxy_writes() {
+    if is_grpc_java_there() {
+        reaches_both_with_the_files_that_leno_proxy_writes(Library::Java).await;
+    }
+}
+
+async fn reaches_both_with_the_files_that_leno_proxy_writes(library: Library) {
     let (backend, inbound, authority) = (Backend::start().await, free_address(), Authority::new());
     let service = meshed(backend.address(), inbound);
     let proxy = proxy_of(&service, inbound, &authority);
@@ -284,7 +297,7 @@ async fn grpc_go_reaches_the_control_plane_and_a_meshed_server_with_the_files_th
     tokio::task::block_in_place(|| {
         let companion = Companion::start(&control, &authority, "shop/web-1", "10s");
         let first = companion.read("tls.crt");
-        let mut client = GoClient::on(ECHO, &companion.path("bootstrap.json"));
+        let mut client = XdsClient::on(library, ECHO, &companion.path("bootstrap.json"));
         assert_eq!(client.call(UNARY, 5), "OK=5");
         let page = control.client("shop/web-1").expect("it is connected");
         assert_eq!(page["identity"], "spiffe://cluster.local/ns/shop/sa/web");
@@ -304,7 +317,7 @@ async fn grpc_go_does_not_believe_a_control_plane_without_its_name_and_is_not_le
     let control = Control::start_with(&[Service::echo(&[backend.address()])], &named);
     tokio::task::block_in_place(|| {
         let companion = Companion::start(&nameless, &authority, "shop/web-1", "24h");
-        let mut client = GoClient::on(ECHO, &companion.path("bootstrap.json"));
+        let mut client = XdsClient::on(Library::Go, ECHO, &companion.path("bootstrap.json"));
         assert!(!client.call(UNARY, 1).contains("OK"), "it called by a control plane without its name");
         assert_eq!(nameless.client("shop/web-1"), None);
 
@@ -314,7 +327,7 @@ async fn grpc_go_does_not_believe_a_control_plane_without_its_name_and_is_not_le
         credentials.retain(|name, _| name == "ca_certificate_file" || name == "refresh_interval");
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), bootstrap.to_string()).expect("there is room");
-        let mut stranger = GoClient::on(ECHO, file.path());
+        let mut stranger = XdsClient::on(Library::Go, ECHO, file.path());
         assert!(!stranger.call(UNARY, 1).contains("OK"), "a client without a certificate was answered");
         assert_eq!(control.client("stranger"), None);
     });

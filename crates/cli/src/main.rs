@@ -147,5 +147,5 @@ fn parse_shell(text: &str) -> Result<Shell, String> {
 
 fn run_proxy(args: Vec<OsString>) -> ExitCode {
     let name = OsString::from("leno-proxy");
-    leno_proxy::main_with_args(iter::once(name).chain(args))
+    leno_proxy::main_with_args(&["proxy"], iter::once(name).chain(args))
 }

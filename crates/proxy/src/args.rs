@@ -17,7 +17,7 @@ use leno_model::settings::parse_duration;
 use crate::access_log;
 use crate::identity_args::{IdentityArgs, parse_control};
 use crate::limits::Limits;
-use crate::worker::{Door, ForwardedFor};
+use crate::worker::{Door, ForwardedFor, MAX_LISTENERS};
 
 /// Most worker threads. Measurements showed no gain beyond.
 const MAX_WORKERS: i64 = 64;
@@ -119,6 +119,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_connect_timeout)]
     egress_connect_timeout: Option<Duration>,
 
+    /// Take the listening sockets from standard input, where `leno-proxy supervise` gives them
+    #[arg(long, hide = true)]
+    pub(crate) supervised: bool,
+
     /// Set a limit; may be repeated; `--limit help` lists them all
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(String, String)>,
@@ -159,6 +163,13 @@ impl Args {
         }
         let args = Self::try_parse_from(args).map_err(|error| explain(&error))?;
         args.identity.check().map_err(Exit::Usage)?;
+        let addresses = args.listen().len();
+        if addresses > MAX_LISTENERS {
+            return Err(Exit::Usage(format!(
+                "--outbound, --inbound and --tunnel name {addresses} addresses, and {MAX_LISTENERS} is the most; leave some out, or \
+                 listen on [::], which is all of them"
+            )));
+        }
         let mut limits = Limits::default();
         if let Some(timeout) = args.egress_connect_timeout {
             // The parser's range fits.

@@ -2,7 +2,7 @@
 //!
 //! [`worker`] relays calls, the time-critical part; `control` does everything else, on one other thread. `grpc` is
 //! another program in the same binary: it gives a gRPC program without a proxy its identity. `await_ready` is a third: it
-//! waits for a proxy.
+//! waits for a proxy. `supervise` is a fourth: it keeps a proxy running.
 
 pub mod access_log;
 mod args;
@@ -13,6 +13,7 @@ mod grpc;
 mod identity_args;
 pub mod limits;
 pub mod metrics;
+mod supervise;
 pub mod worker;
 
 use std::ffi::OsString;
@@ -22,12 +23,22 @@ use std::process::ExitCode;
 use args::{Args, Exit};
 
 /// Runs the proxy; the first item is the program's name. With `grpc` as the second item, it writes the files for a gRPC
-/// program instead. With `await-ready`, it waits for a proxy.
+/// program instead. With `await-ready`, it waits for a proxy. With `supervise`, it runs a proxy as its child.
+///
+/// The program may be part of another one, in which the words `own` choose it.
 ///
 /// The exit code is 0 after an orderly end, 2 for an invalid command line, and 1 for any other failure. Errors are one
 /// line on stderr.
-pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn main_with_args(own: &[&str], args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|word| word == supervise::WORD) {
+        args.remove(1);
+        return match supervise::run(own, &args) {
+            Ok(Ok(code)) => ExitCode::from(code),
+            Ok(Err(error)) => fail(1, &error.to_string()),
+            Err(exit) => exit_without_serving(&exit),
+        };
+    }
     let ended = if args.get(1).is_some_and(|word| word == grpc::WORD) {
         args.remove(1);
         grpc::Options::read(args.into_iter()).map(|options| grpc::run(options).map_err(|error| error.to_string()))
@@ -42,8 +53,14 @@ pub fn main_with_args(args: impl Iterator<Item = OsString>) -> ExitCode {
     match ended {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => fail(1, &error),
-        Err(Exit::Usage(line)) => fail(2, &line),
-        Err(Exit::Answer(text)) => {
+        Err(exit) => exit_without_serving(&exit),
+    }
+}
+
+fn exit_without_serving(exit: &Exit) -> ExitCode {
+    match exit {
+        Exit::Usage(line) => fail(2, line),
+        Exit::Answer(text) => {
             // The reader may have closed the pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS

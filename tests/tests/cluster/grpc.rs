@@ -1,12 +1,16 @@
-//! A gRPC program in a Pod without a proxy: its identity comes from `leno.dev/inject: grpc`.
+//! gRPC programs in a Pod without a proxy: its identity comes from `leno.dev/inject: grpc`.
+
+use std::path::{Path, PathBuf};
 
 use leno_tests::kubernetes::Cluster;
-use leno_tests::programs::text;
+use leno_tests::mesh::skipped;
+use leno_tests::programs::{program, text};
 use leno_tests::proxy::wait_for;
 
 use super::user::{PATIENCE, cluster_with_images, image, install_a_meshed_pair, metric, nothing_is_left, state};
 
-/// The caller, which runs grpc-go, and a policy that leaves it out.
+/// The caller, which runs grpc-go, and grpc-java in the directories HOST of the machine, where the Java runtime is; and a policy that
+/// leaves it out.
 const CALLER: &str = r"---
 apiVersion: v1
 kind: ServiceAccount
@@ -27,7 +31,11 @@ spec:
     image: IMAGE
     command: [/leno, echo, '--listen=0.0.0.0:50051']
     securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, readOnlyRootFilesystem: true}
+    volumeMounts: [{name: tmp, mountPath: /tmp}MOUNTS]
+  volumes: [{name: tmp, emptyDir: {}}VOLUMES]
 ";
+/// The client on grpc-go in the Pod.
+const GRPC_GO: &[&str] = &["/xds-client"];
 const POLICY: &str = "\
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -36,12 +44,45 @@ spec:
   allow: [{identities: [ns/shop/sa/web]}]
 ";
 
-/// So many calls from the Pod: how often each status was met.
-fn call(cluster: &Cluster, count: u32) -> String {
+/// The Java runtime of this machine, whose nodes the Pod can run on.
+struct Java {
+    home: PathBuf,
+    /// Directories of the machine, and where they are in the Pod.
+    mounts: Vec<(PathBuf, String)>,
+}
+
+impl Java {
+    /// `None` where there is none, or the nodes are other machines.
+    fn find(cluster: &Cluster) -> Option<Self> {
+        let classes = program("xds-client-grpc-java").with_file_name("../grpc-java").canonicalize().ok()?;
+        let runtime = Path::new("/usr/bin/java").canonicalize().ok().filter(|_| cluster.is_ours())?;
+        let home = runtime.parent()?.parent()?.to_owned();
+        // Debian keeps the configuration elsewhere.
+        let conf = home.join("conf/security/java.security").canonicalize().ok()?.parent()?.parent()?.to_owned();
+        let conf_at = conf.to_str()?.to_owned();
+        let libraries = [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")];
+        let libraries = libraries.into_iter().map(|(path, at)| (path.into(), at.to_owned()));
+        let mounts = libraries.chain([(conf, conf_at), (classes, "/classes".to_owned())]).collect();
+        Some(Self { home, mounts })
+    }
+
+    /// Adds its directories to the caller.
+    fn mount(&self, caller: &str) -> String {
+        let (mut mounts, mut volumes) = (String::new(), String::new());
+        for (number, (path, at)) in self.mounts.iter().enumerate() {
+            mounts += &format!(", {{name: host-{number}, mountPath: {at}, readOnly: true}}");
+            volumes += &format!(", {{name: host-{number}, hostPath: {{path: {}}}}}", path.display());
+        }
+        caller.replace("MOUNTS", &mounts).replace("VOLUMES", &volumes)
+    }
+}
+
+/// So many calls from the Pod by a program: how often each status was met.
+fn call_by(cluster: &Cluster, program: &[&str], count: u32) -> String {
     let count = count.to_string();
-    let program = ["/xds-client", "xds:///echo.shop:50051", "call", "/leno.echo.v1.Echo/Unary", &count];
+    let order = ["xds:///echo.shop:50051", "call", "/leno.echo.v1.Echo/Unary", &count];
     let exec = ["-n", "shop", "exec", "caller", "-c", "caller", "--"];
-    let output = cluster.try_kubectl(&[&exec[..], &program].concat());
+    let output = cluster.try_kubectl(&[&exec[..], program, &order].concat());
     assert!(output.status.success(), "{}\n{}", text(&output), state(cluster));
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
@@ -50,7 +91,12 @@ fn call(cluster: &Cluster, count: u32) -> String {
 fn a_grpc_program_without_a_proxy_calls_a_meshed_service_by_mutual_tls() {
     let Some(cluster) = cluster_with_images() else { return };
     install_a_meshed_pair(&cluster);
-    cluster.apply(&CALLER.replace("IMAGE", &image("leno-tools")));
+    let java = Java::find(&cluster);
+    let caller = CALLER.replace("IMAGE", &image("leno-tools"));
+    cluster.apply(&match &java {
+        Some(java) => java.mount(&caller),
+        None => caller.replace("MOUNTS", "").replace("VOLUMES", ""),
+    });
     let ready = ["-n", "shop", "wait", "--for=condition=Ready", "pod/caller", "--timeout=120s"];
     let waited = cluster.try_kubectl(&ready);
     let log = || text(&cluster.try_kubectl(&["-n", "shop", "logs", "caller", "-c", "leno-grpc"]));
@@ -58,14 +104,25 @@ fn a_grpc_program_without_a_proxy_calls_a_meshed_service_by_mutual_tls() {
     let names = cluster.kubectl(&["-n", "shop", "get", "pod/caller", "-o", "jsonpath={.spec.initContainers[*].name}"]);
     assert_eq!(names, "leno-grpc");
 
-    assert_eq!(call(&cluster, 20), "OK=20");
+    assert_eq!(call_by(&cluster, GRPC_GO, 20), "OK=20");
     let client = "client_id=\"spiffe://cluster.local/ns/shop/sa/caller\"";
     let came = metric(&cluster, "app=echo", "response_total", &["direction=\"inbound\"", "tls=\"true\"", client]);
     assert!(came >= 20.0, "{came} calls came from the Pod by mutual TLS\n{}", state(&cluster));
+    match &java {
+        Some(java) => {
+            let runtime = java.home.join("bin/java").display().to_string();
+            let grpc_java = [&*runtime, "-cp", "/classes:/classes/*", "XdsClient"];
+            assert_eq!(call_by(&cluster, &grpc_java, 20), "OK=20");
+            let all =
+                metric(&cluster, "app=echo", "response_total", &["direction=\"inbound\"", "tls=\"true\"", client]);
+            assert!(all >= came + 20.0, "{all} calls came from the Pod, {came} of them before grpc-java's");
+        }
+        None => skipped("no grpc-java in a Pod: there is no Java runtime on this machine, or its nodes are elsewhere"),
+    }
 
     cluster.apply(POLICY);
-    wait_for("the policy", PATIENCE, || (call(&cluster, 5) == "PermissionDenied=5").then_some(()));
+    wait_for("the policy", PATIENCE, || (call_by(&cluster, GRPC_GO, 5) == "PermissionDenied=5").then_some(()));
     cluster.kubectl(&["-n", "shop", "delete", "authorizationpolicy", "only-web"]);
-    wait_for("the policy is gone", PATIENCE, || (call(&cluster, 5) == "OK=5").then_some(()));
+    wait_for("the policy is gone", PATIENCE, || (call_by(&cluster, GRPC_GO, 5) == "OK=5").then_some(()));
     nothing_is_left(&cluster);
 }

@@ -6,6 +6,7 @@ use std::process::Child;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
 
@@ -33,6 +34,18 @@ pub(super) struct Report {
     pub(super) statuses: Value,
     /// The time that 99 of 100 calls did not exceed, in the median half second.
     pub(super) p99: Duration,
+    /// The longest time of a call.
+    pub(super) slowest: Duration,
+    /// When calls that failed began, in order.
+    failures: Vec<Timestamp>,
+}
+
+/// Calls that failed.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) calls: usize,
+    /// From the beginning of the first to the beginning of the last.
+    pub(super) within: Duration,
 }
 
 impl Load {
@@ -90,6 +103,8 @@ impl Load {
             calls: report["count"].as_u64().unwrap_or_default(),
             statuses: report["statusCodeDistribution"].clone(),
             p99: p99_of_the_median_half_second(&report),
+            slowest: Duration::from_nanos(report["slowest"].as_u64().unwrap_or_default()),
+            failures: failures(&report),
         }
     }
 }
@@ -114,7 +129,23 @@ fn p99_of_the_median_half_second(report: &Value) -> Duration {
     Duration::from_nanos(p99s[p99s.len() / 2])
 }
 
+fn failures(report: &Value) -> Vec<Timestamp> {
+    let calls = report["details"].as_array().expect("ghz tells of each call").iter();
+    let failed = calls.filter(|call| call["status"] != "OK");
+    let began = |call: &Value| call["timestamp"].as_str().and_then(|time| time.parse().ok()).expect("a time");
+    let mut began: Vec<Timestamp> = failed.map(began).collect();
+    began.sort_unstable();
+    began
+}
+
 impl Report {
+    /// The calls that failed.
+    pub(super) fn lost(&self) -> Lost {
+        let ends = self.failures.first().zip(self.failures.last());
+        let within = ends.map_or(Duration::ZERO, |(first, last)| last.duration_since(*first).unsigned_abs());
+        Lost { calls: self.failures.len(), within }
+    }
+
     /// That there were calls, and none failed.
     pub(super) fn assert_well(&self, at_least: u64) {
         assert!(self.calls >= at_least, "{self:?}");

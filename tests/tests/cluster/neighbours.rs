@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
 use super::user::{
-    PATIENCE, cluster_with_images, example_servers, install_a_meshed_pair, nothing_is_left, rolled_out, state,
+    PATIENCE, cluster_with_images, example_servers, install_a_meshed_pair, nothing_is_left, rolled_out, scrape, state,
 };
 
 #[path = "neighbours/manifests.rs"]
@@ -64,6 +64,9 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 const PROBES_PER_UNANSWERED: u64 = 100;
 /// How many probes of the kubelets may fail: one in 100 of what they send to seven Pods in a minute and a half.
 const FAILED_PROBES_MAX: u64 = 3;
+
+/// How often its supervisor has started a proxy again.
+const RESTARTS: &str = "leno_proxy_restarts_total";
 
 /// None of it loses a call, slows calls down much, restarts a container, fails a probe or keeps a Pod from its proxy.
 #[test]
@@ -186,7 +189,8 @@ impl Attack {
         // What the member's application dials must not kill its own proxy either.
         let restarts = "jsonpath={.status.initContainerStatuses[?(@.name==\"leno-proxy\")].restartCount}";
         let restarts = cluster.kubectl(&["-n", "neighbours", "get", "pod", "member", "-o", restarts]);
-        assert_eq!(restarts, "0", "the member's own proxy restarted");
+        let supervised = scrape(cluster, "neighbours", "member").sum(RESTARTS, &[]);
+        assert_eq!((&*restarts, supervised), ("0", 0.0), "the member's own proxy restarted");
         for who in ATTACKERS {
             let made = Self::printed(cluster, who);
             println!("attacks of a {who}:\n{made}");
@@ -258,7 +262,7 @@ fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
 }
 
 /// Each container of the workload and of the control plane: how often it was started again, whether it is ready, and since when
-/// its Pod is.
+/// its Pod is. Each proxy: how often its supervisor started it again.
 fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for namespace in [WORKLOAD, "leno"] {
@@ -272,6 +276,10 @@ fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
                         [&pod["metadata"]["name"], &status["name"]].map(|name| name.as_str().expect("text"));
                     let told = serde_json::json!([status["restartCount"], status["ready"], since]);
                     all.insert(format!("{namespace}/{pod}/{name}"), told);
+                    if name == "leno-proxy" {
+                        let restarts = scrape(cluster, namespace, pod).sum(RESTARTS, &[]);
+                        all.insert(format!("{namespace}/{pod}/{name}, by its supervisor"), restarts.into());
+                    }
                 }
             }
         }

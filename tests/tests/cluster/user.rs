@@ -7,6 +7,7 @@ use leno_tests::kubernetes::{Cluster, given};
 use leno_tests::mesh::skipped;
 use leno_tests::programs::{program, text};
 use leno_tests::proxy::wait_for;
+use leno_tests::scrape::Scrape;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
@@ -17,6 +18,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The goal is 30 s on an idle machine; this only catches what never gets there.
 const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
+
+/// From the first call that fails with a killed proxy to the last, with the debug build of a proxy on a busy machine.
+const KILLED_PROXY_MAX: Duration = Duration::from_secs(3);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -136,11 +140,13 @@ pub(super) fn call(cluster: &Cluster) -> Option<Value> {
 /// The sum of a metric with these labels over the proxies of all Pods that have a label.
 pub(super) fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
     let pods = cluster.kubectl(&["-n", "shop", "get", "pods", "-l", pods, "-o", "name"]);
-    let of_pod = |pod: &str| {
-        let path = format!("/api/v1/namespaces/shop/pods/{}:4191/proxy/metrics", pod.trim_start_matches("pod/"));
-        leno_tests::scrape::Scrape::parse(&cluster.kubectl(&["get", "--raw", &path])).sum(name, labels)
-    };
-    pods.lines().map(of_pod).sum()
+    pods.lines().map(|pod| scrape(cluster, "shop", pod.trim_start_matches("pod/")).sum(name, labels)).sum()
+}
+
+/// The metrics of a Pod's proxy.
+pub(super) fn scrape(cluster: &Cluster, namespace: &str, pod: &str) -> Scrape {
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:4191/proxy/metrics");
+    Scrape::parse(&cluster.kubectl(&["get", "--raw", &path]))
 }
 
 /// A cluster with the images on its nodes; nothing where there is none, or no image, which is said aloud.
@@ -186,6 +192,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     calls_are_encrypted(&cluster);
     wire::nothing_crosses_in_clear(&cluster);
     a_slow_pod_gets_hardly_a_call(&cluster);
+    a_killed_proxy_costs_only_the_calls_that_it_has(&cluster);
     a_rollout_loses_no_call(&cluster);
     servers_come_and_go_without_a_lost_call(&cluster);
     calls_go_on_without_a_control_plane(&cluster);
@@ -236,6 +243,37 @@ fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     let rows = leno(cluster, &["stat", "deploy/web", "-n", "shop", "--to", "echo", "-o", "json"]);
     let rows: Value = serde_json::from_str(&rows).expect("JSON");
     assert!(rate(&rows, "web") > 10.0, "the client's view has its calls: {rows}");
+}
+
+/// The client's own proxy is killed under load: the supervisor starts the next one, which serves within the second, and neither the
+/// kubelet nor the client's connections notice more.
+fn a_killed_proxy_costs_only_the_calls_that_it_has(cluster: &Cluster) {
+    if !cluster.is_ours() {
+        return skipped("the proxies on the nodes of LENO_KUBECONFIG's cluster cannot be killed from here");
+    }
+    let sent =
+        || metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", "classification=\"success\""]);
+    let pod =
+        cluster.kubectl(&["-n", "shop", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"]);
+    let (before, load) = (sent(), Load::start(cluster, 20));
+    wait_for("the load runs", PATIENCE, || (sent() > before + 200.0).then_some(()));
+    cluster.kill_in_pod(&pod, "--supervised");
+    let report = load.end();
+    let lost = report.lost();
+    let (calls, slowest) = (report.calls, report.slowest);
+    println!(
+        "a killed proxy: {} of {calls} calls failed within {:?}, the slowest took {slowest:?}",
+        lost.calls, lost.within
+    );
+    // At most 20 calls are under way at once, and a call that finds no connection yet fails too.
+    assert!((1..=100).contains(&lost.calls) && lost.within < KILLED_PROXY_MAX, "{lost:?}\n{}", state(cluster));
+    assert_eq!(metric(cluster, "app=web", "leno_proxy_restarts_total", &[]), 1.0);
+    let path = "jsonpath={.status.initContainerStatuses[?(@.name=='leno-proxy')].restartCount}";
+    assert_eq!(
+        cluster.kubectl(&["-n", "shop", "get", "pod", &pod, "-o", path]),
+        "0",
+        "the container has not been restarted"
+    );
 }
 
 fn a_rollout_loses_no_call(cluster: &Cluster) {

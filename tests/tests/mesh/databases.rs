@@ -39,7 +39,8 @@ fn postgresql_answers_psql_which_lets_the_server_speak_first() {
         return skipped("PostgreSQL is not there; type: apt-get install postgresql");
     };
     let Some(pair) = Pair::new(|server| MeshService::new("orders", 5432).at(server)) else { return };
-    let _postgres = start_postgres(&pair.server, &programs, pair.mesh.directory().to_str().expect("a plain name"));
+    let _postgres =
+        start_postgres(&pair.server, &programs, pair.mesh.directory().to_str().expect("a plain name"), 5432);
     let psql = |sql: &str| pair.client.run_well("psql", &["-qAt", "postgres://postgres@orders/postgres", "-c", sql]);
     assert_eq!(psql("select 'hello ' || sum(n) from generate_series(1, 100) n"), "hello 5050\n");
     assert_eq!(psql("select repeat('x', 3000000)").trim_end().len(), 3_000_000);
@@ -47,14 +48,14 @@ fn postgresql_answers_psql_which_lets_the_server_speak_first() {
 }
 
 /// Directory of Debian's PostgreSQL server programs: it is not on the PATH, because several versions may be installed.
-fn postgres_programs() -> Option<String> {
+pub(super) fn postgres_programs() -> Option<String> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
     programs.find(|path| path.join("initdb").is_file()).map(|path| path.display().to_string())
 }
 
-/// Creates a database in `directory` and serves it, open to every user.
-fn start_postgres(workload: &Workload, programs: &str, directory: &str) -> Program {
+/// Creates a database in `directory` and serves it on `port`, open to every user.
+pub(super) fn start_postgres(workload: &Workload, programs: &str, directory: &str, port: u16) -> Program {
     let script = format!(
         "mkdir {directory}/database && chown nobody {directory}/database && cd {directory}
         setpriv --reuid nobody --regid nogroup --clear-groups \\
@@ -65,9 +66,9 @@ fn start_postgres(workload: &Workload, programs: &str, directory: &str) -> Progr
     assert!(made.status.success(), "{}", text(&made));
     let serve = format!(
         "exec setpriv --reuid nobody --regid nogroup --clear-groups --pdeathsig KILL {programs}/postgres \\
-        -D {directory}/database -F -h '*' -k /tmp"
+        -D {directory}/database -F -h '*' -p {port} -k /tmp"
     );
     let postgres = workload.start("sh", &["-c", &serve]);
-    workload.wait_for_port(5432);
+    workload.wait_for_port(port);
     postgres
 }

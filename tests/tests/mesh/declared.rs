@@ -6,7 +6,7 @@ use std::path::Path;
 use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::proxy::wait_for;
 
-use super::review::SOON;
+use super::review::{OPAQUE_PORT, SOON};
 
 /// Ports of the application: the Service declares one, and never the other.
 const PORTS: [u16; 2] = [9000, 9001];
@@ -41,9 +41,10 @@ while not os.path.exists(go):
     time.sleep(0.05)
 try:
     c.sendall(then)
-    print('STAYS' if c.recv(1000) == then else 'ENDED', flush=True)
-except OSError:
-    print('ENDED', flush=True)";
+    heard = c.recv(1000)
+except (ConnectionResetError, BrokenPipeError):
+    heard = b''
+print('STAYS' if heard == then else 'ENDED' if heard == b'' else heard, flush=True)";
 
 /// Bytes of no protocol, and a TLS ClientHello's beginning, in hexadecimal.
 const OTHER: &str = "000102";
@@ -89,6 +90,20 @@ fn connections_that_carry_something_else_end_when_a_service_declares_their_port_
         talkers.iter().for_each(|talker| drop(talker.wait_for_output(&[end])));
     }
     wait_for("both are counted", SOON, || (not_http(&server) == 2.0).then_some(()));
+}
+
+#[test]
+fn a_probe_does_not_change_that_a_port_is_opaque_everywhere() {
+    let Some(mesh) = Mesh::new() else { return };
+    let server = mesh.meshed("server", &["--probe", &format!("{OPAQUE_PORT}/live")]);
+    let _echo = server.start("python3", &["-c", ECHO, &OPAQUE_PORT.to_string()]);
+    server.wait_for_port(OPAQUE_PORT);
+    let go = mesh.directory().join("go");
+    fs::write(&go, "").expect("the directory is ours");
+    let words = [&*server.address().to_string(), &OPAQUE_PORT.to_string(), OTHER, OTHER, &go.display().to_string()]
+        .map(str::to_owned);
+    let words: Vec<&str> = ["-c", TALKER].into_iter().chain(words.iter().map(String::as_str)).collect();
+    mesh.workload("stranger").start("python3", &words).wait_for_output(&["STAYS"]);
 }
 
 /// Connections that ended because they carry something other than HTTP.

@@ -108,6 +108,10 @@ fn a_port_with_a_probe_rejects_bytes_that_are_not_http_unless_it_is_opaque() {
         let web = mesh.meshed("web", if is_opaque { &arguments } else { &arguments[..2] });
         let stranger = mesh.workload("stranger");
         let _nginx = start_nginx(&mesh, &web);
+        if is_opaque {
+            // Whatever a Service says.
+            mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web]);
+        }
         let shell =
             format!("printf '\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n' | socat -t 5 - TCP:{}:{PORT}", web.address());
         let heard = stranger.run("bash", &["-c", &shell]).stdout;

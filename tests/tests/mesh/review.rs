@@ -8,7 +8,7 @@ use leno_tests::proxy::wait_for;
 use super::http1::{PORT, start_nginx};
 
 /// Redis' port, which is opaque everywhere.
-const OPAQUE_PORT: u16 = 6379;
+pub(super) const OPAQUE_PORT: u16 = 6379;
 /// Longest time for anything that should happen soon, on a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 /// In which that ends which a policy in force denies. The proxy needs less than one second for it; the rest is for a machine

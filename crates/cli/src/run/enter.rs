@@ -89,7 +89,7 @@ impl Options {
             // A process that changed its user may not read its own /proc files, which supply its metrics.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
             let name = OsString::from("leno-proxy");
-            return Ok(leno_proxy::main_with_args([name].into_iter().chain(self.args)));
+            return Ok(leno_proxy::main_with_args(&["proxy"], [name].into_iter().chain(self.args)));
         }
         let (program, args) = self.args.split_first().ok_or("no program is named")?;
         let error = Command::new(program).args(args).exec();

@@ -142,7 +142,7 @@ pub struct Connection {
     decoder: Decoder,
     receive_window: i64,
     connection_credit: u32,
-    /// Receive windows do not grow for now.
+    /// Memory is short.
     saves_memory: bool,
     highest_peer_stream: u32,
     /// The highest of our streams for which the server has sent headers.

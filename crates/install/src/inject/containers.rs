@@ -68,7 +68,8 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
         image: Some(image(settings)),
         image_pull_policy: Some(settings.image_pull_policy.clone()),
         restart_policy: Some("Always".to_owned()),
-        command: Some(vec!["/leno-proxy".to_owned()]),
+        // The supervisor starts the proxy again in a fraction of the time that the kubelet needs.
+        command: Some(["/leno-proxy", "supervise"].map(str::to_owned).to_vec()),
         args: Some(arguments(settings, options, probes)),
         env: Some(pod_fields()),
         ports: Some(vec![

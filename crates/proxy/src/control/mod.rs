@@ -34,7 +34,8 @@ use crate::args::Args;
 use crate::identity_args::IssuerPlace;
 use crate::limits::Limits;
 use crate::metrics::{ConfigMetrics, WorkerMetrics};
-use crate::worker::{Door, WorkerHandle};
+use crate::supervise::{self, Handover, HandoverError, REFUSE_AFTER};
+use crate::worker::{BindError, Door, SpawnError, WorkerHandle, bind_workers};
 pub(crate) use certify::IdentityService;
 use connect::{ControlPlane, Security};
 use discovery::{Discovery, QUESTIONS_MAX};
@@ -60,8 +61,10 @@ pub(crate) enum ControlError {
     Config { path: PathBuf, source: io::Error },
     #[error("--config {}: it cannot be watched: {source}; raise fs.inotify.max_user_instances", path.display())]
     Watch { path: PathBuf, source: io::Error },
-    #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
-    Listen { door: Door, address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Listen(#[from] BindError),
+    #[error("--supervised: {0}; only `leno-proxy supervise` may add this option")]
+    Handover(#[from] HandoverError),
     #[error("--admin {address}: {source}; choose an address of this machine that is free")]
     Admin { address: SocketAddr, source: io::Error },
     #[error("--issuer {}: {source}", path.display())]
@@ -89,6 +92,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
 /// Starts in the order in which mistakes are found soonest: files, addresses, threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
+    let Handover { sockets, restarts } = if args.supervised { supervise::take_over()? } else { Handover::default() };
     let (doors, own) = (args.listen(), args.identity.place());
     let is_called = doors.iter().any(|(door, _)| matches!(door, Door::Inbound | Door::Tunnel));
     let access_log = start_access_log(&args)?;
@@ -113,6 +117,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     }));
     let identity = tokio::select! {
         identity = start_own_identity(own) => identity?,
+        never = supervise::refuse_connections_after(REFUSE_AFTER, &sockets) => match never {},
         signal = signals.next() => {
             tracing::info!(signal, "ended before it served");
             return Ok(());
@@ -147,7 +152,11 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         limits: &limits,
         mesh: &configuration.mesh,
     };
-    let workers = template.spawn(doors, &worker_metrics)?;
+    let sockets = if args.supervised { sockets } else { bind_workers(&doors, args.workers.into())? };
+    let workers = template.spawn(sockets, &worker_metrics).map_err(|error| match error {
+        SpawnError::Listen(error) => ControlError::Listen(error),
+        SpawnError::System(error) => ControlError::Start(error),
+    })?;
     log_serving(&workers, admin_address);
 
     let shared = Rc::new(Shared {
@@ -161,6 +170,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         worker_metrics,
         identity_metrics: identity.as_ref().map(Upkeep::metrics),
         started,
+        restarts,
     });
     let _ = serving.set(shared.clone());
     if let Some(identity) = identity {
@@ -250,7 +260,7 @@ impl Signals {
 
 /// Raises the limit of open files to the maximum: the usual 1,024 are too few for a proxy. Returns the new limit;
 /// `None` if there is none.
-fn raise_open_files_limit() -> Option<u64> {
+pub(crate) fn raise_open_files_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {

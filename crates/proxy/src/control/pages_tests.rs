@@ -46,6 +46,7 @@ impl Admin {
             worker_metrics: vec![WorkerMetrics::new()],
             identity_metrics: None,
             started: SystemTime::now(),
+            restarts: 0,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");

@@ -40,6 +40,8 @@ pub(super) struct Shared {
     /// None without an identity.
     pub(super) identity_metrics: Option<Rc<Cell<IdentityMetrics>>>,
     pub(super) started: SystemTime,
+    /// How often the supervisor has started a proxy again.
+    pub(super) restarts: u64,
 }
 
 impl Shared {
@@ -50,7 +52,7 @@ impl Shared {
 
     /// The metrics to export now.
     pub(super) fn scrape(&self) -> Scrape {
-        let process = ProcessMetrics::read(self.started);
+        let process = ProcessMetrics { restarts: self.restarts, ..ProcessMetrics::read(self.started) };
         let identity = self.identity_metrics.as_ref().map(|metrics| metrics.get());
         Scrape::new(&self.worker_metrics, self.config_metrics.get(), identity, process, Instant::now())
     }

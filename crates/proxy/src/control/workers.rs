@@ -16,7 +16,7 @@ use crate::access_log::{self, AccessLog, Destination};
 use crate::args::Args;
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
-use crate::worker::{Door, ForwardedFor, SpawnError, Standing, WorkerConfig, WorkerHandle};
+use crate::worker::{Bound, Door, ForwardedFor, SpawnError, Standing, WorkerConfig, WorkerHandle};
 
 /// The common parameters of all workers.
 pub(super) struct WorkerTemplate<'a> {
@@ -37,13 +37,13 @@ pub(super) struct WorkerTemplate<'a> {
 impl WorkerTemplate<'_> {
     pub(super) fn spawn(
         &self,
-        mut listen: Vec<(Door, SocketAddr)>,
+        sockets: Vec<Vec<Bound>>,
         metrics: &[Arc<WorkerMetrics>],
-    ) -> Result<Vec<WorkerHandle>, ControlError> {
+    ) -> Result<Vec<WorkerHandle>, SpawnError> {
         let mut workers = Vec::with_capacity(metrics.len());
         let memory_budget_bytes = self.limits.relay.memory_budget_kib as usize * 1_024 / metrics.len().max(1);
         let standing = Arc::new(Standing::default());
-        for (index, metrics) in metrics.iter().enumerate() {
+        for (index, (metrics, listen)) in metrics.iter().zip(sockets).enumerate() {
             let config = WorkerConfig {
                 index,
                 listen,
@@ -62,13 +62,7 @@ impl WorkerTemplate<'_> {
                 metrics: metrics.clone(),
                 seed: random_seed(),
             };
-            let worker = WorkerHandle::spawn(config, self.mesh.clone()).map_err(|error| match error {
-                SpawnError::Bind { door, address, source } => ControlError::Listen { door, address, source },
-                SpawnError::System(source) => ControlError::Start(source),
-            })?;
-            // Port 0 lets the first worker choose a free port, and the others use the same one.
-            listen = worker.listening().to_vec();
-            workers.push(worker);
+            workers.push(WorkerHandle::spawn(config, self.mesh.clone())?);
         }
         Ok(workers)
     }

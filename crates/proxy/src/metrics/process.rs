@@ -26,6 +26,8 @@ pub(crate) struct ProcessMetrics {
     pub(crate) threads: Option<u64>,
     /// When the process started.
     pub(crate) started_since_1970: Duration,
+    /// How often a supervisor has started the process again.
+    pub(crate) restarts: u64,
 }
 
 impl ProcessMetrics {
@@ -43,6 +45,7 @@ impl ProcessMetrics {
             max_fds: getrlimit(Resource::Nofile).current,
             threads: stat_field(&stat, 20),
             started_since_1970: started.duration_since(UNIX_EPOCH).unwrap_or_default(),
+            restarts: 0,
         }
     }
 
@@ -64,6 +67,12 @@ impl ProcessMetrics {
                 gauge(encoder, name, help)?.encode_gauge(&value)?;
             }
         }
+        counter(
+            encoder,
+            "leno_proxy_restarts",
+            "Unexpected ends of the proxy after which its supervisor started it again",
+        )?
+        .encode_counter::<NoLabelSet, u64, u64>(&self.restarts, None)?;
         gauge(encoder, "process_start_time_seconds", "When the process started")?
             .encode_gauge(&self.started_since_1970.as_secs_f64())
     }

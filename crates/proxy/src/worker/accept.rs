@@ -4,12 +4,11 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use leno_accept::{stream_socket, usable};
 use leno_model::mesh::canonical;
 use leno_model::protocol::Protocol;
 use leno_model::route::RouteKind;
-use mio::net::{TcpListener, TcpStream};
-use mio::{Interest, Token};
+use mio::Interest;
+use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::Worker;
@@ -20,10 +19,6 @@ use crate::failure::ConnectionFailure;
 
 /// Connections accepted in one turn of the loop.
 const MAX_ACCEPTS: usize = 64;
-/// Connections that the kernel holds until they are accepted.
-const BACKLOG: i32 = 4_096;
-/// Addresses that one worker listens on.
-pub const MAX_LISTENERS: usize = 32;
 
 /// Whose connections arrive at a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +32,11 @@ pub enum Door {
 }
 
 impl Door {
+    /// The door whose [`Door::name`] this is.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Self::Outbound, Self::Inbound, Self::Tunnel].into_iter().find(|door| door.name() == name)
+    }
+
     /// The flag that sets its addresses.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,48 +44,6 @@ impl Door {
             Self::Inbound => "inbound",
             Self::Tunnel => "tunnel",
         }
-    }
-}
-
-/// A socket that listens.
-#[derive(Debug)]
-pub(super) struct Listener {
-    pub(super) door: Door,
-    pub(super) address: SocketAddr,
-    socket: TcpListener,
-}
-
-impl Listener {
-    /// Checks that nobody listens at an address: the kernel lets whoever sets SO_REUSEPORT share a port, be it for another
-    /// door or in another process, and deals connections out between them.
-    pub(super) fn check_free(address: SocketAddr) -> io::Result<()> {
-        let address = usable(address);
-        stream_socket(address)?.bind(&address.into())
-    }
-
-    /// Binds, with SO_REUSEPORT so that all workers share the port. Clients that say nothing for as long as `keepalive` are
-    /// asked whether they are still there.
-    ///
-    /// `[::]` takes both families, and IPv4 alone where the system has no IPv6.
-    pub(super) fn bind(door: Door, address: SocketAddr, keepalive: Duration) -> io::Result<Self> {
-        let address = usable(address);
-        let socket = stream_socket(address)?;
-        socket.set_reuse_port(true)?;
-        socket.set_nonblocking(true)?;
-        // Sockets that are accepted have it from here.
-        socket.set_tcp_keepalive(&self::keepalive(keepalive))?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        let socket = TcpListener::from_std(socket.into());
-        Ok(Self { door, address: socket.local_addr()?, socket })
-    }
-
-    pub(super) fn register(&mut self, poll: &mio::Poll, token: Token) -> io::Result<()> {
-        poll.registry().register(&mut self.socket, token, Interest::READABLE)
-    }
-
-    pub(super) fn deregister(&mut self, poll: &mio::Poll) {
-        let _ = poll.registry().deregister(&mut self.socket);
     }
 }
 
@@ -171,7 +129,7 @@ impl Worker {
     fn accept_at(&mut self, place: usize) {
         for _ in 0..MAX_ACCEPTS {
             let Some(listener) = self.listeners.get(place) else { return };
-            match listener.socket.accept() {
+            match listener.accept() {
                 Ok((socket, peer)) => self.add_arrival(listener.door, socket, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
@@ -241,11 +199,14 @@ impl Worker {
     }
 
     /// Whether a client's connection carries bytes other than HTTP, and other than TLS, to a port of the application that is
-    /// declared to speak HTTP. That a silent client's bytes are opaque is a guess, which [`Worker::settle_guess`] judges.
+    /// declared to speak HTTP, and not to be carried unread. That a silent client's bytes are opaque is a guess, which [`Worker::settle_guess`] judges.
     pub(super) fn breaks_declaration(&self, client: &Client) -> bool {
         let codec = &client.link.codec;
         let carries_other = client.origin.door == Door::Inbound && codec.is_opaque() && codec.server().is_none();
-        carries_other && !codec.is_guess() && self.declared_http(&client.origin).is_some()
+        carries_other
+            && !codec.is_guess()
+            && self.inspection(&client.origin) == Inspection::Protocol
+            && self.declared_http(&client.origin).is_some()
     }
 
     /// What is to be found out of a connection, by what is said of where it was going.

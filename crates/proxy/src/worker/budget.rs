@@ -1,7 +1,7 @@
 //! The budget: how many bytes peers may make a worker hold, all of them together.
 //!
 //! Each limit of a connection bounds that connection, and there may be thousands. So a worker also adds up what all
-//! connections hold. Above half of the budget receive windows stop growing. Above all of it connections are closed until the
+//! connections hold. Above half of the budget receive windows stop growing, and connections keep no empty output buffers. Above all of it connections are closed until the
 //! worker is below seven eighths:
 //!
 //! 1. connections that have not shown what they carry, those of the source address that holds the most first, as long as they
@@ -52,7 +52,7 @@ impl Budget {
         self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
     }
 
-    /// Whether windows must stop growing, or may grow again: told once each time that it changes.
+    /// Whether connections must save memory, or need not any more: told once each time that it changes.
     fn tightness_changed(&mut self, held_bytes: usize) -> Option<bool> {
         let is_tight = match self.is_tight {
             true => held_bytes > self.max_bytes / 8 * 3,
@@ -75,7 +75,7 @@ impl Worker {
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.clients.get(id.index).map_or(0, Client::memory_bytes);
         } else {
-            // The client is charged for the content that waits here, but not for the room around it.
+            // The client is charged for the content that waits here, but not for the room around it. Trailers that wait count twice.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
         }
         let Some(link) = self.link(id) else { return };
@@ -106,7 +106,7 @@ impl Worker {
         self.budget.charged_bytes + self.budget.arrival_bytes + self.replay_bytes + self.mirror_bytes
     }
 
-    /// Whether a new connection's windows must not grow.
+    /// Whether a new connection must save memory.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.budget.is_tight
     }

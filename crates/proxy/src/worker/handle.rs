@@ -6,7 +6,6 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use leno_accept::has_ipv6;
 use leno_identity::TlsIdentity;
 use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
@@ -18,9 +17,10 @@ use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
-use super::accept::{Door, Listener, MAX_LISTENERS};
+use super::accept::Door;
 use super::budget::Budget;
 use super::link::Buffers;
+use super::listen::{BindError, Bound, Listener};
 use super::places::Doors;
 use super::ports::Ports;
 use super::server_first::ServerFirst;
@@ -41,8 +41,8 @@ const STACK_BYTES: usize = 256 * 1024;
 pub struct WorkerConfig {
     /// Number of this worker, from 0.
     pub index: usize,
-    /// Where connections arrive, at most [`MAX_LISTENERS`] addresses. Port 0 means any that is free.
-    pub listen: Vec<(Door, SocketAddr)>,
+    /// Where connections arrive: the worker's part of what [`super::bind_workers`] gives.
+    pub listen: Vec<Bound>,
     /// What proves who we are; none without mutual TLS.
     pub identity: Option<Arc<TlsIdentity>>,
     /// Where the worker asks what it does not know; none where the mesh that it is given is all there is.
@@ -123,26 +123,22 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Binds the listeners, with SO_REUSEPORT so that all workers share the ports, and starts the thread.
+    /// Starts to listen, and starts the thread.
     ///
     /// # Errors
-    /// An address cannot be bound, somebody listens there before worker 0, or the kernel gives no poll or thread.
-    pub fn spawn(config: WorkerConfig, mesh: Arc<Mesh>) -> Result<Self, SpawnError> {
-        let poll = Poll::new()?;
+    /// Another program listens at an address meanwhile, or the kernel gives no poll or thread.
+    pub fn spawn(mut config: WorkerConfig, mesh: Arc<Mesh>) -> Result<Self, SpawnError> {
+        let (poll, index) = (Poll::new()?, config.index);
         let mut listeners = Vec::new();
         let keepalive = ms(config.limits.relay.keepalive_ms);
-        for (place, (door, address)) in listen_on(&config.listen).into_iter().take(MAX_LISTENERS).enumerate() {
-            // The first worker's ports are nobody else's; the others share them.
-            let free = if config.index == 0 { Listener::check_free(address) } else { Ok(()) };
-            let bound = free.and_then(|()| Listener::bind(door, address, keepalive));
-            let mut listener = bound.map_err(|source| SpawnError::Bind { door, address, source })?;
+        for (place, bound) in std::mem::take(&mut config.listen).into_iter().enumerate() {
+            let mut listener = Listener::open(bound, index == 0, keepalive)?;
             listener.register(&poll, Token(FIRST_LISTENER + place))?;
             listeners.push(listener);
         }
         let listening = listeners.iter().map(|listener| (listener.door, listener.address)).collect();
         let waker = Waker::new(poll.registry(), WAKER)?;
         let (commands, received) = mpsc::channel();
-        let index = config.index;
         memory::limit_arenas(index + 1);
         let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
@@ -215,29 +211,11 @@ impl WorkerHandle {
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// An address cannot be listened on.
-    #[error("{address}: {source}")]
-    Bind {
-        /// What arrives there.
-        door: Door,
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] BindError),
     /// The kernel gives no poll or no thread.
-    #[error("{0}")]
+    #[error(transparent)]
     System(#[from] io::Error),
-}
-
-/// The addresses to listen on. Where the system has no IPv6, `[::1]` beside an IPv4 address of the same door is left out: no
-/// connection can arrive there.
-fn listen_on(wanted: &[(Door, SocketAddr)]) -> Vec<(Door, SocketAddr)> {
-    let has_ipv6 = has_ipv6();
-    let has_other = |door: Door| wanted.iter().any(|(other, address)| *other == door && address.is_ipv4());
-    let is_usable = |(door, address): &&(Door, SocketAddr)| {
-        has_ipv6 || address.is_ipv4() || !address.ip().is_loopback() || !has_other(*door)
-    };
-    wanted.iter().filter(is_usable).copied().collect()
 }
 
 /// Where calls count that are for nothing that is known.

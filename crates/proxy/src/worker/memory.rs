@@ -38,7 +38,7 @@ pub(super) fn empty_cache() {
 }
 
 /// Gives back every page that holds no live allocation, and those of the program and its libraries.
-pub(super) fn trim() {
+pub(crate) fn trim() {
     trim_heap();
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
     unchanged_file_pages(&smaps).for_each(let_go);

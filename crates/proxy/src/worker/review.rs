@@ -25,8 +25,8 @@ use crate::failure::ConnectionFailure;
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 impl Worker {
-    /// Asks again for all that is under way from others: what the policies of now do not allow ends, and so do bytes other than
-    /// HTTP at a port that is declared to speak HTTP by now. The rest is untouched.
+    /// Checks all accepted calls again. Ends calls that the current policies deny, and opaque connections to ports that are now
+    /// declared to speak HTTP.
     pub(super) fn review_calls(&mut self) {
         // As long as the policies are not known no call is accepted, and none can be asked for again.
         if self.mesh.unanswered_inbound().is_some() {

@@ -105,7 +105,8 @@ impl Worker {
         let origin = client.origin;
         self.server_first.forget(destination);
         // An arrival with such bytes is refused if its port has been declared since to speak HTTP.
-        let is_right = detect(bytes) == Detected::Opaque && self.declared_http(&origin).is_none();
+        let is_refused = || origin.door == Door::Inbound && self.declared_http(&origin).is_some();
+        let is_right = detect(bytes) == Detected::Opaque && !is_refused();
         let Some(client) = self.clients.get_mut(index) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         if is_right {

@@ -14,7 +14,7 @@ use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::AccessLog;
 use leno_proxy::limits::Limits;
 use leno_proxy::metrics::WorkerMetrics;
-use leno_proxy::worker::{ClusterExplanation, Door, ForwardedFor, Usage, WorkerConfig, WorkerHandle};
+use leno_proxy::worker::{ClusterExplanation, Door, ForwardedFor, Usage, WorkerConfig, WorkerHandle, bind_workers};
 
 use tokio::sync::mpsc;
 
@@ -77,10 +77,11 @@ impl Proxy {
             set.set(name, value).expect("a limit");
         }
         let address = "127.0.0.1:0".parse().expect("an address");
+        let doors: Vec<_> = doors.iter().map(|&door| (door, address)).collect();
         let config = WorkerConfig {
             memory_budget_bytes: 512 << 20,
             index: 0,
-            listen: doors.iter().map(|&door| (door, address)).collect(),
+            listen: bind_workers(&doors, 1).expect("ports are free").remove(0),
             identity: None,
             discovery,
             standing: Arc::default(),

@@ -6,10 +6,6 @@ import io.grpc.Status;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.StreamObserver;
-import java.io.ByteArrayInputStream;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -39,29 +35,12 @@ public final class Streams {
 
     private static ManagedChannel channel;
 
-    /** Messages are bytes. */
-    private static final MethodDescriptor.Marshaller<byte[]> BYTES = new MethodDescriptor.Marshaller<>() {
-        @Override
-        public InputStream stream(byte[] message) {
-            return new ByteArrayInputStream(message);
-        }
-
-        @Override
-        public byte[] parse(InputStream stream) {
-            try {
-                return stream.readAllBytes();
-            } catch (IOException error) {
-                throw new UncheckedIOException(error);
-            }
-        }
-    };
-
     private static io.grpc.ClientCall<byte[], byte[]> call(String method, MethodType type, CallOptions options) {
         var descriptor = MethodDescriptor.<byte[], byte[]>newBuilder()
             .setFullMethodName("test.Test/" + method)
             .setType(type)
-            .setRequestMarshaller(BYTES)
-            .setResponseMarshaller(BYTES)
+            .setRequestMarshaller(Bytes.MARSHALLER)
+            .setResponseMarshaller(Bytes.MARSHALLER)
             .build();
         return channel.newCall(descriptor, options);
     }

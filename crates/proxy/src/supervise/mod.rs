@@ -1,0 +1,202 @@
+//! `leno-proxy supervise`: runs the proxy as a child process, and starts another one at once if it ends unexpectedly.
+//!
+//! The supervisor binds the sockets at which connections arrive and keeps them, so the kernel accepts connections while there is no
+//! proxy: they wait, and the next proxy serves them. The old proxy's open calls and connections are lost. Without a supervisor, the
+//! kubelet starts the container again after some seconds, and after minutes if the proxy ends repeatedly.
+
+mod handover;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::ffi::{CStr, OsString};
+use std::future::pending;
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use leno_admin::logging;
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::thread::set_name;
+use tokio::runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use crate::args::{Args, Exit};
+use crate::control::raise_open_files_limit;
+use crate::worker::{BindError, Bound, bind_workers, memory};
+pub(crate) use handover::{Handover, HandoverError};
+
+/// The first word of the command line that chooses this mode.
+pub(crate) const WORD: &str = "supervise";
+/// The option that tells the child that it has a supervisor.
+const SUPERVISED: &str = "--supervised";
+/// What tools show as the child's name.
+const NAME: &CStr = c"leno-proxy";
+/// The supervisor's own program, also after its file was replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Longest time for which connections wait for a proxy that has no identity yet.
+pub(crate) const REFUSE_AFTER: Duration = Duration::from_secs(2);
+/// After more unexpected ends than this within [`RESTARTS_WITHIN`], the supervisor exits, so that the kubelet reports the failure.
+const RESTARTS_MAX: usize = 5;
+const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
+
+/// Why the supervisor failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SuperviseError {
+    #[error(transparent)]
+    Listen(#[from] BindError),
+    #[error("the proxy could not be started: {0}")]
+    Start(#[source] io::Error),
+    #[error("the supervisor could not start: {0}")]
+    System(#[from] io::Error),
+    #[error("the log could not start: {0}")]
+    Log(#[from] logging::StartError),
+}
+
+/// Runs a proxy with these arguments, the first of which is the program's name, until it ends as it should or cannot be kept
+/// running. The words `own` choose the proxy in this program. Returns the exit code.
+pub(crate) fn run(own: &[&str], args: &[OsString]) -> Result<Result<u8, SuperviseError>, Exit> {
+    let (read, _) = Args::read(args.iter().cloned())?;
+    let words = own.iter().map(OsString::from).chain(args.iter().skip(1).cloned()).collect::<Vec<_>>();
+    let ended = supervise(&read, &words);
+    logging::flush();
+    Ok(ended)
+}
+
+fn supervise(args: &Args, words: &[OsString]) -> Result<u8, SuperviseError> {
+    logging::start(args.log.clone(), args.log_format)?;
+    raise_open_files_limit();
+    let sockets = bind_workers(&args.listen(), args.workers.into())?;
+    handover::lend(&sockets)?;
+    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(keep_running(words, sockets))
+}
+
+async fn keep_running(words: &[OsString], sockets: Vec<Vec<Bound>>) -> Result<u8, SuperviseError> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut child_ended = signal(SignalKind::child())?;
+    let mut pace = Pace::default();
+    let mut child = start(words, &sockets, pace.restarts)?;
+    let mut sockets = Some(sockets);
+    loop {
+        let signal = tokio::select! {
+            _ = child_ended.recv() => None,
+            _ = terminate.recv() => Some(Signal::TERM),
+            _ = interrupt.recv() => Some(Signal::INT),
+        };
+        if let Some(signal) = signal {
+            // As without a supervisor, new connections are refused from now on.
+            sockets = None;
+            let _ = kill_process(Pid::from_child(&child), signal);
+        }
+        let Some(status) = child.try_wait()? else { continue };
+        let Some(lent) = &sockets else { return Ok(exit_code(status)) };
+        match pace.after(status, has_served(lent), Instant::now()) {
+            Next::Start => {
+                tracing::warn!(
+                    restarts = pace.restarts,
+                    "the proxy ended unexpectedly ({status}) and is started again; its open calls and connections are lost; its log \
+                     lines before this one, or the kernel's log, say why"
+                );
+                child = start(words, lent, pace.restarts)?;
+            }
+            Next::GiveUp => {
+                tracing::error!(
+                    "the proxy ended unexpectedly ({status}) for the {}th time within {} s, so it is not started again; its log \
+                     lines say why",
+                    RESTARTS_MAX + 1,
+                    RESTARTS_WITHIN.as_secs()
+                );
+                return Ok(1);
+            }
+            Next::End(code) => return Ok(code),
+        }
+    }
+}
+
+/// Starts a proxy that inherits the sockets.
+fn start(words: &[OsString], sockets: &[Vec<Bound>], restarts: u64) -> Result<Child, SuperviseError> {
+    let mut command = Command::new(OWN_PROGRAM);
+    command.arg0(NAME.to_string_lossy().as_ref()).args(words).arg(SUPERVISED).stdin(Stdio::null());
+    command.env(handover::VARIABLE, handover::describe(sockets, restarts));
+    // In a process group of its own, or else Ctrl-C would reach it twice.
+    let child = command.process_group(0).spawn().map_err(SuperviseError::Start)?;
+    // From now on the supervisor only waits.
+    memory::trim();
+    Ok(child)
+}
+
+/// Whether a proxy has got so far that its sockets listen.
+fn has_served(sockets: &[Vec<Bound>]) -> bool {
+    sockets.iter().flatten().any(|bound| bound.socket.is_listener().unwrap_or(false))
+}
+
+/// What follows the end of a proxy.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Start,
+    GiveUp,
+    /// The supervisor ends with this exit code.
+    End(u8),
+}
+
+/// How often a proxy was started again.
+#[derive(Debug, Default)]
+struct Pace {
+    restarts: u64,
+    /// When, within [`RESTARTS_WITHIN`].
+    latest: VecDeque<Instant>,
+}
+
+impl Pace {
+    /// A proxy has ended at `now`, without a signal of the supervisor's. One that has not served cannot: its command line or its
+    /// surroundings are wrong.
+    fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
+        // SIGTERM sent directly to the proxy, or an invalid command line.
+        let is_meant = matches!(status.code(), Some(0 | 2));
+        if is_meant || !has_served {
+            return Next::End(exit_code(status));
+        }
+        while self.latest.front().is_some_and(|at| now.saturating_duration_since(*at) >= RESTARTS_WITHIN) {
+            self.latest.pop_front();
+        }
+        if self.latest.len() >= RESTARTS_MAX {
+            return Next::GiveUp;
+        }
+        self.latest.push_back(now);
+        self.restarts += 1;
+        Next::Start
+    }
+}
+
+/// As shells report it: 128 and more for a signal.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// Called by the child before it opens anything: takes over the sockets, and ends when the supervisor does.
+pub(crate) fn take_over() -> Result<Handover, HandoverError> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
+    // Or else tools show the name of the file that was executed.
+    set_name(NAME).map_err(io::Error::from)?;
+    handover::take()
+}
+
+/// Refuses connections after a while, for as long as it is polled. A proxy that follows a crashed one waits for an identity if
+/// the control plane is away, and meanwhile connections would wait in vain where callers could go elsewhere.
+pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
+    sleep(wait).await;
+    for bound in sockets.iter().flatten() {
+        // A socket that does not listen refuses them anyway. The worker lets it listen again.
+        let _ = bound.socket.shutdown(Shutdown::Read);
+    }
+    pending().await
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

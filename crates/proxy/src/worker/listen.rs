@@ -1,0 +1,146 @@
+//! Listen: the sockets at which connections arrive, one for each worker at each address.
+//!
+//! A socket is bound before a worker has it, by this process or by its supervisor, and listens once the worker runs: until then
+//! the kernel refuses connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use leno_accept::{has_ipv6, stream_socket, usable};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Poll, Token};
+use socket2::Socket;
+
+use super::accept::{Door, keepalive};
+
+/// Connections that the kernel holds until they are accepted.
+const BACKLOG: i32 = 4_096;
+/// Addresses that one worker listens on.
+pub const MAX_LISTENERS: usize = 32;
+
+/// A socket that is bound.
+#[derive(Debug)]
+pub struct Bound {
+    /// The door that the accepted connections belong to.
+    pub door: Door,
+    /// Where it is bound.
+    pub address: SocketAddr,
+    /// It has SO_REUSEPORT, so that all workers share the port.
+    pub socket: Socket,
+}
+
+impl Bound {
+    /// A socket that is bound.
+    ///
+    /// # Errors
+    /// It has no IP address.
+    pub fn new(door: Door, socket: Socket) -> io::Result<Self> {
+        let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Self { door, address, socket })
+    }
+}
+
+/// An address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
+pub struct BindError {
+    /// What arrives there.
+    pub door: Door,
+    /// The address.
+    pub address: SocketAddr,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// The sockets of each worker, at no more than [`MAX_LISTENERS`] addresses. Port 0 is any that is free, the same for all. Where the
+/// system has no IPv6, `[::1]` beside an IPv4 address of the same door is left out: no connection can arrive there.
+///
+/// # Errors
+/// An address is not this machine's, or somebody listens there.
+pub fn bind_workers(wanted: &[(Door, SocketAddr)], workers: usize) -> Result<Vec<Vec<Bound>>, BindError> {
+    let mut wanted = usable_of(wanted);
+    let mut bound = Vec::with_capacity(workers);
+    for worker in 0..workers {
+        let mut sockets = Vec::with_capacity(wanted.len());
+        for (door, address) in &mut wanted {
+            let failed = |source| BindError { door: *door, address: *address, source };
+            // The first worker's ports are nobody else's; the others share them.
+            let free = if worker == 0 { check_free(*address) } else { Ok(()) };
+            let socket = free.and_then(|()| bind(*address));
+            let bound = socket.and_then(|socket| Bound::new(*door, socket)).map_err(failed)?;
+            *address = bound.address;
+            sockets.push(bound);
+        }
+        bound.push(sockets);
+    }
+    Ok(bound)
+}
+
+fn usable_of(wanted: &[(Door, SocketAddr)]) -> Vec<(Door, SocketAddr)> {
+    let has_ipv6 = has_ipv6();
+    let has_other = |door: Door| wanted.iter().any(|(other, address)| *other == door && address.is_ipv4());
+    let is_usable = |(door, address): &&(Door, SocketAddr)| {
+        has_ipv6 || address.is_ipv4() || !address.ip().is_loopback() || !has_other(*door)
+    };
+    wanted.iter().filter(is_usable).copied().collect()
+}
+
+/// Checks that no other socket listens at an address. With SO_REUSEPORT alone, the kernel would share the port between doors or
+/// processes.
+fn check_free(address: SocketAddr) -> io::Result<()> {
+    let address = usable(address);
+    stream_socket(address)?.bind(&address.into())
+}
+
+/// `[::]` takes both families, and IPv4 alone where the system has no IPv6.
+fn bind(address: SocketAddr) -> io::Result<Socket> {
+    let address = usable(address);
+    let socket = stream_socket(address)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) door: Door,
+    pub(super) address: SocketAddr,
+    socket: TcpListener,
+}
+
+impl Listener {
+    /// Lets a socket listen. Clients that say nothing for as long as `silence` are asked whether they are still there. The first
+    /// worker sees that no other door and no other program has begun to listen at the address since the socket was bound.
+    ///
+    /// # Errors
+    /// One of them has.
+    pub(super) fn open(bound: Bound, is_first: bool, silence: Duration) -> Result<Self, BindError> {
+        let Bound { door, address, socket } = bound;
+        let listen = || {
+            // A socket of a supervisor listens already if there was a proxy before this one.
+            if is_first && !socket.is_listener()? {
+                check_free(address)?;
+            }
+            socket.set_nonblocking(true)?;
+            // Sockets that are accepted have it from here.
+            socket.set_tcp_keepalive(&keepalive(silence))?;
+            socket.listen(BACKLOG)
+        };
+        listen().map_err(|source| BindError { door, address, source })?;
+        Ok(Self { door, address, socket: TcpListener::from_std(socket.into()) })
+    }
+
+    pub(super) fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.socket.accept()
+    }
+
+    pub(super) fn register(&mut self, poll: &Poll, token: Token) -> io::Result<()> {
+        poll.registry().register(&mut self.socket, token, Interest::READABLE)
+    }
+
+    pub(super) fn deregister(&mut self, poll: &Poll) {
+        let _ = poll.registry().deregister(&mut self.socket);
+    }
+}
